@@ -37,7 +37,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --noconftest tests/package/test_floors.py
+	$(BIN)/python -m pytest --noconftest tests/package/test_layers.py
 
 # NO_MKDOCS_2_WARNING: Material announces its successor at every build.
 docs: .venv/installed-docs

@@ -37,9 +37,9 @@ from adversary_cpu import FAILS, LEVELS, REJECTED, SAME, Pair, Verdict, shim, ve
 from adversary_kernels import Program, program
 from adversary_source import Batch, target
 
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.report.model import EMULATED
 
 PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "left to the proof", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",

@@ -21,23 +21,21 @@ import numpy as np
 from adversary_cpu import ASKING, COMPILER, in_namespace, shim
 from adversary_kernels import BYTES, SIDE, Program
 
-from ncu_swizzle.catalog import kernel_spec, project, project_kernels
-from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.patch import candidates, probing
-from ncu_swizzle.patch import subject as subjects
-from ncu_swizzle.patch.candidates import Shape
-from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.patch.seen import RootSeen, TileSeen
-from ncu_swizzle.patch.subject import FixSubject
-from ncu_swizzle.patch.writing import written
+from ncu_swizzle.fix import candidates, cuda, probing
+from ncu_swizzle.fix import subject as subjects
+from ncu_swizzle.fix.candidates import RootSeen, Shape, TileSeen
+from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.fixing import written
+from ncu_swizzle.fix.scopes import Scopes, shared_declarations, sizes_of
+from ncu_swizzle.fix.subject import FixSubject
+from ncu_swizzle.fix.webs import SourceTile, carved
+from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.project import specs
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.source import cuda, probes
-from ncu_swizzle.source.arrays import shared_declarations, sizes_of
-from ncu_swizzle.source.scopes import Scopes
-from ncu_swizzle.source.webs import SourceTile, carved
 
 NARROW = {2: "u16", 4: "b32", 8: "b64"}
 EACH = 1  # mappings of a kind and a tile that are compared, in all ways that they are written
@@ -115,7 +113,7 @@ class Batch:
             for name in dict.fromkeys(name for name, _, _ in errors):
                 lines = texts[name].split("\n")
                 met = [
-                    (re.search(rf"{probes.MARK}(\d+)", lines[int(at) - 1]), said)
+                    (re.search(rf"{probing.MARK}(\d+)", lines[int(at) - 1]), said)
                     for own, at, said in errors
                     if own == name
                 ]
@@ -126,7 +124,7 @@ class Batch:
         else:
             raise RuntimeError(made.stderr[:2000])
         found: dict[str, dict[int, set[str]]] = {}
-        for name, number, value in re.findall(rf"# (\w+) {probes.MARK}(\d+) (\S+)", output.read_text()):
+        for name, number, value in re.findall(rf"# (\w+) {probing.MARK}(\d+) (\S+)", output.read_text()):
             found.setdefault(name, {}).setdefault(int(number), set()).add(value)
         for name, asked in self.asked.items():
             only = {number: min(said) for number, said in found.get(name, {}).items() if len(said) == 1}
@@ -137,10 +135,10 @@ def _probed(asked: _Asked) -> str:
     """Return a program with probes that leave their values in comments of the assembly."""
     questions = asked.questions
     assert questions is not None
-    text = probes.probed(questions.scopes.file.text, questions.probes, asked.left_out, questions.opened)
+    text = probing.probed(questions.scopes.file.text, questions.probes, asked.left_out, questions.opened)
     name = next(name for name in re.findall(r"//NAME (\w+)", text.decode()))
     return re.sub(
-        rf'asm volatile\("{{ \.reg \.b32 ({probes.MARK}\d+);.*?" :: "r"', rf'asm volatile("# {name} \1 %0" :: "ri"',
+        rf'asm volatile\("{{ \.reg \.b32 ({probing.MARK}\d+);.*?" :: "r"', rf'asm volatile("# {name} \1 %0" :: "ri"',
         text.decode(),
     )  # fmt: skip
 
@@ -150,14 +148,14 @@ def target(program: Program, folder: Path) -> Target:
     own = folder / program.name
     own.mkdir(parents=True, exist_ok=True)
     (own / "k.cu").write_text(program.text, encoding="utf-8")
-    (own / project.OWN).write_text(program.settings, encoding="utf-8")
-    (spec,) = project_kernels.specs(project.read(own / project.OWN))
-    family = kernel_spec.family(spec)
+    (own / catalog.OWN).write_text(program.settings, encoding="utf-8")
+    (spec,) = specs(catalog.read(own / catalog.OWN))
+    family = build.family_of(spec)
     return Target(family, family.kernels[0], family.problem())
 
 
 def subject_of(program: Program, made: Target) -> FixSubject:
-    """Return what `patch.subject.subject_of` does, with made-up requests."""
+    """Return what `fix.subject.subject_of` does, with made-up requests."""
     file = cuda.parse(f"{program.text}//NAME {program.name}\n".encode(), "k.cu")
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))

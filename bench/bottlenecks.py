@@ -13,11 +13,11 @@ from pathlib import Path
 import crews
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.comparison import METRICS
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.base import paths
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.comparison import METRICS
+from ncu_swizzle.report.model import Profile
 
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
 BUSY = "Shared pipe", "Tensor pipe", "L2", "DRAM", "Issue slots"
@@ -36,14 +36,14 @@ def main() -> None:
 
 
 def read(name: str) -> Profile:
-    family, kernel = collection.shipped().find(name)
+    family, kernel = catalog.shipped().find(name)
     report = paths.recording(family.name, kernel.name)
     assert report is not None, f"{name} was not recorded"
     return reader.read(report)[0]
 
 
 def table(profile_of: Callable[[str], Profile], workers: str = "") -> str:
-    names = [kernel.name for _, kernel in collection.shipped()]
+    names = [kernel.name for _, kernel in catalog.shipped()]
     lines = crews.each(lambda name: line(profile_of(name)), names, workers)
     return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
 

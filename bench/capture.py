@@ -27,15 +27,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.running import MIB, CaptureLimits
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.jobs import capture_program, replays
-from ncu_swizzle.jobs.capture_program import CaptureSettings
-from ncu_swizzle.jobs.profile_program import UserProgram
-from ncu_swizzle.jobs.replays import ReplaySettings
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.commands import run_several
+from ncu_swizzle.commands.run_program import UserProgram
+from ncu_swizzle.commands.run_several import CaptureSettings
+from ncu_swizzle.engines import replay
+from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 
 PROGRAMS = ROOT / "tests" / "data" / "programs"
 NEUTRAL = Path("/tmp/ncu-swizzle/capture")
@@ -136,7 +137,7 @@ def _captured_s(program: Program, limits: CaptureLimits) -> float:
 
 def captured(name: str, program: Program, memory: bool) -> Path:
     out = NEUTRAL / f"{name}.launches"
-    capture_program.capture(UserProgram(program.argv, NEUTRAL), CaptureSettings(out, MEMORY if memory else LIMITS))
+    run_several.capture(UserProgram(program.argv, NEUTRAL), CaptureSettings(out, MEMORY if memory else LIMITS))
     return out
 
 
@@ -161,7 +162,7 @@ def by_offset(profile: Profile) -> dict[int, list[Any]]:
 
 def compare(file: Path, theirs: Sequence[dict[int, list[Any]]], measured: Measured) -> None:
     """Replay each launch of a file and compare it with ncu's counts, launch by launch."""
-    with replays.opened(file, ReplaySettings()) as launches:
+    with replay.opened(file, ReplaySettings()) as launches:
         measured.launches = len(launches.chosen)
         if len(theirs) != len(launches.chosen):
             measured.verdicts["different"] += 1

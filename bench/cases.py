@@ -20,11 +20,11 @@ import pairs
 import tables
 
 import rules
-from ncu_swizzle import paths
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 
 TIMEOUT_S = 60
 TRITON = tables.ROOT / "examples" / "python"
@@ -39,7 +39,7 @@ def cumsum() -> Iterator[tuple[str, Profile]]:
     report = pairs.NEUTRAL / "cumsum.ncu-rep"
     options = options_.Options(launch_count=2, launches=options_.Launches())
     command = [str(program), "--once", CUMSUM]
-    profiler.collect(installed.find(), command, report, options, TIMEOUT_S, paths.child_environment())
+    ncu.collect(machine.find(), command, report, options, TIMEOUT_S, paths.child_environment())
     yield from zip((CUMSUM, f"{CUMSUM}, XORed"), reader.read(report), strict=True)
 
 

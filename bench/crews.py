@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.engines.context import Progress
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.fleet.mapped import mapped
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.engines.settings import Progress
+from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.options import FleetOptions
+from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 Work = Callable[[str], Any]
 

@@ -21,18 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import paths
-from ncu_swizzle.build.toolchain import NVDISASM, Toolchain
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncurep import (
-    container,
-    reader,
-)
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
+from ncu_swizzle.report import container, reader
+from ncu_swizzle.report.model import Profile
 
 STRESS = ROOT / "tests" / "data" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")
@@ -56,7 +52,7 @@ class Case:
 
 def cases(names: list[str]) -> Iterator[Case]:
     """Yield the recorded launches: the catalogue's kernels, then the stress kernels."""
-    for family, kernel in collection.shipped():
+    for family, kernel in catalog.shipped():
         report = paths.recordings() / "h100" / family.name / f"{kernel.name}.ncu-rep"
         if report.is_file() and (not names or kernel.name in names):
             result = container.inspect(report).results[0]
@@ -64,7 +60,7 @@ def cases(names: list[str]) -> Iterator[Case]:
     packed = STRESS / "recorded" / "stress.ncu-rep.xz"
     if not packed.is_file():
         return
-    kernels = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
+    kernels = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
     facts = json.loads((packed.parent / "facts.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "stress.ncu-rep")

@@ -23,7 +23,7 @@ from tables import ROOT, head, replace, row
 
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.corpus import kinds, outcome, worker
 from tests.support.corpus.attempt import LIMIT_S
 

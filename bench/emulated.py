@@ -21,14 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.texts import in_words
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)
@@ -60,7 +60,7 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
 
 def measure(name: str) -> dict[str, object]:
     """Emulate one kernel in this process and compare it with its recording."""
-    family, kernel = collection.shipped().find(name)
+    family, kernel = catalog.shipped().find(name)
     recorded = reader.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
     emulated = emulation.emulate_target(Target(family, kernel, family.problem()))
@@ -98,7 +98,7 @@ def main() -> None:
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
         return
-    names = arguments.kernels or [kernel.name for _, kernel in collection.shipped() if not kernel.library]
+    names = arguments.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
     lines = list(HEAD)
     print("\n".join(lines), flush=True)
     for name in names:

@@ -20,11 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.profiles.engine import EMULATED, Engine
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.report.model import EMULATED, Engine
 from tests.support import fixes_on_gpu
 from tests.support.fix_corpus import REFUSED, specs, with_text
 
@@ -79,7 +79,7 @@ def _cell(text: str) -> str:
 
 
 def targets(names: Sequence[str], catalogue: bool) -> Iterator[Target]:
-    shipped = collection.shipped()
+    shipped = catalog.shipped()
     own = specs()
     for name in names or (*own, *(PLAIN if catalogue else ())):
         target = own[name] if name in own else shipped.target(name)

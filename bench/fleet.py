@@ -30,7 +30,8 @@ sys.path.insert(0, str(ROOT))
 from fleet_runs import SweepRun, logging_ncu, sweep, timeline
 from tables import head, replace, row
 
-from ncu_swizzle.ncu import gpu, installed
+from ncu_swizzle.engines import machine
+from ncu_swizzle.kernels import gpu
 
 GEMM = ("gemm", "--variants", "plain,swizzled", "--problem", "n=1024,2048,3072,4096,5120,6144,7168,8192")
 ATTENTION = ("kernel1", "kernel2", "--problem", "seq=1024,2048,3072,4096,5120,6144,7168,8192")
@@ -106,7 +107,7 @@ def measurement(folder: Path) -> GpuBench:
     """Return the bench of this machine's GPUs."""
     found = gpu.identities()
     names = ", ".join(dict.fromkeys(name for _, name in found))
-    ncu = logging_ncu(str(installed.find()), folder)
+    ncu = logging_ncu(str(machine.find()), folder)
     title = f"{len(found)} GPUs: {names}; {os.cpu_count()} CPU cores"
     return GpuBench(title, (*MEASURED, *GEMM), [uuid for uuid, _ in found], ("--ncu", str(ncu)), {})
 
@@ -162,14 +163,12 @@ def emulated(given: argparse.Namespace, folder: Path) -> bool:
 
 def _alone_ms(sizes: Sequence[int]) -> float:
     """Return the CPU time of emulating one kernel without a sweep around it: the mean of some sizes of the sweep."""
-    from ncu_swizzle.catalog import collection
     from ncu_swizzle.engines.emulation import EmulationSettings, emulate_target
+    from ncu_swizzle.kernels import catalog
 
     settings = EmulationSettings()
     some = sizes[:: max(1, len(sizes) // ALONE)][:ALONE]
-    targets = [
-        collection.shipped().target(name, {"n": n}) for n in some for name in ("transpose-plain", "transpose-xor")
-    ]
+    targets = [catalog.shipped().target(name, {"n": n}) for n in some for name in ("transpose-plain", "transpose-xor")]
     for target in targets[:2]:
         emulate_target(target, settings)  # disassembles
     started = time.process_time()

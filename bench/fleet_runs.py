@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ncu_swizzle.paths import child_environment
+from ncu_swizzle.base.paths import child_environment
 from tests.support.processes import workers_of
 
 COUNTS = ("kernel", "state", "executed", "wavefronts", "ideal", "excessive")

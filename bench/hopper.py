@@ -24,10 +24,10 @@ from tables import ROOT
 from tensor_maps import tensor_maps
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import paths
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncurep import reader
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.report import reader
 
 SOURCES = ROOT / "bench" / "hopper"
 CLUSTER_SOURCE = ROOT / "tests" / "data" / "emulate" / "cluster.cu"
@@ -274,7 +274,7 @@ def measured(name: str, lines: list[str]) -> Iterator[tuple[int, str, int, list[
     report = NEUTRAL / f"{name}.ncu-rep"
     options = options_.Options(launch_count=len(lines), metrics=METRICS, launches=options_.Launches())
     program = ["sh", "-c", f"./launch < {name}.txt"]
-    profiler.collect(installed.find(), program, report, options, TIMEOUT_S, paths.child_environment())
+    ncu.collect(machine.find(), program, report, options, TIMEOUT_S, paths.child_environment())
     profiles = reader.read(report)
     if len(profiles) != len(lines):
         raise SystemExit(f"{len(lines)} kernels were launched, {len(profiles)} were profiled")

@@ -15,16 +15,16 @@ from typing import Any
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.jobs import time_kernels
-from ncu_swizzle.profiles.result import Timing
-from ncu_swizzle.render import terminal_times
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels.catalog import shipped
+from ncu_swizzle.kernels.family import Family, Kernel
+from ncu_swizzle.render import listing
+from ncu_swizzle.report.comparison import Timing
 
 
 def main() -> None:
-    catalog = collection.shipped()
+    catalog = shipped()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help="default: all")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
@@ -35,7 +35,7 @@ def main() -> None:
         if arguments.family and family.name not in arguments.family:
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-        timing = time_kernels.time_kernels(catalog, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
+        timing = run_kernel.time_kernels(catalog, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
         print(text := table(timing, arguments.repeats), flush=True)
         summary.append(summarise(timing))
         if arguments.write:
@@ -62,8 +62,8 @@ def worst(kernel: Kernel) -> str:
 def table(timing: Timing, repeats: int) -> str:
     """Return one family's table, under its heading."""
     family, problem, times = timing.family, timing.facts["problem"], medians(timing)
-    unit, amount = terminal_times.throughput(family, problem)
-    reference = terminal_times.reference_time(timing)
+    unit, amount = listing.throughput(family, problem)
+    reference = listing.reference_time(timing)
     columns = ["kernel", "degree", "time", unit, "speedup over baseline"]
     lines = [head(*columns, *([f"relative to {reference[0]}"] if reference else []))]
     for kernel in timing.kernels:
@@ -78,7 +78,7 @@ def table(timing: Timing, repeats: int) -> str:
 
 def summarise(timing: Timing) -> str:
     """Return one line: of the kernels that build on each other, the first and the fastest where that gains most."""
-    times, reference = medians(timing), terminal_times.reference_time(timing)
+    times, reference = medians(timing), listing.reference_time(timing)
     before, after = max(
         ((first, later) for first in timing.family.kernels for later in following(timing.family, first)),
         key=lambda pair: times[pair[0].name] / times[pair[1].name],

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from programs import Counted, main
 
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.capture.file import LaunchesFile, open_launches
+from ncu_swizzle.capture.launches import CapturedLaunch
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.launches.container import LaunchesFile, open_launches
-from ncu_swizzle.launches.model import CapturedLaunch
+from ncu_swizzle.kernels.toolchain import Toolchain
 
 LAUNCHES, COUNTS = ".launches", ".counts.json.xz"
 

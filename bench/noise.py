@@ -14,10 +14,10 @@ from statistics import median
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.profiles.engine import NCU, Engine
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels.catalog import shipped
+from ncu_swizzle.report.model import NCU, Engine
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace the table in docs/ci.md")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     arguments = parser.parse_args()
-    catalog = collection.shipped()
+    catalog = shipped()
     durations: dict[str, list[float]] = {name: [] for name in KERNELS}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.repeats):

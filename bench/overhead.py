@@ -19,11 +19,10 @@ from statistics import median
 
 from tables import head, row
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines import measured
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine, measured, ncu
+from ncu_swizzle.engines.settings import Options
+from ncu_swizzle.kernels import catalog
 
 ROUNDS = 5
 LIMIT_S = 600
@@ -55,14 +54,14 @@ def main() -> int:
 
 def commands(given: Path | None, name: str) -> dict[str, list[str]]:
     """Return the command lines; all profile the same program."""
-    program = installed.find(given)
-    family, kernel = collection.shipped().find(name)
+    program = machine.find(given)
+    family, kernel = catalog.shipped().find(name)
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     full = ["--profile-from-start", "off", "--set", "full", "--clock-control", "none", "--launch-count", "1"]
     alone = ["--baseline", "none", "--reference", "none", *(["--ncu", str(given)] if given else [])]
     return {
         OURS: [sys.executable, "-m", "ncu_swizzle", "profile", name, *alone, "-o", "out"],
-        SECTION: profiler.argv(program, "section.ncu-rep", child, Options()),
+        SECTION: ncu.argv(program, "section.ncu-rep", child, Options()),
         FULL: [str(program), *full, "--export", "full.ncu-rep", "--", *child],
     }
 

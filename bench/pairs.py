@@ -21,12 +21,13 @@ from typing import Any
 
 from tables import ROOT
 
-from ncu_swizzle import paths
-from ncu_swizzle.files import write_atomically, write_json
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.files import write_atomically, write_json
+from ncu_swizzle.engines import ncu
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.engines.machine import find
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 
 SOURCES = ROOT / "bench" / "pairs"
 RECORDED = SOURCES / "recorded"
@@ -86,7 +87,7 @@ def measure(program: Path) -> None:
     timed = [json.loads(line) for line in run(str(program)).splitlines()]
     report = NEUTRAL / "pairs.ncu-rep"
     options = options_.Options(launch_count=2 * len(timed), launches=options_.Launches())
-    profiler.collect(installed.find(), [str(program), "--once"], report, options, TIMEOUT_S, paths.child_environment())
+    ncu.collect(find(), [str(program), "--once"], report, options, TIMEOUT_S, paths.child_environment())
     launches = reader.read(report)
     if len(launches) != 2 * len(timed):
         raise SystemExit(f"{2 * len(timed)} kernels were launched, {len(launches)} were profiled")

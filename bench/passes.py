@@ -19,10 +19,9 @@ from pathlib import Path
 
 from tables import head, row
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines import measured
-from ncu_swizzle.ncu import installed
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine, measured
+from ncu_swizzle.kernels import catalog
 
 SECTION = "SwizzleConflicts"
 MOST = 6
@@ -114,10 +113,10 @@ def main() -> int:
     parser.add_argument("--kernel", default="wgmma-128")
     parser.add_argument("--seconds", type=float, default=50.0, help="no variant is started later than that")
     arguments = parser.parse_args()
-    family, kernel = collection.shipped().find(arguments.kernel)
+    family, kernel = catalog.shipped().find(arguments.kernel)
     child = measured.launch_command(family, [kernel], family.problem({"n": SIZE}), "profile", "facts.json")
     print(head("section", "passes", f"at most {MOST}"), flush=True)
-    for line in rows(installed.find(arguments.ncu), child, arguments.seconds):
+    for line in rows(machine.find(arguments.ncu), child, arguments.seconds):
         print(line, flush=True)
     return 0
 

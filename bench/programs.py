@@ -27,12 +27,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, module_image
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.kernels.toolchain import Toolchain
 
 WORKERS = 2
 TIMEOUT_S = 90.0
@@ -123,7 +123,7 @@ def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts
         tuple(recorded["block"]),
         recorded["shared"],
         bytes(parameters),
-        module_image.initial(cubin),
+        measured.initial(cubin),
         tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, timeout_s=timeout_s)

@@ -30,13 +30,13 @@ sys.path.insert(0, str(ROOT))
 
 from capture import Measured, by_offset, compare_rows
 
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncurep import reader
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
+from ncu_swizzle.report import reader
 
 ARCH = "sm_90"
 TIMEOUT_S = 60.0

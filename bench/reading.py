@@ -1,7 +1,7 @@
 """How long reading a report takes relative to ncu's own export: ``python3 bench/reading.py [FILE]``.
 
 Needs ncu. Without FILE it makes a report on the GPU: ``ncu --set full`` on two launches of kernel2, about 5 MB. It
-alternates, so that background load hits all of them: `ncurep.reader.read` into the table of instructions, with the
+alternates, so that background load hits all of them: `report.reader.read` into the table of instructions, with the
 disassembly cached from an earlier read of the same cubin, without it, and in a separate process; and ``ncu --import
 FILE --csv --page source --print-source sass`` as a process. Prints medians and ratios.
 """
@@ -20,17 +20,16 @@ from statistics import median
 
 from tables import head, row
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines import measured
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncurep import reader
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine, measured
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report import reader
 
 ROUNDS = 7
 LIMIT_S = 600
 TARGET = 5.0
 AGAIN, NCU = "reader.read, disassembly cached", "ncu --import --csv --page source"
-PROCESS = "import sys; from pathlib import Path; from ncu_swizzle.ncurep import reader; reader.read(Path(sys.argv[1]))"
+PROCESS = "import sys; from pathlib import Path; from ncu_swizzle.report import reader; reader.read(Path(sys.argv[1]))"
 
 
 def main() -> int:
@@ -39,7 +38,7 @@ def main() -> int:
     parser.add_argument("--ncu", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args()
-    program = installed.find(arguments.ncu)
+    program = machine.find(arguments.ncu)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         report = arguments.file or make_report(program, Path(folder))
@@ -57,7 +56,7 @@ def main() -> int:
 def make_report(program: Path, folder: Path) -> Path:
     """Profile two launches of kernel2 with all sections and sources, as one would by hand."""
     report = folder / "full.ncu-rep"
-    family, kernel = collection.shipped().find("kernel2")
+    family, kernel = catalog.shipped().find("kernel2")
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "full.json")
     own = ["--kernel-name", "kernel2", "--launch-count", "2", "--set", "full", "--import-source", "yes"]
     command = [str(program), *own, "--clock-control", "none", "--export", str(report), "--", *child]

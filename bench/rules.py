@@ -21,15 +21,14 @@ from bottlenecks import read
 from pairs import recorded
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle import child, paths
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.base import child, paths
+from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import measured as measured_
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.pack import bridge
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.view.text import dimensions
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.render.text import dimensions
+from ncu_swizzle.report import pack, reader
+from ncu_swizzle.report.model import Profile
 
 PROGRAMS = ROOT / "tests" / "data" / "programs"
 REPEATS = 7
@@ -64,7 +63,7 @@ class Pair:
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
     """Yield every kernel of the catalogue that has less excess than its baseline, with that baseline."""
-    for _, kernel in collection.shipped():
+    for _, kernel in catalog.shipped():
         if not kernel.baseline:
             continue
         pair = compared((kernel.baseline, profile_of(kernel.baseline)), (kernel.name, profile_of(kernel.name)))
@@ -93,8 +92,8 @@ def compared(before: tuple[str, Profile], after: tuple[str, Profile]) -> Pair | 
     if removed <= 0:
         return None
     measured = 100 * (1 - (fixed.duration_ns or 0) / (plain.duration_ns or 1))
-    estimate = bridge.pack("cost").estimate(bridge.facts(plain), removed)
-    if isinstance(estimate, bridge.pack("latency").Doubt):
+    estimate = pack.pack("cost").estimate(pack.facts(plain), removed)
+    if isinstance(estimate, pack.pack("latency").Doubt):
         return Pair(name, other, None, None, None, measured)
     return Pair(name, other, *(100 * value for value in (estimate.point, estimate.low, estimate.high)), measured)
 
@@ -136,16 +135,16 @@ def cells(pair: Pair) -> tuple[str, ...]:
 
 def overhead() -> str:
     """Return how long ncu takes with the rules and without, for one launch of kernel1."""
-    family, kernel = collection.shipped().find("kernel1")
+    family, kernel = catalog.shipped().find("kernel1")
     launch = measured_.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
-    program, times = installed.find(), {"yes": [], "no": []}
+    program, times = machine.find(), {"yes": [], "no": []}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(REPEATS):
             for rules, taken in times.items():
                 options = options_.Options(extra=("--apply-rules", rules))
                 start = time.perf_counter()
                 ended = child.run(
-                    profiler.argv(program, "report", launch, options), 300, Path(folder), paths.child_environment()
+                    ncu.argv(program, "report", launch, options), 300, Path(folder), paths.child_environment()
                 )
                 taken.append(time.perf_counter() - start)
                 assert ended.status == 0, ended.log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.jobs import compare
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import page
 
 REPORTS = {  # name of the page: kernels, "before" first
@@ -22,5 +22,5 @@ REPORTS = {  # name of the page: kernels, "before" first
 def reports() -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each report."""
     for name, kernels in REPORTS.items():
-        result = compare.compare_all(collection.shipped(), kernels, Request(engine="recorded"))
+        result = run_kernel.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
         yield f"gallery/{name}.html", page.render(result.comparison).encode()

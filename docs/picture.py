@@ -11,10 +11,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.files import write_atomically
-from ncu_swizzle.jobs import compare
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import page as report
 from ncu_swizzle.smem import access, bankmap, mapping
 
@@ -58,7 +58,7 @@ def bank_map(name: str) -> bytes:
 
 
 def page(kernels: tuple[str, ...]) -> bytes:
-    result = compare.compare_all(collection.shipped(), kernels, Request(engine="recorded"))
+    result = run_kernel.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
     return report.render(result.comparison).encode()
 
 

@@ -10,14 +10,21 @@
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without the time to import typing
 if TYPE_CHECKING:
-    from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
-    from ncu_swizzle.api.functions import check, compare, profile, profile_binary, profile_program, read, report
-    from ncu_swizzle.errors import NcuSwizzleError
+    from ncu_swizzle.base.errors import NcuSwizzleError
+    from ncu_swizzle.commands.answers import (
+        Comparison,
+        Profile,
+        Profiles,
+        ProgramResult,
+        Result,
+        assert_degree,
+        assert_no_excess,
+    )
+    from ncu_swizzle.commands.api import check, compare, profile, profile_binary, profile_program, read, report
+    from ncu_swizzle.explain.calls import banks, predict, suggest
     from ncu_swizzle.gate.calls import lint
-    from ncu_swizzle.model.calls import banks, predict, suggest
     from ncu_swizzle.sweep.calls import profile_sweep
-    from ncu_swizzle.sweep.dataset import load_sweep
-    from ncu_swizzle.testing import assert_degree, assert_no_excess
+    from ncu_swizzle.sweep.table import load_sweep
 
 __all__ = [
     "Comparison",
@@ -44,20 +51,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "answers",
-    "NcuSwizzleError": "errors",
-    "Profile": "answers",
-    "Profiles": "answers",
-    "ProgramResult": "answers",
-    "Result": "answers",
-    "assert_degree": "testing",
-    "assert_no_excess": "testing",
-    "banks": "model.calls",
-    "load_sweep": "sweep.dataset",
+    "Comparison": "commands.answers",
+    "NcuSwizzleError": "base.errors",
+    "Profile": "commands.answers",
+    "Profiles": "commands.answers",
+    "ProgramResult": "commands.answers",
+    "Result": "commands.answers",
+    "assert_degree": "commands.answers",
+    "assert_no_excess": "commands.answers",
+    "banks": "explain.calls",
+    "load_sweep": "sweep.table",
     "lint": "gate.calls",
-    "predict": "model.calls",
+    "predict": "explain.calls",
     "profile_sweep": "sweep.calls",
-    "suggest": "model.calls",
+    "suggest": "explain.calls",
 }
 
 
@@ -66,7 +73,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api.functions')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'commands.api')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -9,32 +9,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ncu_swizzle.commands import (
-    banks,
-    baseline,
-    capture,
-    check,
-    compare,
-    doctor,
-    endings,
-    fix,
-    history,
-    init,
-    lint,
-    list_,
-    lsp,
-    mcp,
-    predict,
-    profile,
-    report,
-    rules,
-    run,
-    suggest,
-    sweep,
-)
-from ncu_swizzle.commands.after_dashes import WithProgram
-from ncu_swizzle.errors import UsageError, interruption
-from ncu_swizzle.texts import prepare_streams
+from ncu_swizzle.base.errors import UsageError, interruption
+from ncu_swizzle.base.texts import prepare_streams
+from ncu_swizzle.commands import check, compare, console, explain, fix, lint, machine, profile, sweep
+from ncu_swizzle.commands.console import WithProgram
+from ncu_swizzle.servers import commands
 
 # Typer raises click's errors, those of its own copy of click in newer versions.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -49,30 +28,30 @@ app = typer.Typer(
 )
 
 app.command("profile", cls=WithProgram)(profile.profile)
-app.command("capture", cls=WithProgram)(capture.capture)
+app.command("capture", cls=WithProgram)(profile.capture)
 app.command("compare")(compare.compare)
-app.command("report")(report.report)
+app.command("report")(compare.report)
 app.command("check")(check.check)
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(rules.app, name="rules")
+app.add_typer(check.baseline_app, name="baseline")
+app.add_typer(machine.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
 app.command("fix")(fix.fix)
-app.add_typer(history.app, name="history")
-app.command("init")(init.init)
-app.command("run")(run.run)
-app.command("list")(list_.list_)
-app.command("doctor")(doctor.doctor)
-app.command("banks")(banks.banks)
-app.command("predict")(predict.predict)
-app.command("suggest")(suggest.suggest)
-app.command("mcp")(mcp.mcp)
-app.command("lsp")(lsp.lsp)
+app.add_typer(check.app, name="history")
+app.command("init")(fix.init)
+app.command("run")(machine.run)
+app.command("list")(machine.list_)
+app.command("doctor")(machine.doctor)
+app.command("banks")(explain.banks)
+app.command("predict")(explain.predict)
+app.command("suggest")(explain.suggest)
+app.command("mcp")(commands.mcp)
+app.command("lsp")(commands.lsp)
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"{app.info.name} {endings.version()}\n")
+        sys.stdout.write(f"{app.info.name} {console.version()}\n")
         raise typer.Exit
 
 
@@ -129,7 +108,7 @@ def main() -> int:
     try:
         return _run()
     except Exception as error:
-        return endings.explain(error)
+        return console.explain(error)
 
 
 def _run() -> int:
@@ -138,12 +117,12 @@ def _run() -> int:
         sys.stdout.flush()
     except SystemExit as end:  # also after Ctrl-C
         if stopped := interruption(end):
-            print(f"{stopped.word}: {endings.kept()}", file=sys.stderr)
+            print(f"{stopped.word}: {console.kept()}", file=sys.stderr)
         else:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
-        endings.discard(sys.stdout.fileno())
+        console.discard(sys.stdout.fileno())
     return 0
 
 

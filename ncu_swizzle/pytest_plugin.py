@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ncu_swizzle.answers import Profile
+    from ncu_swizzle.commands.answers import Profile
 
 MARKER = "gpu"
 SECTION = "ncu-swizzle"
@@ -60,9 +60,9 @@ def _marker_is_ours(config: pytest.Config) -> bool:
 
 def _lacking() -> str:
     """Return why nothing can be measured here; empty if it can."""
-    from ncu_swizzle.engines import choice, context
+    from ncu_swizzle.engines import profiles, settings
 
-    engine = choice.choose_engine(context.Request())
+    engine = profiles.choose_engine(settings.Request())
     return "" if engine.name == "ncu" else engine.reason or "nothing can be measured here"
 
 
@@ -79,12 +79,12 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     shared = (base.parent if hasattr(request.config, "workerinput") else base) / "ncu-swizzle"
     profiles: dict[str, Profile] = {}
 
-    from ncu_swizzle import digest
-    from ncu_swizzle.catalog import kernel_files
+    from ncu_swizzle.base import cache
+    from ncu_swizzle.kernels import user
 
     def get(entry: str | Path | Callable[..., Any], /, **how: Any) -> Profile:
         __tracebackhide__ = True
-        if isinstance(entry, str | Path) and Path(entry).exists() and not kernel_files.is_kernel_file(str(entry)):
+        if isinstance(entry, str | Path) and Path(entry).exists() and not user.is_kernel_file(str(entry)):
             return _only(Path(entry))
         how = {"baseline": "none", "reference": "none", "engine": default, **how}
         if how["engine"] == "auto":
@@ -93,7 +93,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
             how["engine"] = "ncu"
         key = _key(entry, how)
         if key not in profiles:
-            folder = shared / digest.sha256_of_texts(key)[:16]
+            folder = shared / cache.sha256_of_texts(key)[:16]
             profiles[key] = _once(entry, folder, how)
         return profiles[key]
 
@@ -102,7 +102,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def _key(entry: str | Path | Callable[..., Any], how: dict[str, Any]) -> str:
     """Return what profiles are the same by: a live tensor, or a function as reference, is only like itself."""
-    from ncu_swizzle.api import live
+    from ncu_swizzle.commands import live
 
     named = live.entry_of(entry) if live.is_function(entry) else str(entry)
     return json.dumps([named, how], sort_keys=True, default=lambda value: f"{os.getpid()} {id(value)}")
@@ -110,10 +110,10 @@ def _key(entry: str | Path | Callable[..., Any], how: dict[str, Any]) -> str:
 
 def _only(path: Path) -> Profile:
     """Return the only profile of a file, or that of the kernel that a run folder was made for."""
-    from ncu_swizzle.answers import Profile
-    from ncu_swizzle.api import functions as api
-    from ncu_swizzle.errors import UsageError
-    from ncu_swizzle.profiles import run_folder
+    from ncu_swizzle.base.errors import UsageError
+    from ncu_swizzle.commands import api
+    from ncu_swizzle.commands.answers import Profile
+    from ncu_swizzle.report import run_folder
 
     if path.is_dir():
         return Profile.of(run_folder.load(path).subjects[0])
@@ -125,9 +125,9 @@ def _only(path: Path) -> Profile:
 
 def _once(kernel: str | Path | Callable[..., Any], folder: Path, how: dict[str, Any]) -> Profile:
     """Profile into the folder, or return the profile that another worker left there."""
-    from ncu_swizzle.answers import Profile
-    from ncu_swizzle.api import functions as api
-    from ncu_swizzle.profiles import run_folder
+    from ncu_swizzle.commands import api
+    from ncu_swizzle.commands.answers import Profile
+    from ncu_swizzle.report import run_folder
 
     with _locked(folder.parent):
         if (folder / run_folder.MANIFEST).is_file():
@@ -150,7 +150,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     folder = item.config.getoption("--ncu-swizzle-out")
-    testing = sys.modules.get("ncu_swizzle.testing")  # if it was never imported, none of its assertions failed
+    testing = sys.modules.get("ncu_swizzle.commands.answers")  # if it was never imported, none of its assertions failed
     if folder and testing and call.excinfo and isinstance(call.excinfo.value, testing.ConflictError):
         report.sections.append((SECTION, _keep(folder, item.nodeid, call.excinfo.value.profile)))
     return report
@@ -158,13 +158,13 @@ def pytest_runtest_makereport(
 
 def _keep(folder: Path, test: str, profile: Profile) -> str:
     """Write the report of a profile that failed a test; return a line that names the file."""
-    from ncu_swizzle import digest
-    from ncu_swizzle.answers import Profile
-    from ncu_swizzle.errors import NotWritable
-    from ncu_swizzle.files import slug
-    from ncu_swizzle.texts import one_line
+    from ncu_swizzle.base import cache
+    from ncu_swizzle.base.errors import NotWritable
+    from ncu_swizzle.base.files import slug
+    from ncu_swizzle.base.texts import one_line
+    from ncu_swizzle.commands.answers import Profile
 
-    file = folder / f"{slug(test.rpartition('/')[2])}-{digest.sha256_of_texts(test)[:8]}.html"
+    file = folder / f"{slug(test.rpartition('/')[2])}-{cache.sha256_of_texts(test)[:8]}.html"
     try:
         Profile.of(profile).to_html(file)
     except NotWritable as error:

@@ -30,19 +30,18 @@ HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where to pu
 COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle.build import headers
-from ncu_swizzle.build.commit import commit_of
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.base.files import write_json
 from ncu_swizzle.engines import measured as measured_
-from ncu_swizzle.engines.context import Context, Progress, Request
-from ncu_swizzle.files import write_json
-from ncu_swizzle.fleet.mapped import mapped
-from ncu_swizzle.fleet.options import GPUS, FleetOptions
-from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
-from ncu_swizzle.ncurep import launch_facts
-from ncu_swizzle.profiles.engine import NCU, Engine
+from ncu_swizzle.engines.settings import Context, Progress, Request
+from ncu_swizzle.kernels import recipe
+from ncu_swizzle.kernels.catalog import Catalog, shipped
+from ncu_swizzle.kernels.family import Family
+from ncu_swizzle.kernels.git import commit_of
+from ncu_swizzle.report import container
+from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.options import GPUS, FleetOptions
+from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 
 def main(arguments: list[str]) -> None:
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("names", nargs="*", metavar="KERNEL")
     parser.add_argument("--workers", default="", choices=("", GPUS), help="record on all GPUs of this machine")
     given = parser.parse_args(arguments)
-    catalog = collection.shipped()
+    catalog = shipped()
     names = given.names or [kernel.name for _, kernel in catalog]
     if HOME in os.environ:
         compile_all(catalog, names)
@@ -77,7 +76,7 @@ def copy_everything(catalog: Catalog) -> None:
     for family in catalog.families:
         for header in family.headers:
             package, _, inside = header.partition(":")
-            shutil.copytree(headers.locate(header), SITE / package / inside, dirs_exist_ok=True)
+            shutil.copytree(recipe.locate(header), SITE / package / inside, dirs_exist_ok=True)
             (SITE / package / "__init__.py").touch()  # a package with this file takes precedence over one without
 
 
@@ -91,7 +90,7 @@ def compile_all(catalog: Catalog, names: list[str]) -> None:
 def check(family: Family, name: str) -> None:
     sizes = [f"--problem={parameter.name}={parameter.smallest}" for parameter in family.parameters]
     facts = NEUTRAL / f"{name}.json"
-    subprocess.run([sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), *sizes, name], check=True)
+    subprocess.run([sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(facts), *sizes, name], check=True)
 
 
 def record_all(catalog: Catalog, names: Sequence[str], home: Path, fleet: FleetOptions) -> None:
@@ -119,11 +118,11 @@ def record(catalog: Catalog, name: str, home: Path) -> None:
     recordings = home / gpu_name(measured.machine.gpu) / family.name
     recordings.mkdir(parents=True, exist_ok=True)
     shutil.copy(report, recordings)
-    facts = json.loads(launch_facts.facts_path(report).read_text(encoding="utf-8"))
+    facts = json.loads(container.facts_path(report).read_text(encoding="utf-8"))
     del facts["digest"]
     recorded = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
-    write_json(recordings / launch_facts.facts_path(report).name, recorded)
-    launch_facts.seal(recordings / report.name, facts.get("notes", ()))
+    write_json(recordings / container.facts_path(report).name, recorded)
+    container.seal(recordings / report.name, facts.get("notes", ()))
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 

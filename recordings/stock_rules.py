@@ -15,12 +15,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import child, paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import family as catalog
-from ncu_swizzle.engines import measured
-from ncu_swizzle.files import write_json
-from ncu_swizzle.ncu import installed
+from ncu_swizzle.base import child, paths
+from ncu_swizzle.base.files import write_json
+from ncu_swizzle.engines import machine, measured
+from ncu_swizzle.kernels import family as catalog
+from ncu_swizzle.kernels.catalog import shipped
 
 # The sections that the stock rules about shared memory need; neither is in ncu's default set.
 SECTIONS = ("MemoryWorkloadAnalysis_Tables", "SourceCounters", "WarpStateStats", "SpeedOfLight")
@@ -30,10 +29,10 @@ TIMEOUT_S = 300.0
 
 def main() -> None:
     """Record all kernels that are the baseline of another kernel and have a degree above 1."""
-    catalog_ = collection.shipped()
+    catalog_ = shipped()
     names = sorted({kernel.baseline for _, kernel in catalog_ if kernel.baseline})
     conflicting = [name for name in names if max(catalog_.find(name)[1].degree.values(), default=1) > 1]
-    program = installed.find()
+    program = machine.find()
     promises: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in conflicting:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from ncu_swizzle import cache as cache_
 from ncu_swizzle.__main__ import GARBAGE
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.base import cache as cache_
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 from tests.support.places import RECORDINGS
 from tests.support.reports import join
 
@@ -85,7 +85,7 @@ def recorded(
 @pytest.fixture(scope="session")
 def recorded_file() -> Callable[[str], Path]:
     """Return a function that finds a recorded .ncu-rep by the kernel's name."""
-    return lambda name: RECORDINGS / collection.shipped().find(name)[0].name / f"{name}.ncu-rep"
+    return lambda name: RECORDINGS / catalog.shipped().find(name)[0].name / f"{name}.ncu-rep"
 
 
 @pytest.fixture

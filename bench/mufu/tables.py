@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, TABLES
 from ncu_swizzle.emulate.operations.floating import needs_slow_path
+from ncu_swizzle.emulate.operations.special import FUNCTIONS, TABLES
 
 Words = NDArray[np.uint32]
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]

@@ -1,3 +1,3 @@
 """Running a program once and keeping what it launches: a C library that CUDA loads into it, or a stand-in for the CUDA
-runtime where there is no GPU. Both are built here, on first use.
+runtime where there is no GPU. docs/launches.md describes the file of launches.
 """

@@ -5,9 +5,14 @@ Its device code is read from the file before it starts, so that the stand-in kno
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import importlib.util
 import os
 import re
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +21,201 @@ from typing import Any
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.sections import SymbolTableSection
 
-from ncu_swizzle import child
-from ncu_swizzle.bounds import quotation
-from ncu_swizzle.build import assembled
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.capture import dry_recorded, fatbinary, gpus, library, running
-from ncu_swizzle.capture.fatbinary import FatBinary
-from ncu_swizzle.capture.gpus import StandInGpu
-from ncu_swizzle.capture.recorded import Recording
-from ncu_swizzle.capture.running import CaptureLimits
+from ncu_swizzle.base import bounds, cache, child
+from ncu_swizzle.base.errors import (
+    BadFile,
+    DamagedFile,
+    EnvironmentLacking,
+    NcuSwizzleError,
+    NothingProfiled,
+    ProgramFailed,
+    UsageError,
+)
+from ncu_swizzle.base.files import brief, read_bytes
+from ncu_swizzle.capture import running
+from ncu_swizzle.capture.launches import Contents
+from ncu_swizzle.capture.recorded import Recording, captured_launch, contents_of, events
+from ncu_swizzle.capture.running import CaptureLimits, StandInGpu
 from ncu_swizzle.cubin.elf import Cubin, open_elf
-from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.files import brief, read_bytes
+from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels.toolchain import Toolchain
+
+# What the stand-in for CUDA's runtime wrote, as launches.
+
+
+INITIAL = "initial"  # a variable that nobody has written yet
+OF_CONSTANTS, OF_GLOBALS = ".nv.constant3", (".nv.global.init", ".nv.global")
+
+
+def read(folder: Path, kernels: Mapping[int, Mapping[str, Cubin]], most: int) -> Recording:
+    """Return the launches; `kernels` are those of the program's fat binaries by checksum and name."""
+    recording = Recording()
+    for file in sorted(folder.glob("*.jsonl"), key=lambda file: int(file.stem)):
+        for event in events(file):
+            if event["is"] == "dry" and len(recording.launches) < most:
+                cubin = kernels[event["binary"]][event["kernel"]]
+                _add(recording, folder, file.stem, event, cubin)
+            elif event["is"] == "problem":
+                recording.problems.append(event["text"])
+            elif event["is"] == "end":
+                recording.seen += event["seen"]
+    return recording
+
+
+def _add(recording: Recording, folder: Path, process: str, event: dict[str, Any], cubin: Cubin) -> None:
+    sha256 = cache.sha256(cubin.data)
+    if sha256 not in recording.cubins:
+        recording.cubins[sha256] = _kept(folder, sha256, cubin.data)
+
+    def contents(part: dict[str, Any]) -> Contents:
+        if part["content"] is None and part["why"] == INITIAL:
+            initial = _initial(cubin, part["name"], part["bytes"])
+            if initial is None:
+                return Contents(why="its cubin does not say what it holds")
+            own = cache.sha256(initial)
+            recording.memory.setdefault(own, _kept(folder, own, initial))
+            return Contents(own)
+        return contents_of(part, folder, process, recording.memory)
+
+    recording.launches.append(captured_launch(len(recording.launches), event, sha256, contents))
+
+
+def _kept(folder: Path, sha256: str, content: bytes) -> Path:
+    file = folder / sha256
+    file.write_bytes(content)
+    return file
+
+
+def _initial(cubin: Cubin, name: str, size: int) -> bytes | None:
+    """Return what a variable holds when its module is loaded; None if the cubin has no such variable."""
+    for symbol in cubin.symbols:
+        if symbol.name == name and symbol.size == size and symbol.section in (OF_CONSTANTS, *OF_GLOBALS):
+            content = cubin.section(symbol.section)
+            return content[symbol.offset : symbol.offset + size] if content else bytes(size)
+    return None
+
+
+# The cubins and PTX in a program: its section .nv_fatbin, which holds one fat binary per translation unit.
+#
+# A fat binary is a header of 16 bytes (magic, version, header's size, size of the rest) and entries: each a header with
+# its kind, its own size, that of what follows, the architecture and the compression, and then the cubin or PTX. The
+# layout is documented nowhere; it was read off what nvcc 13.0 writes.
+
+
+MAGIC = struct.pack("<I", 0xBA55ED50)
+HEADER, ENTRY = 16, 64  # bytes; an entry's header may be longer
+PTX, ELF = 1, 2
+LZ4, ZSTD = 0x2000, 0x8000  # of an entry's flags
+MOST_BYTES = 1 << 30  # of an entry, unpacked
+SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+PLAIN = "build the program with nvcc --compress-mode=none, or pip install zstandard"
+
+
+@dataclass(frozen=True)
+class FatEntry:
+    """A cubin or PTX: its kind, the number of its architecture, and its content."""
+
+    kind: int
+    sm: int
+    flags: int
+    packed: bytes
+    size: int  # unpacked
+
+    def content(self) -> bytes:
+        """Return it unpacked; raise DamagedFile, or EnvironmentLacking if nothing here can unpack it."""
+        if self.flags & ZSTD:
+            return _zstd(self.packed, self.size)
+        return _lz4(self.packed, self.size) if self.flags & LZ4 else self.packed
+
+
+@dataclass(frozen=True)
+class FatBinary:
+    """One translation unit's code; the checksum is that of all its bytes."""
+
+    checksum: int
+    entries: tuple[FatEntry, ...]
+
+
+def fat_binaries(section: bytes) -> Iterator[FatBinary]:
+    """Yield the fat binaries in a section; raise DamagedFile."""
+    at = section.find(MAGIC)
+    while at >= 0:
+        try:
+            _, _, header, size = struct.unpack_from("<IHHQ", section, at)
+            end = at + header + size
+            if header != HEADER or end > len(section):
+                raise ValueError("a fat binary ends beyond its section")
+            yield FatBinary(zlib.crc32(section[at:end]), tuple(_entries(section[at + header : end])))
+        except (struct.error, ValueError) as error:
+            raise DamagedFile(f"the program's device code is damaged: {error}", "build the program again") from error
+        at = section.find(MAGIC, end)
+
+
+def _entries(data: bytes) -> Iterator[FatEntry]:
+    at = 0
+    while at + ENTRY <= len(data):
+        kind, _, header, padded, packed, _, _, sm = struct.unpack_from("<HHIQIIII", data, at)
+        flags, _, size = struct.unpack_from("<QQQ", data, at + 40)
+        start = at + header
+        if header < ENTRY or start + padded > len(data) or packed > padded or size > MOST_BYTES:
+            raise ValueError("an entry's sizes cannot be")
+        compressed = bool(flags & (LZ4 | ZSTD))
+        yield FatEntry(kind, sm, flags, data[start : start + (packed if compressed else padded)], size or padded)
+        at = start + padded
+
+
+def _zstd(packed: bytes, size: int) -> bytes:
+    """Unpack with what there is: Python's own module, a package, or the system's library."""
+    if importlib.util.find_spec("compression") and importlib.util.find_spec("compression.zstd"):
+        module: Any = importlib.import_module("compression.zstd")
+        return bytes(module.decompress(packed))
+    if importlib.util.find_spec("zstandard"):
+        module = importlib.import_module("zstandard")
+        return bytes(module.ZstdDecompressor().decompress(packed, max_output_size=size))
+    try:
+        library = ctypes.CDLL("libzstd.so.1")
+    except OSError as error:
+        raise EnvironmentLacking("the program's device code is compressed with zstd", PLAIN) from error
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(size)
+    written = library.ZSTD_decompress(out, ctypes.c_size_t(size), packed, ctypes.c_size_t(len(packed)))
+    if written != size:
+        raise DamagedFile("the program's device code is damaged: zstd cannot read it", "build the program again")
+    return out.raw
+
+
+def _lz4(packed: bytes, size: int) -> bytes:
+    """Unpack an LZ4 block."""
+    out, at = bytearray(), 0
+    try:
+        while at < len(packed) and len(out) < size:
+            token = packed[at]
+            at += 1
+            length, at = _length(packed, at, token >> 4)
+            out += packed[at : at + length]
+            at += length
+            if at >= len(packed):
+                break
+            distance = packed[at] | packed[at + 1] << 8
+            length, at = _length(packed, at + 2, token & 15)
+            if not 0 < distance <= len(out):
+                raise ValueError("an offset beyond the start")
+            for _ in range(length + 4):
+                out.append(out[-distance])
+    except (IndexError, ValueError) as error:
+        raise DamagedFile(f"the program's device code is damaged: {error}", "build the program again") from error
+    return bytes(out[:size])
+
+
+def _length(packed: bytes, at: int, nibble: int) -> tuple[int, int]:
+    length = nibble
+    while nibble == 15:
+        more = packed[at]
+        at += 1
+        length += more
+        nibble = 15 if more == 255 else 0
+    return length, at
+
 
 SOURCE = "standin.c"
 SHARED = "build it with the shared runtime: NVCC_APPEND_FLAGS='-cudart shared' make, or nvcc -cudart shared"
@@ -77,12 +265,12 @@ def record(
     path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("LD_LIBRARY_PATH"))))
     environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
     outcome = child.run(argv, limits.timeout_s, folder, environment)
-    recording = dry_recorded.read(into, kernels, limits.count)
+    recording = read(into, kernels, limits.count)
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
     ended = f"{Path(argv[0]).name} exited with status {outcome.status}, as no kernel ran; its last lines:\n"
     if outcome.status < 0 or (outcome.status and not recording.launches):
-        raise ProgramFailed(ended + quotation.last_lines(outcome.log), ON_A_GPU)
+        raise ProgramFailed(ended + bounds.last_lines(outcome.log), ON_A_GPU)
     if not recording.launches:
         raise NothingProfiled("the program launched no kernel that was asked for", "leave out -k, or run it by itself")
     if outcome.status:  # such as one that verifies its results at the end
@@ -128,8 +316,8 @@ def _read(data: bytes) -> DryProgram:
             needed += [tag.needed for tag in tags]
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             called += [symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"]
-        elif section.name in fatbinary.SECTIONS:
-            binaries += fatbinary.fat_binaries(section.data())
+        elif section.name in SECTIONS:
+            binaries += fat_binaries(section.data())
     return DryProgram(tuple(needed), tuple(filter(_CALLED.match, called)), tuple(binaries))
 
 
@@ -146,8 +334,8 @@ def _kernels(
 
 
 def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bool, name: str) -> Iterator[Cubin]:
-    compiled = [entry for entry in binary.entries if entry.kind == fatbinary.ELF and entry.sm == gpu.sm]
-    ptx = [entry for entry in binary.entries if entry.kind == fatbinary.PTX and entry.sm <= gpu.sm]
+    compiled = [entry for entry in binary.entries if entry.kind == ELF and entry.sm == gpu.sm]
+    ptx = [entry for entry in binary.entries if entry.kind == PTX and entry.sm <= gpu.sm]
     for entry in compiled:
         content = entry.content()
         if b".nv.constant0." in content:  # else it has no kernel
@@ -155,7 +343,7 @@ def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bo
     if not compiled and ptx:
         newest = max(ptx, key=lambda entry: entry.sm).content().rstrip(b"\0")
         if b".entry" in newest:
-            yield Cubin(assembled.cubin(newest, name, toolchain, cached, f"sm_{gpu.sm}"), name)
+            yield Cubin(build.assembled(newest, name, toolchain, cached, f"sm_{gpu.sm}"), name)
 
 
 def _table(kernels: Mapping[int, Mapping[str, Cubin]]) -> Iterator[str]:
@@ -173,12 +361,12 @@ def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) ->
     """Build the stand-in, under the name and with the symbol version that the program asks for."""
     major = int(_version(program.runtime))
     generated: dict[str, Any] = {
-        "device.h": gpus.header(gpu, major * 1000),
+        "device.h": running.header(gpu, major * 1000),
         "missing.h": "".join(_missing(program.called, defined())),
         "versions.map": f"{program.runtime} {{ global: *; }};\n",
     }
     options = (f"-Wl,-soname,{program.runtime}", "-Wl,--version-script=versions.map")
-    library.build(SOURCE, scratch, program.runtime, options, generated, cached)
+    running.build(SOURCE, scratch, program.runtime, options, generated, cached)
 
 
 def _version(runtime: str) -> str:
@@ -188,7 +376,7 @@ def _version(runtime: str) -> str:
 
 def defined() -> frozenset[str]:
     """Return the functions of the runtime that the stand-in has."""
-    texts = [file.read_text(encoding="utf-8") for file in sorted(library.sources().glob("standin*"))]
+    texts = [file.read_text(encoding="utf-8") for file in sorted(running.sources().glob("standin*"))]
     return frozenset(name for text in texts for name in _DEFINED.findall(text))
 
 

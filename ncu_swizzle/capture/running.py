@@ -2,20 +2,188 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle import child
-from ncu_swizzle.bounds import quotation
-from ncu_swizzle.capture import cupti, library, recorded
+from ncu_swizzle.base import bounds, cache, child, paths, unfinished
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.base.files import replace
+from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.recorded import Recording
-from ncu_swizzle.cubin.kernel_filter import KernelFilter
-from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.unfinished import folders
+from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.report.model import MachineInfo
+
+# Where CUPTI is: in a toolkit, in an installed Python package, or beside ncu.
+
+
+VARIABLE = "NCU_SWIZZLE_CUPTI"
+CUPTI_INSTALL = f"pip install nvidia-cuda-cupti, or name libcupti.so: {VARIABLE}=/…/libcupti.so.13"
+IN_TOOLKIT = ("extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+IN_PACKAGES = ("cu*/lib", "cuda_cupti/lib")
+_VERSION = re.compile(r"libcupti\.so\.([\d.]+)$")
+
+
+def find() -> Path:
+    """Return libcupti's path; raise EnvironmentLacking."""
+    if named := os.environ.get(VARIABLE):
+        if not Path(named).is_file():
+            raise EnvironmentLacking(f"{VARIABLE} names {named}, which is not a file", CUPTI_INSTALL)
+        return Path(named).absolute()
+    for folder in _folders():
+        if libraries := [file for file in folder.glob("libcupti.so*") if file.is_file()]:
+            return max(libraries, key=_version)
+    raise EnvironmentLacking(
+        "capturing needs CUPTI, which is part of the CUDA toolkit, and it was not found", CUPTI_INSTALL
+    )
+
+
+def _version(file: Path) -> tuple[int, ...]:
+    match = _VERSION.search(file.name)
+    return tuple(int(part) for part in match[1].split(".") if part) if match else ()
+
+
+def _folders() -> Iterator[Path]:
+    homes = [Path(os.environ.get(name, "")) for name in ("CUDA_HOME", "CUDA_PATH")]
+    on_path = [Path(folder).parent for folder in paths.program_folders() if (Path(folder) / "nvcc").is_file()]
+    for home in (*homes, *(folder.resolve() for folder in on_path), Path("/usr/local/cuda")):
+        if home.is_absolute():
+            yield from (home / below for below in IN_TOOLKIT)
+    spec = importlib.util.find_spec("nvidia")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        for pattern in IN_PACKAGES:
+            yield from sorted(Path(location).glob(pattern), reverse=True)
+
+
+# What a GPU answers to device queries, for the stand-in: values that a real one gave, by cudaDeviceAttr's numbers.
+
+
+@dataclass(frozen=True)
+class StandInGpu:
+    """A GPU to stand in for."""
+
+    name: str
+    sm: int
+    memory: int  # bytes
+    attributes: Mapping[int, int]
+
+    @property
+    def machine(self) -> MachineInfo:
+        capability = f"{self.attributes[75]}.{self.attributes[76]}"
+        return MachineInfo(compute_capability=capability, sm_count=self.attributes[16])
+
+
+# As an H100 answered ncu: device__attribute_… of recordings/h100.
+H100 = StandInGpu(
+    "NVIDIA H100 80GB HBM3",
+    90,
+    85_017_493_504,
+    {
+        1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2147483647, 6: 65535, 7: 65535, 8: 49152, 9: 65536, 10: 32, 11: 2147483647,
+        12: 65536, 13: 1980000, 14: 512, 15: 1, 16: 132, 17: 0, 18: 0, 19: 1, 20: 0, 31: 1, 32: 1, 35: 0, 36: 2619000,
+        37: 5120, 38: 52428800, 39: 2048, 40: 3, 41: 1, 75: 9, 76: 0, 78: 1, 79: 1, 80: 1, 81: 233472, 82: 65536, 83: 1,
+        84: 0, 86: 0, 87: 2, 88: 0, 89: 1, 90: 1, 91: 1, 95: 1, 97: 232448, 99: 1, 100: 0, 101: 0, 106: 32,
+        108: 32768000, 109: 134217728, 111: 1024, 115: 1, 120: 1,
+    },
+)  # fmt: skip
+GPUS: Mapping[str, StandInGpu] = {"h100": H100}
+
+PROPERTIES_BYTES = 1008  # of CUDA 13's cudaDeviceProp
+# Its fields, as offset, bytes and the attribute that says the same.
+PROPERTIES = (
+    (296, 8, 8), (304, 4, 12), (308, 4, 10), (312, 8, 11), (320, 4, 1), (324, 4, 2), (328, 4, 3), (332, 4, 4),
+    (336, 4, 5), (340, 4, 6), (344, 4, 7), (352, 8, 9), (360, 4, 75), (364, 4, 76), (368, 8, 14), (384, 4, 16),
+    (392, 4, 19), (560, 4, 31), (584, 4, 40), (588, 4, 41), (592, 4, 37), (596, 4, 38), (604, 4, 39), (624, 8, 81),
+    (632, 4, 82), (636, 4, 83), (652, 4, 88), (656, 4, 89), (668, 4, 95), (672, 8, 97), (688, 4, 106), (696, 8, 111),
+    (748, 4, 120),
+)  # fmt: skip
+
+
+def header(gpu: StandInGpu, runtime_version: int) -> str:
+    """Return device.h, with what the stand-in answers."""
+    values = ", ".join(f"{{{number}, {value}}}" for number, value in gpu.attributes.items())
+    fields = ", ".join(f"{{{offset}, {size}, {number}}}" for offset, size, number in PROPERTIES)
+    return (
+        f"#define RUNTIME_VERSION {runtime_version}\n"
+        f'#define DEVICE_NAME "{gpu.name}"\n'
+        f"#define DEVICE_MEMORY ((size_t){gpu.memory})\n"
+        f"#define DEVICE_PROPERTIES_BYTES {PROPERTIES_BYTES}\n"
+        f"static const DeviceValue DEVICE_VALUES[] = {{{values}}};\n"
+        f"static const DeviceField DEVICE_FIELDS[] = {{{fields}}};\n"
+    )
+
+
+# The C libraries of the capture, built on first use with the C compiler that is there, and cached.
+
+
+KIND = "libraries"
+COMPILERS = ("cc", "gcc", "clang")
+OPTIONS = ("-shared", "-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden")
+LIBRARIES = ("-ldl", "-lpthread")
+TIMEOUT_S = 120.0
+INSTALL = "apt-get install gcc, or name a C compiler: CC=/usr/bin/clang"
+
+
+def sources() -> Path:
+    """Return the folder with the C sources."""
+    return paths.package() / "capture"
+
+
+def compiler() -> str:
+    """Return the path of a C compiler: CC's if that is one, else the first on PATH. Raises EnvironmentLacking."""
+    folders = os.pathsep.join(paths.program_folders())
+    for name in filter(None, (os.environ.get("CC"), *COMPILERS)):
+        if found := shutil.which(name, path=folders):
+            return found
+    raise EnvironmentLacking("capturing builds a small C library, and there is no C compiler", INSTALL)
+
+
+def build(
+    source: str,
+    folder: Path,
+    name: str,
+    options: Sequence[str] = (),
+    generated: Mapping[str, str] | None = None,
+    cached: bool = True,
+) -> Path:
+    """Return the library built from a source, as a file of that name in the folder, which only this user can enter.
+
+    `generated` are further files that it includes. Raises EnvironmentLacking if it does not compile.
+    """
+    texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(sources().glob("*.[ch]"))}
+    texts |= generated or {}
+    program, built = compiler(), folder / name
+    key = (
+        f"{Path(source).stem}-{sha256_of_texts(program, source, *options, *(t for i in texts.items() for t in i))[:32]}"
+    )
+    content = cache.load(KIND, key) if cached else None
+    if content is None:
+        content = _compiled(program, texts, source, folder, options)
+        if cached:
+            cache.save(KIND, key, content)
+    replace(built, content, 0o700)
+    return built
+
+
+def _compiled(program: str, texts: Mapping[str, str], source: str, folder: Path, options: Sequence[str]) -> bytes:
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    out = folder / "built.so"
+    command = [program, *OPTIONS, *options, "-o", str(out), source, *LIBRARIES]
+    outcome = child.run(command, TIMEOUT_S, folder, {**paths.tool_environment(), "TMPDIR": str(folder)})
+    if outcome.status or not out.is_file():
+        raise EnvironmentLacking(
+            f"{program} could not build {source}:\n{bounds.last_lines(outcome.log)}",
+            "name another C compiler: CC=/usr/bin/gcc",
+        )
+    return out.read_bytes()
+
 
 WITHOUT = "captured without --memory"
 SOURCE = "injection.c"
@@ -53,7 +221,7 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
     if outcome.status:
         raise ProgramFailed(
             f"{Path(argv[0]).name} exited with status {outcome.status}; its last lines:\n"
-            f"{quotation.last_lines(outcome.log)}",
+            f"{bounds.last_lines(outcome.log)}",
             "run it by itself first",
         )
     if not recording.launches:
@@ -64,15 +232,15 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
 @contextmanager
 def injected(limits: CaptureLimits) -> Iterator[tuple[dict[str, str], Path]]:
     """Yield the environment that captures a program, and the folder that it is recorded in; for benchmarks."""
-    with folders.scratch() as scratch:
+    with unfinished.scratch() as scratch:
         yield _prepared(limits, scratch, cached=True)
 
 
 def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[str, str], Path]:
     into = scratch / "recording"
     into.mkdir(0o700)
-    injection = library.build(SOURCE, scratch, "injection.so", cached=cached)
-    named = {"NCU_SWIZZLE_CAPTURE_CUPTI": str(cupti.find()), "CUDA_INJECTION64_PATH": str(injection)}
+    injection = build(SOURCE, scratch, "injection.so", cached=cached)
+    named = {"NCU_SWIZZLE_CAPTURE_CUPTI": str(find()), "CUDA_INJECTION64_PATH": str(injection)}
     return {**os.environ, **settings(limits, into), **named}, into
 
 
@@ -92,7 +260,7 @@ def _nothing(recording: Recording, limits: CaptureLimits) -> NothingProfiled | E
     if recording.problems:
         return EnvironmentLacking(
             f"the program's launches cannot be followed: {recording.problems[0]}",
-            f"name another libcupti: {cupti.VARIABLE}=/…/libcupti.so.13",
+            f"name another libcupti: {VARIABLE}=/…/libcupti.so.13",
         )
     if not recording.followed:
         return NothingProfiled("the program did not use a GPU", "run it by itself first: does it find the GPU?")

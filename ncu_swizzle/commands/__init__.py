@@ -1,3 +1,4 @@
-"""The commands, one thin file each: parse, call one function, print.
-Anything slow to import is imported when the command runs, so that help and usage errors are instant.
+"""The commands, and the same as functions: parse, resolve, obtain profiles, compare, print or return.
+
+What is slow to import is imported when a command runs, so that help and usage errors are instant.
 """

@@ -1,21 +1,68 @@
-"""``ncu-swizzle check``: the gate that keeps conflicts from coming back."""
+"""``ncu-swizzle history``: runs kept over commits."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.options import with_options
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.commands.groups import grouped, with_options
+from ncu_swizzle.engines.settings import Options, Request
+from ncu_swizzle.gate.calls import Outputs
+from ncu_swizzle.kernels.options import CatalogOptions, NewBuild, PairOptions
+
+# ``ncu-swizzle baseline``: what `check` compares later profiles with.
+
+
+baseline_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The baseline file, to be committed.")]
+
+
+@baseline_app.callback()
+def baseline_overview() -> None:
+    """Save or show what check compares with."""
+
+
+@baseline_app.command()
+@grouped
+def save(
+    profiles: Annotated[
+        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .cu or .ncu-rep files, saved profiles or runs.")
+    ],
+    request: Request,
+    options: Options,
+    own: PairOptions,
+    sources: CatalogOptions,
+    file: FileOption = paths.BASELINE,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Drop other kernels from the file.")] = False,
+) -> None:
+    """Save profiles; several of one kernel show how much its time varies."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.gate import checking, reporting
+
+    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
+    with output.progress() as progress:
+        gathered, _ = checking.gathered(named, with_options(request, options), progress)
+    reporting.show_baseline(checking.save(gathered, file, fresh), Output())
+
+
+@baseline_app.command()
+def show_baseline(file: FileOption = paths.BASELINE) -> None:
+    """Show a baseline."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.gate import baseline, reporting
+
+    reporting.show_baseline(baseline.load(file), Output())
+
+
+# ``ncu-swizzle check``: the gate that keeps conflicts from coming back.
+
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
@@ -76,3 +123,86 @@ def check(
         verdict = checking.check(query, replace(with_options(request, options), build=build), progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True)
+
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+FOLDER = Path("ncu-swizzle-history")
+FolderOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The history, also of a CI cache.")]
+
+
+@app.callback()
+def overview() -> None:
+    """Keep runs over commits, show them, and see where counts changed."""
+
+
+@app.command()
+@grouped
+def add(
+    profiles: Annotated[
+        list[str], typer.Argument(metavar="RUN…", help="Runs, saved profiles, .ncu-rep files, .cu files or kernels.")
+    ],
+    request: Request,
+    options: Options,
+    own: PairOptions,
+    sources: CatalogOptions,
+    folder: FolderOption = FOLDER,
+    commit: Annotated[
+        str, typer.Option(metavar="COMMIT", help="The commit that was run; default: as the run says.")
+    ] = "",
+    accept: Annotated[
+        bool, typer.Option("--accept", help="What grew is intended: check --history compares with this run.")
+    ] = False,
+) -> None:
+    """Add a run; nothing is ever replaced, and the same run is kept once.
+
+    \b
+    ncu-swizzle history add swizzle-out/kernel2
+    ncu-swizzle history add conflicts.ncu-rep --commit HEAD
+    ncu-swizzle history add my.cu --engine emulated --grid 128 --block 256 --arg …
+
+    All given together are one run: one Parquet file (extra `fleet`) in the folder.
+    """
+    from ncu_swizzle.gate import checking, history
+
+    history.need_pyarrow()
+    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
+    with output.progress() as progress:
+        gathered, _ = checking.gathered(named, with_options(request, options), progress)
+    label = history.label_of(commit, accept, gathered, Path.cwd())
+    file, new = history.add(gathered, folder, label)
+    sys.stdout.write(on_terminal(f"{'Added' if new else 'Already there:'} {file}") + "\n")
+    if not (label.commit or all(profile.commit for profile in gathered)):
+        sys.stderr.write("note: its commit is unknown; --commit HEAD names it\n")
+
+
+@app.command()
+@grouped
+def show(
+    kernel: Annotated[str, typer.Argument(metavar="[KERNEL]", help="Only this kernel.")] = "",
+    folder: FolderOption = FOLDER,
+    json: Annotated[str, typer.Option(metavar="FILE|-", help="Write everything as JSON; - prints only that.")] = "",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with charts over commits.")] = None,
+) -> None:
+    """Show counts and times over commits, and the commit where something changed.
+
+    \b
+    ncu-swizzle history show
+    ncu-swizzle history show tile-swizzled --html history.html
+
+    Runs of unlike machines, engines or sizes are tables of their own.
+    """
+    from ncu_swizzle.base.files import write_atomically
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.gate import history, history_page, tracks
+    from ncu_swizzle.gate.tracks import show as show_shown
+    from ncu_swizzle.gate.tracks import to_json
+
+    found = tracks.of_kernel(tracks.tracks(history.load(folder)), kernel)
+    if html:
+        write_atomically(html, history_page.render(found).encode())
+    if json == "-":
+        sys.stdout.write(to_json(found))
+        return
+    if json:
+        write_atomically(Path(json), to_json(found).encode())
+    show_shown(found, Output())

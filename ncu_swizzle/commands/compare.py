@@ -1,4 +1,4 @@
-"""``ncu-swizzle compare``: any profiles side by side."""
+"""``ncu-swizzle report``: show saved profiles again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.formats import Formats
-from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.options import with_options
-from ncu_swizzle.commands.selection import Selection
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.commands.groups import Formats, Selection, grouped, with_options
+from ncu_swizzle.engines.settings import Options, Request
+from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
+
+# ``ncu-swizzle compare``: any profiles side by side.
 
 
 @grouped
@@ -44,17 +42,51 @@ def compare(
     A .cu, cubin or PTX file is described as for ncu-swizzle profile and stands for all of its variants: my.cu
     --before -DSWIZZLE=0 --after -DSWIZZLE=1.
     """
-    from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.files import write_atomically
-    from ncu_swizzle.jobs.compare import compare_all
+    from ncu_swizzle.base.files import write_atomically
+    from ncu_swizzle.commands.run_kernel import compare_all
+    from ncu_swizzle.kernels import user
     from ncu_swizzle.render import page
 
     choice = selection.choice()
     description = own.described(request.problem)
-    catalog, names = user_kernels.with_files(profiles, description, sources.catalog, sources.config, sources.trust)
+    catalog, names = user.with_files(profiles, description, sources.catalog, sources.config, sources.trust)
     entries = [name for variants in names for name in variants]
     with output.progress() as progress:
         result = compare_all(catalog, entries, with_options(request, options), progress, choice)
     if html:
         write_atomically(html, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, [html] if html else [])
+
+
+@grouped
+def report(
+    saved: Annotated[
+        list[str], typer.Argument(metavar="SAVED…", help="Runs, saved profiles or .ncu-rep files; the baseline first.")
+    ],
+    selection: Selection,
+    formats: Formats,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The HTML page; default: in the run's folder, or in swizzle-out."
+        ),
+    ] = None,
+) -> None:
+    """Make a report of saved profiles; nothing is measured.
+
+    The same input gives the same bytes. A single run's folder means everything in it; of several, each means the
+    kernel that it was made for.
+
+    \b
+    ncu-swizzle report swizzle-out/kernel2
+    ncu-swizzle report before.json after.json -o page.html --markdown -
+    ncu-swizzle report mine.ncu-rep --kernel-name regex:softmax --launch 3
+    """
+    from ncu_swizzle.base.files import write_atomically
+    from ncu_swizzle.commands.run_kernel import page_of, reopen
+    from ncu_swizzle.render import page
+
+    result = reopen(saved, selection.choice())
+    file = out or page_of(saved)
+    write_atomically(file, page.render_all(result.comparisons, result.notes, result.title).encode())
+    output.show(result, formats, (file,))

@@ -1,46 +1,132 @@
-"""``ncu-swizzle doctor``: check whether this machine can measure, and say what to type if it cannot."""
+"""A diagnosis on a terminal."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 
-import typer
+from rich.console import Console
 
-from ncu_swizzle.commands.groups import Only, grouped
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.render.listing import PlainTable, table_line
 
-TOOL_S = 60.0  # for each of CUDA's tools
+# The finding of each check, and the diagnosis that they add up to.
 
 
-@grouped
-def doctor(
-    request: Annotated[Request, Only("ncu", "nvcc")],
-    trial: Annotated[bool, typer.Option(help="Profile a small kernel if all checks pass.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
-) -> None:
-    """Check whether this machine can measure, and whether it can compute.
+SCHEMA = 1
 
-    For measuring: the driver, the GPU, ncu, permissions, compilers, packages and the folders that ncu writes to, and a
-    one-pass profile. For computing wavefronts without a GPU: nvcc, nvdisasm and a host compiler. Each answer says what
-    to type.
 
-    \b
-    Exit codes:
-      0  it can measure
-      3  it cannot, whether or not it can compute; --json says both
+class Status(StrEnum):
+    """`bad` prevents measuring (or computing); `doubtful` may prevent it, or only degrades it."""
+
+    good = "good"
+    doubtful = "doubtful"
+    bad = "bad"
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One finding: what was checked, what was found, and what to type if something has to be done.
+
+    The fields are the keys of the JSON output.
     """
-    from ncu_swizzle.build.toolchain import Toolchain
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.doctor import examination, page
-    from ncu_swizzle.ncu.system import System
 
-    diagnosis = examination.examine(
-        System(), request.ncu, examination.profile_once if trial else None, Toolchain(request.nvcc, TOOL_S)
-    )
-    if json:
-        sys.stdout.write(diagnosis.to_json())
-    else:
-        page.show(diagnosis, Output())
-    if not diagnosis.able:
-        raise typer.Exit(3)
+    name: str
+    outcome: Status
+    said: str
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings on measuring, and those on computing without a GPU, each in the order of the checks."""
+
+    checks: tuple[HealthCheck, ...]
+    computing: tuple[HealthCheck, ...] = ()  # empty: not examined
+
+    @property
+    def able(self) -> bool:
+        """Whether this machine can measure."""
+        return not self.obstacles
+
+    @property
+    def computes(self) -> bool:
+        """Whether the emulated engine works here."""
+        return bool(self.computing) and not _bad(self.computing)
+
+    @property
+    def obstacles(self) -> tuple[HealthCheck, ...]:
+        """What prevents measuring."""
+        return _bad(self.checks)
+
+    @property
+    def computing_obstacles(self) -> tuple[HealthCheck, ...]:
+        """What prevents computing."""
+        return _bad(self.computing)
+
+    def to_json(self) -> str:
+        content = {
+            "schema": SCHEMA,
+            "able": self.able,
+            "checks": [asdict(check) for check in self.checks],
+            "computes": self.computes,
+            "computing": [asdict(check) for check in self.computing],
+        }
+        return in_json(content, indent=1)
+
+
+def _bad(checks: tuple[HealthCheck, ...]) -> tuple[HealthCheck, ...]:
+    return tuple(check for check in checks if check.outcome is Status.bad)
+
+
+def good(name: str, said: str) -> HealthCheck:
+    return HealthCheck(name, Status.good, said)
+
+
+def doubtful(name: str, said: str, cure: str = "") -> HealthCheck:
+    return HealthCheck(name, Status.doubtful, said, cure)
+
+
+def bad(name: str, said: str, cure: str) -> HealthCheck:
+    return HealthCheck(name, Status.bad, said, cure)
+
+
+MARKS = {Status.good: ("✓", "green"), Status.doubtful: ("!", "yellow"), Status.bad: ("✗", "bold red")}
+
+
+def show(diagnosis: Diagnosis, console: Console) -> None:
+    """Print a line per check, the fix below it, and a verdict each on measuring and on computing."""
+    console.print("To measure, with ncu on a GPU:")
+    _show_checks(diagnosis.checks, console)
+    if diagnosis.computing:
+        console.print()
+        console.print("To compute wavefronts, with --engine emulated:")
+        _show_checks(diagnosis.computing, console)
+    console.print()
+    _conclude("measure", diagnosis.obstacles, console)
+    if diagnosis.computing:
+        _conclude("compute wavefronts", diagnosis.computing_obstacles, console)
+    if diagnosis.obstacles and diagnosis.computes:
+        console.print("Without a GPU: ncu-swizzle profile kernel2 --engine emulated", soft_wrap=True)
+    elif diagnosis.obstacles:
+        console.print("Recordings can still be shown: ncu-swizzle profile kernel2 --engine recorded", soft_wrap=True)
+
+
+def _show_checks(checks: Sequence[HealthCheck], console: Console) -> None:
+    table = PlainTable(show_header=False)
+    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in checks:
+        mark, style = MARKS[check.outcome]
+        table.add_row(table_line((mark, style)), check.name, check.said)
+        if check.cure:
+            table.add_row("", "", table_line(f"try: {check.cure}", style="dim"))
+    console.print(table)
+
+
+def _conclude(what: str, obstacles: Sequence[HealthCheck], console: Console) -> None:
+    names = ", ".join(check.name for check in obstacles)
+    conclusion = f"This machine cannot {what}: {names}." if obstacles else f"This machine can {what}."
+    console.print(table_line(conclusion, style="bold red" if obstacles else "bold"))

@@ -1,21 +1,26 @@
-"""``ncu-swizzle fix``: rewrite a kernel's shared arrays so that nothing conflicts, and prove it."""
+"""``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml."""
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
+from ncu_swizzle.base.errors import GateFailed, NotComparable
+from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import GateFailed, NotComparable
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
 
 if TYPE_CHECKING:
     from ncu_swizzle.fix.sources import SourceFix
+
+
+# ``ncu-swizzle fix``: rewrite a kernel's shared arrays so that nothing conflicts, and prove it.
 
 
 class Kind(StrEnum):
@@ -59,23 +64,23 @@ def fix(
     outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.fix import shown, written_files
+    from ncu_swizzle.fix import page, shown
+    from ncu_swizzle.fix.candidates import MappingKind
     from ncu_swizzle.fix.fixing import FixOptions
     from ncu_swizzle.fix.sources import FixQuery, fix_all
-    from ncu_swizzle.patch.candidates import MappingKind
 
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
         fixed = fix_all(
             FixQuery(what, request, own.described(request.problem), sources, options, progress, gpu, report)
         )
-    files = written_files.write(fixed, out, applied=apply)
+    files = page.write(fixed, out, applied=apply)
     if json == "-":
         Output().file.write(shown.to_json(fixed, files.patch))
     else:
         shown.show(fixed, Output())
-        written_files.announce(files, Output())
-        written_files.write_json(fixed, files, json)
+        page.announce(files, Output())
+        page.write_json(fixed, files, json)
     _conclude(fixed)
 
 
@@ -89,3 +94,37 @@ def _conclude(fixed: SourceFix) -> None:
         raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
     if reached == "unknown":
         raise NotComparable("what is unknown stands in the way of a proof", f"{hint} shows the mapping" if hint else "")
+
+
+@grouped
+def init(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="A .cu, cubin or PTX file.")],
+    request: Annotated[Request, Only("problem", "nvcc", "timeout_s")],
+    own: KernelOptions,
+    sources: Annotated[CatalogOptions, Only("config")],
+) -> None:
+    """Describe the kernels of FILE in ncu-swizzle.toml: how to launch them.
+
+    \b
+    ncu-swizzle init my.cu
+    ncu-swizzle init my.cu --kernel fn --block 256 --std c++20
+
+    Parameters and limits come from the compiled kernels, the rest from the options; what remains is guessed, and marked
+    in the file. Entries are added to the nearest ncu-swizzle.toml, or to a new one beside FILE; none is ever changed.
+    """
+    from ncu_swizzle.commands.describe_kernel import describe
+    from ncu_swizzle.kernels.toolchain import Toolchain
+
+    toolchain = Toolchain(request.nvcc, request.timeout_s)
+    description = own.described(request.problem)
+    names: list[str] = []
+    for file in files:
+        described = describe(file, description, sources.config, toolchain)
+        names += described.names
+        for function in described.already:
+            typer.echo(on_terminal(f"{described.file} already describes {function} of {file.name}"))
+        for name in described.names:
+            typer.echo(on_terminal(f"{described.file}: [kernel.{name}] added"))
+    config = ["--config", sources.config] if sources.config else []
+    command = shlex.join(["ncu-swizzle", "lint", *names, *config])
+    typer.echo(on_terminal(f"Check what is marked as guessed there, then: {command}"))

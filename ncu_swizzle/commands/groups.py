@@ -1,8 +1,4 @@
-"""Commands that take dataclasses: each field that is an `option` becomes a command-line option.
-
-@grouped
-def run(kernels: Kernels, request: Annotated[Request, Only("problem")], own: PairOptions) -> None: …
-"""
+"""Other formats for a result: a file for each, or ``-`` for stdout, with nothing else printed there."""
 
 from __future__ import annotations
 
@@ -12,16 +8,86 @@ import shlex
 import sys
 import typing
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncu_swizzle.catalog.checkout import TRUST
-from ncu_swizzle.errors import LaunchLacking, Untrusted, UsageError
-from ncu_swizzle.option import Option, options_of
-from ncu_swizzle.validate import whole
+from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.base.texts import Option, option, options_of
+from ncu_swizzle.base.validate import whole
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels.nvcc_options import TRUST
+
+if TYPE_CHECKING:
+    from ncu_swizzle.engines.settings import Options
+    from ncu_swizzle.report.pairing import Choice, Forced
+
+
+# Options that several commands share and that are not fields of a dataclass.
+
+
+def with_options(request: Request, options: Options, **more: Any) -> Request:
+    """Return the request with these ncu options; `more` overrides fields of theirs."""
+    return replace(request, options=replace(options, **more))
+
+
+ElementOption = Annotated[
+    int | None,
+    typer.Option("--elem", metavar="BYTES", help="Element size; default 4, in a kernel's tile its narrowest access."),
+]
+SwizzleOption = Annotated[
+    str | None,
+    typer.Option(metavar="B,M,S", help="Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku."),
+]
+PadOption = Annotated[int, typer.Option(min=0, metavar="ELEMENTS", help="Unused elements after each row.")]
+AccessOption = Annotated[
+    str | None,
+    typer.Option(metavar="ACCESS", help="row, row:16, rows:16, column, cp.async, ldmatrix, mma, OP@ROW,COLUMN, none."),
+]
+ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressions in tid: threads per block.")]
+
+
+# Select launches in reports with many kernels, and pair them.
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Launches to pair whatever their names."""
+
+    pair: tuple[str, ...] = option((), "Pair these kernels: names, regex:EXPR or launch numbers.", "A=B", ("--pair",))
+
+    def forced(self) -> Sequence[Forced]:
+        """Return the pairs; raise UsageError."""
+        from ncu_swizzle.report import pairing
+
+        return [pairing.forced_pair(text) for text in self.pair]
+
+
+@dataclass(frozen=True)
+class Selection(Pairs):
+    """The launches with these names and numbers."""
+
+    kernel_name: str = option(
+        "", "Of many kernels, only those with this name.", "NAME|regex:EXPR", ("--kernel-name", "-k")
+    )
+    launch: tuple[int, ...] = option((), "Of many launches, only this number; repeatable.", "N", minimum=0)
+
+    def choice(self) -> Choice:
+        """Return the selection for `pairing`; raise UsageError."""
+        from ncu_swizzle.report import pairing
+
+        return pairing.Choice(self.kernel_name, self.launch, tuple(self.forced()))
+
+
+# Commands that take dataclasses: each field that is an `option` becomes a command-line option.
+#
+# @grouped
+# def run(kernels: Kernels, request: Annotated[Request, Only("problem")], own: PairOptions) -> None: …
+
 
 Command = Callable[..., None]
 
@@ -55,9 +121,9 @@ def grouped(command: Command) -> Command:
         except Untrusted as error:
             raise Untrusted(str(error), _typed_with_trust() if error.hint == TRUST else error.hint) from error
         except LaunchLacking as error:
-            from ncu_swizzle.commands import whole_command
+            from ncu_swizzle.commands import console
 
-            raise UsageError(str(error), whole_command.hint(error, sys.argv[1:])) from error
+            raise UsageError(str(error), console.hint(error, sys.argv[1:])) from error
 
     call.__doc__, call.__name__ = command.__doc__, command.__name__
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -154,3 +220,31 @@ def _parsed(field: _Field, value: Any) -> Any:
     if value is None:
         return field.default
     return value.value if isinstance(value, Enum) else value
+
+
+Makers = dict[str, Callable[[], str]]  # by format
+
+
+@dataclass(frozen=True)
+class Formats:
+    """The files to write in addition to what a command prints."""
+
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-")
+    markdown: str = option("", "Write a summary for a pull request; - prints it.", "FILE|-")
+    csv: str = option("", "Write the table of instructions or of sweep points; - prints it.", "FILE|-")
+
+    def __post_init__(self) -> None:
+        if [self.json, self.markdown, self.csv].count("-") > 1:
+            raise UsageError("only one format can go to stdout", "name a file for the others")
+
+    def write(self, makers: Makers) -> bool:
+        """Write each format to its file or to stdout; return whether one went to stdout."""
+        chosen = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
+        for name, destination in chosen.items():
+            if destination != "-":
+                write_atomically(Path(destination), makers[name]().encode())
+        for name, destination in chosen.items():
+            if destination == "-":
+                sys.stdout.write(makers[name]())
+                return True
+        return False

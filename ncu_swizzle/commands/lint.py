@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
+from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.option import option
-from ncu_swizzle.texts import on_terminal
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.gate.calls import Outputs
+from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild
+from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
-    from ncu_swizzle.engines.context import Progress
+    from ncu_swizzle.engines.settings import Progress
     from ncu_swizzle.fix.sources import SourceFix
-    from ncu_swizzle.gate.lines import KernelLint
     from ncu_swizzle.gate.lint_inputs import LintOptions
+    from ncu_swizzle.gate.linting import KernelLint
     from ncu_swizzle.gate.verdict import Verdict
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
@@ -106,18 +104,18 @@ def _linted(
     verdict, base = linting.verdict_of(kernels), None
     if extras.against:
         from ncu_swizzle.gate import against
-        from ncu_swizzle.gate.base import lint_base
+        from ncu_swizzle.gate.against import lint_base
 
         base = lint_base(extras.against, query, settings, progress)
         verdict = against.verdict(kernels, base)
     if made:
-        from ncu_swizzle.fix import linted
+        from ncu_swizzle.fix import shown
 
-        verdict = linted.corrected(verdict, made)
+        verdict = shown.corrected(verdict, made)
     if extras.html:
-        from ncu_swizzle.gate import lint_page
+        from ncu_swizzle.gate import calls
 
-        verdict = lint_page.write(extras.html, kernels, base, verdict)
+        verdict = calls.write(extras.html, kernels, base, verdict)
     return verdict, kernels
 
 
@@ -125,14 +123,15 @@ def _fixes(
     query: LintOptions, request: Request, verdict: Verdict, extras: LintExtras, progress: Progress
 ) -> Sequence[SourceFix]:
     """Return what was proved, shown and written as asked."""
-    from ncu_swizzle.fix import linted, shown
-    from ncu_swizzle.gate.places import in_checkout
+    from ncu_swizzle.fix import shown
+    from ncu_swizzle.fix.shown import apply, fixes
+    from ncu_swizzle.gate.verdict import in_checkout
 
-    made = linted.fixes(query, request, verdict, progress)
+    made = fixes(query, request, verdict, progress)
     if extras.diff:
         for fixed in made:
             typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
     if extras.fix:
-        for source in linted.apply(made):
+        for source in apply(made):
             typer.echo(on_terminal(f"fixed {in_checkout(str(source), Path.cwd())}"), err=True)
     return made

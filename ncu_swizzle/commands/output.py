@@ -8,18 +8,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.texts import beneath, one_line
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.texts import beneath, one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ncu_swizzle.commands.formats import Formats, Makers
-    from ncu_swizzle.engines import context
-    from ncu_swizzle.jobs.profile_several import KernelOutcome
-    from ncu_swizzle.pack import findings
-    from ncu_swizzle.profiles.result import JobResult
-    from ncu_swizzle.sweep.outcome import Sweep
+    from ncu_swizzle.commands.groups import Formats, Makers
+    from ncu_swizzle.commands.run_several import KernelOutcome
+    from ncu_swizzle.engines import settings
+    from ncu_swizzle.report import pack
+    from ncu_swizzle.report.comparison import JobResult
+    from ncu_swizzle.sweep.folder import Sweep
 
 
 class _Bars:
@@ -56,7 +56,7 @@ class _Bars:
 
 
 @contextmanager
-def progress() -> Iterator[context.Progress]:
+def progress() -> Iterator[settings.Progress]:
     """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda kernel, percent: None
@@ -68,7 +68,8 @@ def progress() -> Iterator[context.Progress]:
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
     """Print a sweep's table, or the format requested on stdout; write the others."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import table, terminal
+    from ncu_swizzle.sweep import table
+    from ncu_swizzle.sweep.table import show as show_terminal
 
     makers: Makers = {
         "json": lambda: table.to_json(sweep),
@@ -76,18 +77,19 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
         "csv": lambda: table.to_csv(sweep),
     }
     if not formats.write(makers):
-        terminal.show(sweep, Output())
+        show_terminal(sweep, Output())
 
 
 def show_plan(sweep: Sweep, formats: Formats, known: bool) -> None:
     """Print what a sweep would do, or the JSON requested on stdout; `known` tells whether it knows what is reused."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import table, terminal
+    from ncu_swizzle.sweep import table
+    from ncu_swizzle.sweep.table import show_plan as show_plan_terminal
 
     if formats.csv or formats.markdown:
         raise UsageError("--dry-run has no results to tabulate", "--json - prints the plan as JSON")
     if not formats.write({"json": lambda: table.plan_json(sweep, known)}):
-        terminal.show_plan(sweep, Output(), known)
+        show_plan_terminal(sweep, Output(), known)
 
 
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:
@@ -96,13 +98,14 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     `written` are the files written before.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.render import csv_, json_, markdown, terminal
-    from ncu_swizzle.render.terminal_tables import line
+    from ncu_swizzle.render import terminal
+    from ncu_swizzle.render.formats import render_all, to_csv, to_json
+    from ncu_swizzle.render.listing import table_line
 
     makers: Makers = {
-        "json": lambda: json_.to_json(result),
-        "markdown": lambda: markdown.render_all(result.comparisons, result.notes, result.title),
-        "csv": lambda: csv_.to_csv(*result.comparisons),
+        "json": lambda: to_json(result),
+        "markdown": lambda: render_all(result.comparisons, result.notes, result.title),
+        "csv": lambda: to_csv(*result.comparisons),
     }
     if formats.write(makers):
         return
@@ -110,31 +113,31 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     terminal.show(result, console)
     for file in written:
         console.print()
-        console.print(line(f"Written to {file}"), soft_wrap=True)
+        console.print(table_line(f"Written to {file}"), soft_wrap=True)
 
 
 def show_several(outcomes: Sequence[KernelOutcome], notes: Sequence[str]) -> None:
     """Print the result of each of several kernels, and which failed."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import terminal
-    from ncu_swizzle.render.terminal_tables import line
+    from ncu_swizzle.render.listing import table_line
 
     console = Output()
     for note in notes:
-        console.print(line(note, style="dim"))
+        console.print(table_line(note, style="dim"))
     for outcome in outcomes:
         if outcome.result:
             terminal.show(outcome.result, console)
         else:
-            console.print(line(f"failed: {outcome.name}: {outcome.error}", style="red"))
+            console.print(table_line(f"failed: {outcome.name}: {outcome.error}", style="red"))
         console.print()
 
 
-def show_findings(shown: Sequence[findings.LaunchFindings], formats: Formats) -> None:
+def show_findings(shown: Sequence[pack.LaunchFindings], formats: Formats) -> None:
     """Print the findings of rules, or the JSON requested on stdout; write it to its file."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.pack import findings
-    from ncu_swizzle.render import terminal_rules
+    from ncu_swizzle.render import listing
+    from ncu_swizzle.report import pack
 
-    if not formats.write({"json": lambda: findings.to_json(shown)}):
-        terminal_rules.show_findings(shown, Output())
+    if not formats.write({"json": lambda: pack.to_json(shown)}):
+        listing.show_findings(shown, Output())

@@ -9,27 +9,87 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.bounds import words
-from ncu_swizzle.build.build_option import LAUNCHES, NewBuild
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.base import bounds
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.after_dashes import after_dashes
-from ncu_swizzle.commands.formats import Formats
-from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.options import with_options
-from ncu_swizzle.commands.selection import Pairs
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.files import is_file
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.jobs.companions import AUTO, Companions
-from ncu_swizzle.ncu.options import Launches, Options
-from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.commands.console import after_dashes
+from ncu_swizzle.commands.groups import Formats, Only, Pairs, grouped, with_options
+from ncu_swizzle.commands.run_kernel import AUTO, Companions
+from ncu_swizzle.engines.settings import Launches, Options, Request
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
+from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
-    from ncu_swizzle.catalog.collection import Catalog
-    from ncu_swizzle.catalog.target import Target
-    from ncu_swizzle.profiles.result import JobResult
+    from ncu_swizzle.kernels.catalog import Catalog
+    from ncu_swizzle.kernels.family import Target
+    from ncu_swizzle.report.comparison import JobResult
+
+
+# ``ncu-swizzle capture``: keep what a program launches, to check it anywhere.
+
+
+MEMORY_MIB = 1024
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which launches are captured, and what of them."""
+
+    kernel_name: str = option("", "Only kernels with this name.", "NAME|regex:EXPR", ("--kernel-name", "-k"))
+    launch_count: int = option(32, "At most N launches.", "N", ("--launch-count", "-c"), minimum=1)
+    memory: bool = option(False, "Also what the buffers and variables of each launch hold.", flags=("--memory",))
+    memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
+    dry: bool = option(False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",))
+    like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100",))
+    no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
+
+
+@grouped
+def capture(
+    context: typer.Context,
+    wanted: Wanted,
+    request: Annotated[Request, Only("nvcc", "timeout_s", "no_cache")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")] = Path("app.launches"),
+) -> None:
+    """Run a program once and keep its launches: cubins, sizes, parameters.
+
+    \b
+    ncu-swizzle capture -o app.launches -- ./app --size 4096
+    ncu-swizzle capture -k regex:softmax -c 3 --memory -- python train.py
+    ncu-swizzle profile app.launches      on any machine, without a GPU
+    ncu-swizzle lint app.launches
+
+    Without a GPU, for a program that is linked with the shared runtime:
+    ncu-swizzle capture --dry -- ./app
+
+    The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
+    """
+    keep(after_dashes(context), wanted, request, out)
+
+
+def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
+    """Run a program once, write its launches to a file, and print what that holds."""
+    from ncu_swizzle.capture.running import MIB, CaptureLimits
+    from ncu_swizzle.commands import console, run_several
+    from ncu_swizzle.commands.run_program import UserProgram
+    from ncu_swizzle.kernels.toolchain import Toolchain
+
+    memory_bytes = wanted.memory_limit * MIB if wanted.memory or wanted.dry else 0
+    limits = CaptureLimits(wanted.kernel_name, wanted.launch_count, memory_bytes, request.timeout_s)
+    generator = f"ncu-swizzle {console.version()}"
+    settings = run_several.CaptureSettings(out, limits, not wanted.no_arguments, not request.no_cache, generator)
+    program = UserProgram(command, Path.cwd())
+    if wanted.dry:
+        toolchain = Toolchain(request.nvcc, request.timeout_s)
+        manifest = run_several.capture_dry(program, settings, wanted.like, toolchain)
+    else:
+        manifest = run_several.capture(program, settings)
+    for text in run_several.lines(manifest, out):
+        typer.echo(on_terminal(text))
+
 
 KernelsArgument = Annotated[
     list[str],
@@ -101,14 +161,14 @@ def profile(
         _refuse_several(kernels, capture, formats)
     kernel = kernels[0] if kernels else ""
     if request.engine == AUTO and not kernel.endswith(LAUNCHES):
-        from ncu_swizzle.ncu import gpu
+        from ncu_swizzle.kernels import gpu
 
         gpu.ask_ahead()
     rest = after_dashes(context)
     build.refuse_without_launches(kernels or rest)
     if capture:
         _refuse_capture(kernel, filters)
-    extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    extra = bounds.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     asked = _Asked(rest, extra, request, companions, destination, options, filters, pairs, own, sources, launch_count)
     if several:
         asked.several(kernels, fleet)
@@ -150,33 +210,32 @@ class _Asked:
 
     def several(self, kernels: Sequence[str], fleet: FleetOptions) -> None:
         """Profile kernels, and print what became of each."""
-        from ncu_swizzle.jobs import profile_several
+        from ncu_swizzle.commands import run_several
 
         for kernel in kernels:
             _refuse_filters(kernel, self.filters, self.pairs)
         request, companions = self._of_kernels(), self.companions
         wanted = [self._chosen(kernel) for kernel in dict.fromkeys(kernels)]
         with output.progress() as progress:
-            outcomes, notes = profile_several.profile(wanted, request, companions, self.destination, progress, fleet)
+            outcomes, notes = run_several.profile(wanted, request, companions, self.destination, progress, fleet)
         output.show_several(outcomes, notes)
-        profile_several.conclude(outcomes)
+        run_several.conclude(outcomes)
 
     def capture(self, result: JobResult) -> None:
         """Capture what was profiled, beside its report: ncu and the capture cannot both follow one run."""
-        from ncu_swizzle.commands.capture import Wanted, keep
-        from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
+        from ncu_swizzle.commands.run_program import MOST_LAUNCHES
 
         wanted = Wanted(kernel_name=self.filters.kernel_name, launch_count=self.launch_count or MOST_LAUNCHES)
         keep(self.rest, wanted, self.request, (result.folder or Path()) / f"app{LAUNCHES}")
 
     def _kernel(self, kernel: str) -> JobResult:
-        from ncu_swizzle.jobs import profile_kernel
+        from ncu_swizzle.commands import run_kernel
 
         _refuse_filters(kernel, self.filters, self.pairs)
         request = self._of_kernels()
         catalog, target = self._chosen(kernel)
         with output.progress() as progress:
-            return profile_kernel.profile(catalog, target, request, self.companions, self.destination, progress)
+            return run_kernel.profile(catalog, target, request, self.companions, self.destination, progress)
 
     def _of_kernels(self) -> Request:
         """Return the request for kernels, which takes what follows -- for options of ncu's."""
@@ -184,29 +243,29 @@ class _Asked:
         return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=extra)
 
     def _chosen(self, kernel: str) -> tuple[Catalog, Target]:
-        from ncu_swizzle.catalog import user_kernels
+        from ncu_swizzle.kernels import user
 
         problem, sources = self.request.problem, self.sources
         description = self.own.described(problem)
-        catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
+        catalog, names = user.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
         return catalog, catalog.target(names[-1], problem)
 
     def _program(self) -> JobResult:
-        from ncu_swizzle.jobs import profile_program
+        from ncu_swizzle.commands import run_program
 
         _refuse_companions(self.companions, self.request)
-        most = self.launch_count or profile_program.MOST_LAUNCHES
+        most = self.launch_count or run_program.MOST_LAUNCHES
         request = with_options(self.request, self.options, launch_count=most, extra=self.extra, launches=self.filters)
-        program = profile_program.UserProgram(self.rest, Path.cwd())
+        program = run_program.UserProgram(self.rest, Path.cwd())
         baseline, forced = self.companions.baseline, self.pairs.forced()
         with output.progress() as progress:
-            return profile_program.profile(program, request, baseline, forced, self.destination, progress)
+            return run_program.profile_program(program, request, baseline, forced, self.destination, progress)
 
     def _launches(self, path: str, build: NewBuild) -> JobResult:
+        from ncu_swizzle.capture.launches import LaunchFilter
+        from ncu_swizzle.commands import run_program
         from ncu_swizzle.engines.emulation import EmulationSettings
-        from ncu_swizzle.jobs import profile_launches
-        from ncu_swizzle.jobs.replays import ReplaySettings
-        from ncu_swizzle.launches.selection import LaunchFilter
+        from ncu_swizzle.engines.replay import ReplaySettings
 
         described = self.own.described(self.request.problem)
         _refuse_beside_launches(path, self.filters, (*self.extra, *self.rest), self.companions, described)
@@ -215,7 +274,7 @@ class _Asked:
         settings = ReplaySettings(EmulationSettings.of(request), only, build)
         baseline, forced, destination = self.companions.baseline, self.pairs.forced(), self.destination
         with output.progress() as progress:
-            return profile_launches.profile(Path(path), request, settings, baseline, forced, destination, progress)
+            return run_program.profile_launches(Path(path), request, settings, baseline, forced, destination, progress)
 
 
 def _refuse_capture(kernel: str, filters: Launches) -> None:
@@ -249,9 +308,9 @@ def _refuse_beside_launches(
     path: str, filters: Launches, ncu: Sequence[str], companions: Companions, description: KernelDescription
 ) -> None:
     """Raise UsageError if options that describe a kernel, or are ncu's own, are given for captured launches."""
-    from ncu_swizzle.catalog import user_kernels
+    from ncu_swizzle.kernels import user
 
-    user_kernels.refuse_description(description, path)
+    user.refuse_description(description, path)
     own = [given for given in filters.given if given not in ("--kernel-name", "--launch-skip")]
     given = [*own, *ncu, *(["--reference"] if companions.reference != AUTO else [])]
     if given:
@@ -266,9 +325,9 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
 
     Also catches a program without ``--`` before it.
     """
-    from ncu_swizzle.catalog import kernel_files
+    from ncu_swizzle.kernels import user
 
-    if is_file(Path(kernel)) and not kernel_files.is_kernel_file(kernel):
+    if is_file(Path(kernel)) and not user.is_kernel_file(kernel):
         raise UsageError(
             f"{kernel} is a file, not a kernel of the catalogue",
             f"put -- before a program: ncu-swizzle profile -- {kernel}",

@@ -6,15 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.formats import Formats
-from ncu_swizzle.commands.groups import Only, grouped
-from ncu_swizzle.commands.options import with_options
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.ncu.options import Options
-from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.commands.groups import Formats, Only, grouped, with_options
+from ncu_swizzle.engines.settings import Options, Request
+from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
+from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.sweep.options import FleetOptions
 
 
 @grouped
@@ -54,13 +51,13 @@ def sweep(
     A function under @triton.autotune (kernels.py::FUNCTION) has its configurations as variants.
     The speedup is relative to the baseline variant at the same size.
     """
-    from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.sweep import plan, running, tuned
+    from ncu_swizzle.kernels import user
+    from ncu_swizzle.sweep import calls, plan, running
 
     sizes = plan.sizes(problem)
     description = own.described({name: values[0] for name, values in sizes.items()})
-    catalog, names = user_kernels.swept(kernels, description, sources.catalog, sources.config, sources.trust)
-    catalog = tuned.with_configurations(catalog, names, request.timeout_s)
+    catalog, names = user.swept(kernels, description, sources.catalog, sources.config, sources.trust)
+    catalog = calls.with_configurations(catalog, names, request.timeout_s)
     points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
     wanted = with_options(request, options)
     if dry_run:

@@ -1,7 +1,4 @@
-"""What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
-
-``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
-"""
+"""The last few cubins, opened once: a sweep emulates each at many sizes."""
 
 from __future__ import annotations
 
@@ -10,18 +7,25 @@ import io
 import math
 import re
 import struct
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section, SymbolTableSection
 
-from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
-from ncu_swizzle.files import brief
-from ncu_swizzle.smem.capacity import RESERVED_BYTES
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.base.files import brief
+from ncu_swizzle.smem.access import RESERVED_BYTES
+
+# What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
+#
+# ``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
+
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
@@ -266,3 +270,42 @@ def _slots(attributes: Sequence[tuple[int, bytes]]) -> tuple[ParameterSlot, ...]
             _, ordinal, offset, last = struct.unpack("<IHHI", value)
             slots.append((ordinal, offset, last >> SIZE_SHIFT))
     return tuple(ParameterSlot(offset, size) for _, offset, size in sorted(slots))
+
+
+# A kernel's parameter buffer, laid out as the cubin specifies.
+#
+# PyCUDA packs arguments as plain C would. Parameters with larger alignment, such as a CUtensorMap, have other offsets,
+# which only the cubin knows.
+
+
+def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
+    """Return the parameter buffer for a launch; raise ProgramFailed if the arguments do not fit the function."""
+    if function not in cubin.kernels:
+        raise ProgramFailed(
+            f"the compiled source has no kernel {function}", "the variant's name must match its function's"
+        )
+    slots = cubin.attributes(function).parameters
+    sizes = [slot.size for slot in slots]
+    given = [len(argument) for argument in arguments]
+    if sizes != given:
+        raise ProgramFailed(
+            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given}",
+            "describe every parameter of the kernel as an [[argument]], in order",
+        )
+    buffer = bytearray(max((slot.offset + slot.size for slot in slots), default=0))
+    for slot, argument in zip(slots, arguments, strict=True):
+        buffer[slot.offset : slot.offset + slot.size] = argument
+    return np.void(bytes(buffer))
+
+
+MOST = 8  # variants of one family
+
+
+def opened(data: bytes, name: str) -> Cubin:
+    """Return the cubin; raises what Cubin raises. Threads do not share one: it is read through a stream."""
+    return _opened(data, name, threading.get_ident())
+
+
+@lru_cache(maxsize=MOST)
+def _opened(data: bytes, name: str, thread: int) -> Cubin:  # noqa: ARG001 - the thread is part of the key
+    return Cubin(data, name)

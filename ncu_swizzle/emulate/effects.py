@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncu_swizzle.emulate.opcodes import COUNTED, GENERIC, WGMMA, may_be_counted
-from ncu_swizzle.emulate.parse import (
+from ncu_swizzle.emulate.code import (
     CONSTANT,
     MEMORY,
     PRED,
@@ -25,6 +24,52 @@ from ncu_swizzle.emulate.parse import (
     Operand,
     SassInstruction,
 )
+
+# Opcodes by what they do with shared memory. One that is in no list may access it: its wavefronts are unknown.
+
+
+# ncu counts wavefronts for these.
+COUNTED = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"))
+WGMMA = frozenset(("HGMMA", "QGMMA", "IGMMA", "BGMMA"))
+# For these it does if a lane's address is in the block's own shared memory.
+GENERIC = frozenset(("LD", "ST", "ATOM"))
+# These access shared memory, and ncu counts no wavefronts for them (docs/wavefronts.md).
+UNCOUNTED = frozenset(("ARRIVES", "REDAS", "STAS", "SYNCS", "UBLKCP", "UBLKRED", "UTMALDG", "UTMAREDG", "UTMASTG"))
+
+# These compute, move registers, order, or access other memories.
+_ELSEWHERE = """
+    ACQBULK ACQSHMINIT ATOMG B2R BAR BMMA BMOV BMSK BPT BRA BREAK BREV BRX BRXU BSSY BSYNC CALL CCTL CCTLL CCTLT
+    CGAERRBAR CREDUX CS2R CS2UR DADD DEPBAR DFMA DMMA DMNMX DMUL DSETP ELECT ENDCOLLECTIVE ERRBAR EXIT F2F F2FP F2I
+    F2IP FADD FADD2 FADD32I FCHK FENCE FFMA FFMA2 FFMA32I FLO FMNMX FMNMX3 FMUL FMUL2 FMUL32I FRND FSEL FSET FSETP
+    FSWZADD GETLMEMBASE HADD2 HADD2_32 HFMA2 HFMA2_32 HMMA HMNMX2 HMUL2 HMUL2_32 HSET2 HSETP2 I2F I2FP I2I I2IP IABS
+    IADD IADD2 IADD3 IADD32I IDP IDP4A IMAD IMMA IMNMX IMUL IMUL32I ISCADD ISCADD32I ISETP JMP JMX JMXU KILL LDC
+    LDCU LDG LDGDEPBAR LDGMC LDL LEA LEPC LOP LOP3 LOP32I MATCH MEMBAR MOV MOV32I MOVM MUFU NANOSLEEP NOP OMMA P2R
+    PLOP3 PMTRIG POPC PREEXIT PRMT PSETP QMMA QSPC R2B R2P R2UR RED REDG REDUX RET RPCMOV RTT S2R S2UR SEL SETCTAID
+    SETLMEMBASE SGXT SHF SHFL SHL SHR STG STL SUATOM SULD SUQUERY SURED SUST TEX TLD TLD4 TMML TXD TXQ UBLKPF UBMSK
+    UBREV UCGABAR_ARV UCGABAR_WAIT UCLEA UF2F UF2FP UF2I UF2IP UFADD UFFMA UFLO UFMNMX UFMUL UFRND UFSEL UFSET
+    UFSETP UI2F UI2FP UI2I UI2IP UIABS UIADD3 UIDP UIMAD UIMNMX UISETP ULDC ULEA ULEPC ULOP ULOP3 ULOP32I UMOV UMUFU
+    UP2R UP2UR UPLOP3 UPOPC UPRMT UPSETP UR2P UR2UP USEL USETMAXREG USETSHMSZ USGXT USHF USHL USHR USTGR UTMACCTL
+    UTMACMDFLUSH UTMAPF UVIADD UVIADDMNMX UVIMNMX UVIMNMX3 UVIRTCOUNT UVOTE UWARPGROUP VABSDIFF VABSDIFF4 VHMNMX
+    VIADD VIADDMNMX VIMNMX VIMNMX3 VOTE VOTEU WARPGROUP WARPSYNC YIELD
+"""
+ELSEWHERE = frozenset(_ELSEWHERE.split())
+MODELLED = COUNTED | WGMMA | GENERIC | UNCOUNTED | ELSEWHERE
+
+
+def may_be_counted(opcode: str) -> bool:
+    """Say whether ncu may count wavefronts for an opcode."""
+    return opcode in COUNTED | WGMMA | GENERIC or opcode not in MODELLED
+
+
+def always_accesses(opcode: str) -> bool:
+    """Say whether an opcode is reported as an access to shared memory even if its address was never seen."""
+    return opcode not in GENERIC and may_be_counted(opcode)
+
+
+def never_accesses(opcode: str) -> bool:
+    """Return whether an opcode cannot access shared memory, whatever its operands are."""
+    return opcode in ELSEWHERE
+
 
 BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
 NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
@@ -86,7 +131,7 @@ def control_word(instruction: SassInstruction) -> str:
     return PHASE_CHECK if instruction.opcode == "SYNCS" and instruction.has("PHASECHK") else instruction.opcode
 
 
-def number(operand: Operand) -> int | None:
+def operand_number(operand: Operand) -> int | None:
     """Return the register's number; None for a zero register or another kind of operand."""
     if operand.kind not in BASES or operand.number == NONE[operand.kind]:
         return None
@@ -96,7 +141,7 @@ def number(operand: Operand) -> int | None:
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     """Return the guard of an instruction that reads no lanes but those that the guard selects."""
     guard = instruction.guard
-    register = number(guard) if guard is not None else None
+    register = operand_number(guard) if guard is not None else None
     if guard is None or register is None or instruction.opcode in ACROSS_LANES:
         return None
     return register, guard.negated
@@ -264,7 +309,7 @@ def _bits(operands: Iterable[Operand | None], wide: int) -> int:
     for operand in operands:
         if operand is not None and operand.kind == "SR" and operand.text == "PR":
             bits |= 0x7F << BASES[PRED]
-        first = number(operand) if operand is not None else None
+        first = operand_number(operand) if operand is not None else None
         if operand is not None and first is not None:
             wide_here = 2 if "64" in operand.suffixes else wide
             bits |= ((1 << wide_here) - 1) << first if operand.kind in (REG, UREG) else 1 << first

@@ -8,7 +8,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
-from ncu_swizzle.emulate.async_copies import AsyncCopy
+from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import (
     forget_shared,
     load_global,
@@ -20,15 +20,14 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
+from ncu_swizzle.emulate.copies import AsyncCopy
 from ncu_swizzle.emulate.dependence import any_way
-from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
+from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, operand_number, width
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
-from ncu_swizzle.emulate.partial import narrowed
+from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tickets import any_place, ask
-from ncu_swizzle.emulate.values import Value, known_in, unknown
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.emulate.values import Value, known_in, narrowed, unknown
+from ncu_swizzle.smem.operations import Bools
 
 Reader = Callable[[Machine], Value]
 
@@ -50,11 +49,11 @@ class MemoryInstruction:
 
     def __init__(self, instruction: SassInstruction) -> None:
         self.instruction = instruction
-        self.guard = operands.guard(instruction.guard)
+        self.guard = operands.guard_operands(instruction.guard)
         self.position = memory_operands(instruction)[0]
         self.memory = instruction.operands[self.position]
         self.width = access_width(instruction)
-        self.destination = number(instruction.operands[0]) if self.position > 0 else None
+        self.destination = operand_number(instruction.operands[0]) if self.position > 0 else None
         self.count = max(1, width(instruction))
         written = effects(instruction).writes
         self.results = [register for register in range(REGISTERS) if written >> register & 1]

@@ -1,7 +1,6 @@
-"""The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
+"""Advise a conflict-free mapping for each tile of an emulated kernel, shared by all its writers and readers.
 
-A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
-overlap belong to the same tile.
+Every mapping is tried on the recorded requests before it is named.
 """
 
 from __future__ import annotations
@@ -12,17 +11,25 @@ from functools import cached_property
 
 import numpy as np
 
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.banks import Ints
-from ncu_swizzle.smem.judge import LEADING_STEP, Constraints
+from ncu_swizzle.smem.code import spelled
+from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as Tile
-from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX
-from ncu_swizzle.smem.suggestions import Suggestion
-from ncu_swizzle.smem.trial import suggest_by_trial
+from ncu_swizzle.smem.mapping import Mapping as TileMapping
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
+from ncu_swizzle.smem.suggestions import Suggestion, suggest_by_trial
+from ncu_swizzle.smem.swizzle import Padding
+
+# The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
+#
+# A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
+# overlap belong to the same tile.
+
 
 LONGEST_PITCH = 1 << 12  # bytes
 
@@ -109,7 +116,7 @@ def _tile(
     for offset in sorted(offsets):
         if len((made := _counted(requests[offset])).times):
             groups.setdefault((made.op, name(offset)), []).append(made)
-    merged = {key: _together(parts) for key, parts in groups.items()}
+    merged = {key: _together_observed(parts) for key, parts in groups.items()}
     start = first // WIDEST * WIDEST
     by_api = [requests[offset] for offset in offsets if offset in leading]
     row = _leading_dimension(by_api) if by_api else None
@@ -127,7 +134,7 @@ def _counted(made: AccessRequests) -> AccessRequests:
     return made.chosen(np.flatnonzero(used.all(axis=1) if matrix else used.any(axis=1)))
 
 
-def _together(parts: Sequence[AccessRequests]) -> AccessRequests:
+def _together_observed(parts: Sequence[AccessRequests]) -> AccessRequests:
     whole, *others = parts
     for other in others:
         whole = whole.plus(other)
@@ -180,3 +187,89 @@ def _access(made: AccessRequests, plain: Tile, start: int, name: str) -> Access:
     rows, columns = np.divmod(addresses // plain.element_bytes, plain.shape[1])
     full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
     return Access(name, made.op, rows, columns, None if full else made.active, made.source, made.times)
+
+
+API = "wmma takes a leading dimension and no swizzle"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice for the tile at these bytes of shared memory and the instructions at these offsets."""
+
+    first: int
+    end: int
+    offsets: tuple[int, ...]
+    text: str
+
+
+def advise(
+    tiles: Sequence[ObservedTile], constraints: Constraints = Constraints(), untried: int = 0
+) -> tuple[Advice, ...]:
+    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, get it together.
+
+    `untried` accesses have unknown addresses.
+    """
+    accesses = f"{untried} access{'es' if untried > 1 else ''} with unknown addresses"
+    caveat = f" ({accesses} could not be tried)" if untried else ""
+    runs: list[list[ObservedTile]] = []
+    sentences: list[str] = []
+    for tile in tiles:
+        if not tile.excessive:
+            continue
+        sentence = _sentence(tile, constraints) + caveat
+        if runs and sentences[-1] == sentence and runs[-1][-1].end == tile.first:
+            runs[-1].append(tile)
+        else:
+            runs.append([tile])
+            sentences.append(sentence)
+    return tuple(_together(run, sentence) for run, sentence in zip(runs, sentences, strict=True))
+
+
+def _together(run: Sequence[ObservedTile], sentence: str) -> Advice:
+    first, end = run[0].first, run[-1].end
+    each = f", {len(run)} tiles" if len(run) > 1 else ""
+    offsets = tuple(offset for tile in run for offset in tile.offsets)
+    return Advice(first, end, offsets, f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}")
+
+
+def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
+    """Return the operations of a tile and what was found by trying mappings on them."""
+    operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
+    if tile.leading == 0:
+        return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}"
+    try:
+        suggestion = tile.suggestion(constraints)
+    except UsageError as error:
+        return f"{operations}: no mapping can be suggested: {error}"
+    if suggestion.best is None:
+        closest = suggestion.closest
+        left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
+        nearest = "" if closest is suggestion.plain else f"; {_mapped(tile, closest.mapping)} comes closest: it {left}"
+        return f"{operations}: no {_options(tile, constraints)} makes all of these accesses conflict-free{nearest}"
+    judged = "" if tile.complete else " (judged by the most frequent requests only)"
+    return f"{operations}: {_mapped(tile, suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+
+
+def _options(tile: ObservedTile, constraints: Constraints) -> str:
+    """Return what was tried."""
+    if constraints.tma:
+        return "mode of TMA's"
+    if tile.leading:
+        return "longer row"
+    widest = max(access.operation.width_bytes for access in tile.accesses)
+    whole = f" that keeps {widest}-byte accesses whole" if widest > tile.plain.element_bytes else ""
+    return f"swizzle or padding{whole}"
+
+
+def _mapped(tile: ObservedTile, mapping: TileMapping) -> str:
+    """Return the mapping in words; of rows that an API knows by their leading dimension, how long they are to be."""
+    if tile.leading is None or not isinstance(mapping.transform, Padding):
+        return spelled(mapping)
+    row = mapping.transform.every * mapping.element_bytes
+    longer = row + mapping.transform.by * mapping.element_bytes
+    return f"{API}; padding the rows from {row} to {longer} bytes"
+
+
+def _promise(best: Candidate) -> str:
+    cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
+    return f"makes all of these accesses conflict-free{cost}"

@@ -1,4 +1,4 @@
-"""Read operands: registers, immediates and constant banks, with their SASS modifiers."""
+"""The function for each opcode."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ from collections.abc import Callable
 import numpy as np
 
 from ncu_swizzle.emulate import dependence
-from ncu_swizzle.emulate.effects import number
+from ncu_swizzle.emulate.code import (
+    CONSTANT,
+    FLOAT,
+    INTEGER,
+    MEMORY,
+    PRED,
+    REG,
+    TRUE,
+    UPRED,
+    UREG,
+    Operand,
+    SassInstruction,
+)
+from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.parse import CONSTANT, FLOAT, INTEGER, MEMORY, PRED, REG, TRUE, UPRED, UREG, Operand
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, truth, unknown, wide
+
+# Read operands: registers, immediates and constant banks, with their SASS modifiers.
+
 
 Reader = Callable[[Machine], Value]
 
@@ -33,7 +48,7 @@ def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
     What is no number, such as a predicate or an address, reads as unknown.
     """
     if operand.kind in (REG, UREG):
-        register = number(operand)
+        register = operand_number(operand)
         if register is None:
             zero = constant(0)
             return lambda m: zero
@@ -61,7 +76,7 @@ def predicate(operand: Operand) -> Reader:
     """Return a reader of a predicate, with its negation; anything else reads as unknown."""
     if operand.kind not in (PRED, UPRED):
         return lambda m: unknown(m.now, bool)
-    register = number(operand)
+    register = operand_number(operand)
     if register is None:
         fixed = truth(not operand.negated)
         return lambda m: fixed
@@ -70,7 +85,7 @@ def predicate(operand: Operand) -> Reader:
     return lambda m: m.get(register)
 
 
-def guard(operand: Operand | None) -> Reader | None:
+def guard_operands(operand: Operand | None) -> Reader | None:
     """Return a reader of an instruction's guard; None without a guard."""
     return None if operand is None or (operand.number == TRUE and not operand.negated) else predicate(operand)
 
@@ -161,7 +176,7 @@ def wide_address(operand: Operand) -> Callable[[Machine], Value]:
 
 def _wide_term(term: Operand) -> Reader:
     low, high = raw(term), raw(term, 1)
-    if number(term) is None:
+    if operand_number(term) is None:
         high = low
 
     def read(m: Machine) -> Value:
@@ -210,3 +225,51 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
         return Value(bits, np.asarray(sure & np.asarray(start.known)), start.origin, value.tag)
     everything: Known = True if np.all(sure) else np.asarray(sure)
     return Value(bits, everything, None if everything is True else m.now, value.tag)
+
+
+Step = Callable[[Machine], None]
+Compute = Callable[[Machine], tuple[Value | None, ...]]  # one result per register
+Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
+
+COMPILERS: dict[str, Compiler] = {}
+
+
+def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
+    """Register the compiler of these opcodes."""
+
+    def register(compiler: Compiler) -> Compiler:
+        COMPILERS.update(dict.fromkeys(opcodes, compiler))
+        return compiler
+
+    return register
+
+
+def compiled(instruction: SassInstruction) -> Step | None:
+    """Return the step of an instruction; None if it is not emulated."""
+    compiler = COMPILERS.get(instruction.opcode)
+    compute = compiler(instruction) if compiler else None
+    if compute is None:
+        return None
+    guard = guard_operands(instruction.guard)
+    registers = [operand_number(operand) for operand in instruction.operands[: results(instruction)]]
+    if instruction.opcode in ("R2P", "UR2P"):
+        base = BASES[PRED if instruction.opcode == "R2P" else UPRED]
+        registers = [base + bit for bit in range(7)]
+
+    def step(m: Machine) -> None:
+        values = compute(m)
+        condition = guard(m) if guard else None
+        for register, value in zip(_spread(registers, len(values)), values, strict=False):
+            if value is not None:
+                m.put(register, value, condition)
+
+    return step
+
+
+def _spread(registers: list[int | None], count: int) -> list[int | None]:
+    """Return the register of each result: extra results go to the registers after the first."""
+    extra = count - len(registers)
+    if extra <= 0 or not registers:
+        return registers
+    first = registers[0]
+    return [None if first is None else first + k for k in range(extra + 1)] + registers[1:]

@@ -14,22 +14,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.async_copies import zero_fill
-from ncu_swizzle.emulate.blocks import Setting, run_batch
-from ncu_swizzle.emulate.buffers import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
-from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.coverage import Index
+from ncu_swizzle.emulate.blocks import Index, Setting, run_batch
+from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
+from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
+from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
-from ncu_swizzle.emulate.limits import KINDS, blocks_at_once
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import PRED, SassInstruction
+from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import KINDS, blocks_at_once
 from ncu_swizzle.emulate.values import Value, known_in
-from ncu_swizzle.errors import ProgramFailed
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
@@ -114,7 +112,7 @@ class _Probe:
 
     def __init__(self, probes: Probes, instruction: SassInstruction) -> None:
         self.probes, self.instruction = probes, instruction
-        self.guard = operands.guard(instruction.guard)
+        self.guard = operands.guard_operands(instruction.guard)
         copies = instruction.opcode == "LDGSTS"
         memory = instruction.operands[memory_operands(instruction)[1 if copies else 0]]
         self.address = operands.wide_address(memory)

@@ -2,38 +2,73 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from ncu_swizzle.emulate import copies, generic, memory, operands, spin_loops, syncs, wgmma
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs
+from ncu_swizzle.emulate.code import BARRIER, PRED, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
     BASES,
     CONTROL,
+    MODELLED,
     PHASE_CHECK,
     REGISTERS,
+    UNCOUNTED,
+    WGMMA,
     Effects,
     control_word,
     effects,
-    number,
+    may_be_counted,
+    never_accesses,
+    operand_number,
     reading_guard,
 )
-from ncu_swizzle.emulate.faults import Restart, blaming, mistake
-from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.faults import Restart, blaming, mistake, needed
+from ncu_swizzle.emulate.flow import Flow, Timing, timing
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA, may_be_counted, never_accesses
-from ncu_swizzle.emulate.operations import registry, table
-from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.operations import table
 from ncu_swizzle.emulate.registers import Guards
-from ncu_swizzle.emulate.slice import needed
-from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
+
+# Count the wavefronts of wgmma. Its descriptors do not matter; its results are unknown.
+
+
+_SHAPE = re.compile(r"64x(\d+)x\d+")
+
+
+def counted(instruction: SassInstruction, index: int) -> Step:
+    """Return the step that counts a wgmma."""
+    guard = operands.guard_operands(instruction.guard)
+    wavefronts = _wavefronts(instruction)
+
+    def step(m: Machine) -> None:
+        condition = guard(m) if guard else None
+        selected, doubtful = m.certain_mask(condition)
+        if wavefronts is None:
+            m.log.miss(index, "no rule is known for the wavefronts of this shape", None)
+        elif doubtful.any():
+            m.log.miss(index, "whether its predicate holds", condition.origin if condition else None)
+        else:
+            m.log.record_wgmma(index, m.view_blocks()[selected.any(axis=1)], wavefronts)
+
+    return step
+
+
+def _wavefronts(instruction: SassInstruction) -> int | None:
+    """Return the wavefronts of a warpgroup; None for an unknown shape."""
+    shapes = [match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))]
+    if not shapes or len(instruction.operands) < 2:
+        return None
+    return warpgroup_wavefronts(int(shapes[0][1]), instruction.operands[1].kind != REG, instruction.has("SP"))
+
 
 MOST_PARSED = 4  # kernels, kept for a launch of another size
 LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
@@ -130,8 +165,8 @@ def prepare(
                 if stand_in
                 else _enduring_step(instruction, index, part.needed[index], part.shared, failures)
             )
-            if step and spin_loops.ends_one(instructions, flow.first(index), index):
-                step = spin_loops.SpinLoop(instruction, index, step).step
+            if step and accesses.ends_one(instructions, flow.first(index), index):
+                step = accesses.SpinLoop(instruction, index, step).step
             first = probe(instruction) if probe else None
         steps.append(_both(first, step) if first else step)
         if not emulated:
@@ -245,11 +280,11 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
     if instruction.opcode not in MODELLED:
         return _both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
     if instruction.opcode in WGMMA:
-        return _both(wgmma.counted(instruction, index), _forgetting(instruction, index) if matters else None), True
+        return _both(counted(instruction, index), _forgetting(instruction, index) if matters else None), True
     access = _access(instruction, index, matters, contents)
     if access is not None or not matters or instruction.opcode in UNCOUNTED:
         return access, True
-    step = registry.compiled(instruction)
+    step = operands.compiled(instruction)
     if step is not None:
         return step, True
     return _forgetting(instruction, index), instruction.opcode in DATA
@@ -263,7 +298,7 @@ def _access(instruction: SassInstruction, index: int, matters: bool, contents: b
         return syncs.compiled(instruction)
     return (
         copies.compiled(instruction)
-        or generic.compiled(instruction, index, matters)
+        or syncs.compiled_generic(instruction, index, matters)
         or memory.compiled(instruction, index, matters, contents)
     )
 
@@ -275,7 +310,7 @@ def _barrier_move(instruction: SassInstruction) -> Step:
 
         def save(m: Machine) -> None:
             tokens = m.tokens[source.number]
-            m.put(number(target), Value(tokens[m.view.warps].astype(np.uint32)))
+            m.put(operand_number(target), Value(tokens[m.view.warps].astype(np.uint32)))
             if instruction.has("CLEAR"):
                 tokens[m.view.warps] = np.where(m.view.mask, 0, tokens[m.view.warps])
 
@@ -293,7 +328,7 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
     """Return the step that makes the results unknown."""
     writes = effects(instruction).writes
     written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
-    guard = operands.guard(instruction.guard)
+    guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
         condition = guard(m) if guard else None

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ncu_swizzle.emulate.groups import Group
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.emulate.waits import Waits
+from ncu_swizzle.emulate.waits import Group, Waits
 
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.

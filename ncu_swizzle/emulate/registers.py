@@ -6,13 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import PRED, UPRED, UREG
 from ncu_swizzle.emulate.dependence import Tag, function_of
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
-from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
-from ncu_swizzle.emulate.partial import written_sure
-from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
-from ncu_swizzle.emulate.values import Known, Patches, Value, dependent, unknown
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.emulate.values import (
+    Known,
+    Patches,
+    Value,
+    dependent,
+    merged,
+    overwritten,
+    tag_of,
+    unknown,
+    written_sure,
+)
+from ncu_swizzle.smem.operations import Bools, Ints
 
 NONE = np.zeros((1, 1), bool)  # no lanes
 

@@ -13,21 +13,19 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.async_copies import zero_fill
 from ncu_swizzle.emulate.blocks import Setting, run_batch
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import CONSTANT, INTEGER, MEMORY, REG, UREG, Code, Operand, SassInstruction
+from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.counts import CONSTANTS, Launch
-from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import CONSTANT, INTEGER, MEMORY, REG, UREG, Operand, SassInstruction
-from ncu_swizzle.emulate.partial import narrowed
+from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
-from ncu_swizzle.emulate.values import Value, known_in
+from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 STORES = frozenset(("STG", "ST"))
 LOADS = frozenset(("LDG", "LD", "LDGSTS", *CONSTANTS))
@@ -104,7 +102,7 @@ class _Recorder:
         return self._epoch
 
     def _ordering(self, instruction: SassInstruction) -> Step:
-        guard = operands.guard(instruction.guard)
+        guard = operands.guard_operands(instruction.guard)
 
         def step(m: Machine) -> None:
             rows, lanes = np.nonzero(m.selection(guard(m) if guard else None)[0])
@@ -113,7 +111,7 @@ class _Recorder:
         return step
 
     def _marking(self, instruction: SassInstruction) -> Step:
-        guard = operands.guard(instruction.guard)
+        guard = operands.guard_operands(instruction.guard)
 
         def step(m: Machine) -> None:
             if m.now not in self.executed and m.selection(guard(m) if guard else None)[0].any():
@@ -141,7 +139,7 @@ class _Access:
 
     def __init__(self, recorder: _Recorder, instruction: SassInstruction, memory: Operand) -> None:
         self.recorder, self.instruction = recorder, instruction
-        self.guard = operands.guard(instruction.guard)
+        self.guard = operands.guard_operands(instruction.guard)
         wide = memory.kind == MEMORY and instruction.opcode != "ATOMS"
         self.address = operands.wide_address(memory) if wide else operands.address(memory)
         self.width = access_width(instruction)

@@ -15,22 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import generic, memory, operands
+from ncu_swizzle.emulate import memory, operands, syncs
 from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
-from ncu_swizzle.emulate.async_copies import zero_fill
+from ncu_swizzle.emulate.code import CONSTANT, PRED, REG, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import bytes_at, forget_shared, load_global, load_shared, lose_shared, store_shared
-from ncu_swizzle.emulate.effects import BASES, MATRIX, number, source_width, width
+from ncu_swizzle.emulate.copies import zero_fill
+from ncu_swizzle.emulate.effects import BASES, MATRIX, WGMMA, operand_number, source_width, width
 from ncu_swizzle.emulate.effects import results as written_operands
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
-from ncu_swizzle.emulate.opcodes import WGMMA
-from ncu_swizzle.emulate.operations import registry
-from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import CONSTANT, PRED, REG, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.emulate.worlds import World, mixed, moderate
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 LANES = np.arange(32)
 # By shape, such as 16816: rows, columns and depth of the matrices that a warp multiplies.
@@ -52,7 +50,7 @@ def stand_in(instruction: SassInstruction, index: int) -> Step | None:
         return _BY_OPCODE[opcode](instruction, index) if wanted and memory_operands(instruction) else None
     if opcode in MATRIX - WGMMA:
         return _product(instruction, index)
-    if opcode in _LANEWISE | _SPECIAL and registry.compiled(instruction) is None:
+    if opcode in _LANEWISE | _SPECIAL and operands.compiled(instruction) is None:
         return _special(instruction) if opcode in _SPECIAL else _approximation(instruction, index)
     return None
 
@@ -150,7 +148,7 @@ class _Atomic(MemoryInstruction):
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         super().__init__(instruction)
-        ordinary = memory.compiled(instruction, index, True, True) or generic.compiled(instruction, index, True)
+        ordinary = memory.compiled(instruction, index, True, True) or syncs.compiled_generic(instruction, index, True)
         assert ordinary is not None
         self.ordinary, self.local = ordinary, instruction.opcode == "ATOMS"
         self.address = operands.address(self.memory) if self.local else operands.wide_address(self.memory)
@@ -196,9 +194,9 @@ class _Atomic(MemoryInstruction):
 
 def _special(instruction: SassInstruction) -> Step:
     """Return the step that draws what a special register holds: the same in all lanes of a warp."""
-    target, words = number(instruction.operands[0]), width(instruction)
+    target, words = operand_number(instruction.operands[0]), width(instruction)
     name = instruction.operands[1].text.removeprefix("SR_")
-    uniform, guard = instruction.opcode in ("S2UR", "CS2UR"), operands.guard(instruction.guard)
+    uniform, guard = instruction.opcode in ("S2UR", "CS2UR"), operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
         condition = guard(m) if guard else None
@@ -278,7 +276,7 @@ def _hashing(instruction: SassInstruction, index: int, across: Sequence[Reads], 
     """Return the step that writes a hash of some operands of the whole warp, and of others lane by lane."""
     seed = np.uint64(zlib.crc32(instruction.mnemonic.encode()))
     targets = list(_targets(instruction))
-    guard = operands.guard(instruction.guard)
+    guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
         shape = m.view.mask.shape
@@ -309,7 +307,7 @@ def _hashing(instruction: SassInstruction, index: int, across: Sequence[Reads], 
 def _targets(instruction: SassInstruction) -> Iterator[int | None]:
     """Yield the registers and predicates that an instruction writes; None for one that keeps nothing."""
     for operand in instruction.operands[: written_operands(instruction)]:
-        first = number(operand)
+        first = operand_number(operand)
         for k in range(width(instruction) if operand.kind in (REG, UREG) else 1):
             yield None if first is None else first + k
 

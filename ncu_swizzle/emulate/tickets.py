@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import access_width
+from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, any_way, block_axis, scaled
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.machine import Draw, Machine
-from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.values import MASK, Bits, Value, known_in
-from ncu_swizzle.smem.banks import WORD, Bools, Ints
+from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 FAR = np.int64(1) << 60
 _OTHER_TYPES = ("64", "F16", "F16x2", "F32", "F64", "BF16", "BF16x2", "BF16_V2", "F16_V2", "128")

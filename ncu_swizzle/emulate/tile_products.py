@@ -2,19 +2,192 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operand_reading import Reading
-from ncu_swizzle.emulate.parse import SassInstruction
-from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
-from ncu_swizzle.emulate.tile_chains import Key, Pair, distances, together
-from ncu_swizzle.emulate.tile_operand import OperandSeen
+from ncu_swizzle.emulate.operand_reading import Key, Pair, Reading, distances, read_operand, together
+from ncu_swizzle.emulate.tensor_map import MOST_BOX, BoxCopy, PlacedBoxes, Tiled
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.emulate.tile_repair import Good, Repair
-from ncu_swizzle.smem.descriptors import CHUNK, Descriptor
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, SPANS, Descriptor
+
+# The value that would make an operand fit, found by trying: one field of the descriptor, or the way it is read.
+
+
+Trial = Callable[[Descriptor, bool], bool]  # whether a descriptor fits, read MN-major or not
+OFFSETS = tuple(CHUNK << shift for shift in range(12))  # tried as LBO and SBO
+_NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1, 512)
+STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
+
+
+def where_fits(given: Descriptor, mn_major: bool, works: Trial) -> str:
+    """Return in words where a tile would have to start; empty if nothing that was tried fits."""
+    return next((words for words, tried, major in _starts(given, mn_major) if works(tried, major)), "")
+
+
+def what_fits(given: Descriptor, mn_major: bool, sixteen_bits: bool, works: Trial) -> str:
+    """Return in words what would fit; empty if nothing that was tried does."""
+    return next((words for words, tried, major in _trials(given, mn_major, sixteen_bits) if works(tried, major)), "")
+
+
+def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[tuple[str, Descriptor, bool]]:
+    """Yield what to try, the likeliest first."""
+    for offset in range(MOST_BASE_OFFSET + 1):
+        yield f"a base offset of {offset} would fit", replace(given, base_offset=offset), mn_major
+    for mode, span in enumerate(SPANS):
+        named = f"the {span}-byte mode" if mode else "the mode without swizzle"
+        yield f"{named} would fit", replace(given, mode=mode), mn_major
+        swizzled = replace(given, mode=mode, stride=GROUP * span)
+        words = f"an SBO of {GROUP * span}" if mode == given.mode else f"{named} with an SBO of {GROUP * span}"
+        yield f"{words} would fit", swizzled, mn_major
+    for stride in OFFSETS:
+        yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
+    for leading in OFFSETS:
+        yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
+    yield from _starts(given, mn_major)
+    if sixteen_bits:
+        yield from _other_major(given, mn_major)
+    for stride in OFFSETS:
+        for leading in OFFSETS:
+            words = f"an LBO of {leading} and an SBO of {stride} would fit"
+            yield words, replace(given, leading=leading, stride=stride), mn_major
+
+
+def _starts(given: Descriptor, mn_major: bool) -> Iterator[tuple[str, Descriptor, bool]]:
+    for by in STARTS:
+        if given.start + by >= 0:
+            words = f"a start {abs(by)} bytes {'further' if by > 0 else 'earlier'} would fit"
+            yield words, given.moved(given.start + by), mn_major
+
+
+def _other_major(given: Descriptor, mn_major: bool) -> Iterator[tuple[str, Descriptor, bool]]:
+    """Yield the same tile read the other way."""
+    is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
+    words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
+    yield words, given, not mn_major
+    for stride in OFFSETS:
+        for leading in OFFSETS if not mn_major or given.span < K_BYTES else OFFSETS[:1]:
+            more = f", with an LBO of {leading} and an SBO of {stride}"
+            yield words + more, replace(given, leading=leading, stride=stride), not mn_major
+
+
+# One operand of a wgmma as its descriptor gives it, and how a message names it.
+
+
+@dataclass(frozen=True)
+class OperandSeen:
+    """One operand in shared memory, as the instruction describes it."""
+
+    side: str  # A or B
+    descriptor: Descriptor
+    rows: int
+    mn_major: bool
+    element: int  # bytes
+
+    def read(self, placed: PlacedBoxes, block: int, at: Descriptor | None = None, major: bool | None = None) -> Reading:
+        """Return what is read, by another descriptor or the other way if given."""
+        mn_major = self.mn_major if major is None else major
+        addresses = (at or self.descriptor).chunks(self.rows, mn_major)
+        return read_operand(placed, block, addresses, mn_major, self.element)
+
+    def copy(self, placed: PlacedBoxes, block: int) -> BoxCopy | None:
+        """Return the copy that wrote the operand's first chunk, or one that the whole of it reads; None if none did."""
+        chunks = self.descriptor.chunks(self.rows, self.mn_major).ravel() // CHUNK
+        owners = [placed.owner[block, chunk] for chunk in chunks.tolist() if chunk < placed.owner.shape[1]]
+        return next((placed.copies[number] for number in owners if number >= 0), None)
+
+    def copied(self, placed: PlacedBoxes, block: int) -> str:
+        """Say how TMA swizzled the tile if the descriptor says otherwise."""
+        copy = self.copy(placed, block)
+        span = BOX_SPANS[copy.tensor.swizzle] if copy else self.descriptor.span
+        if span == self.descriptor.span:
+            return ""
+        return f", which TMA wrote with {f'the {span}-byte swizzle' if span > CHUNK else 'no swizzle'}"
+
+    def __str__(self) -> str:
+        return f"{self.side} ({'MN' if self.mn_major else 'K'}-major, {self.descriptor})"
+
+
+# What would make an operand fit, tried: first its descriptor, then the tensor map that wrote it.
+
+
+HALF = 2  # bytes of the elements that may be MN-major
+Good = Callable[[Reading], bool]
+Read = Callable[[PlacedBoxes, Descriptor, bool], Reading]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """An operand that does not fit, and `standards`, from strict to lenient, of what would."""
+
+    seen: OperandSeen
+    placed: PlacedBoxes
+    block: int
+    read: Read
+    standards: tuple[Good, ...]
+    missing: bool  # nothing was written where it is: a larger box is likelier than another descriptor
+
+    def of_tile(self) -> str:
+        """Return in words what would make it a tile; empty if nothing that was tried does."""
+        one = self.seen
+        for good in self.standards:
+
+            def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
+                return good(self.read(self.placed, tried, mn_major))
+
+            larger = self._of_map(good) if self.missing else ""
+            words = larger or what_fits(one.descriptor, one.mn_major, one.element == HALF, works)
+            if words := words or self._of_map(good):
+                return words
+        return ""
+
+    def of_place(self) -> str:
+        """Return in words where it would have to start to go together with the other operand along K."""
+        one = self.seen
+        for good in self.standards:
+
+            def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
+                return good(self.read(self.placed, tried, mn_major))
+
+            if words := where_fits(one.descriptor, one.mn_major, works):
+                return words
+        return ""
+
+    def _of_map(self, good: Good) -> str:
+        """Return the value of the tensor map that would fit."""
+        copy = self.seen.copy(self.placed, self.block)
+        for words, tensor in _maps(copy.tensor) if copy else ():
+            if not tensor.refused and copy is not None:
+                placed = self._placed_by(copy, tensor)
+                if good(self.read(placed, self.seen.descriptor, self.seen.mn_major)):
+                    return f"{words} in the tensor map would fit"
+        return ""
+
+    def _placed_by(self, copy: BoxCopy, tensor: Tiled) -> PlacedBoxes:
+        """Return the block's shared memory as if another tensor map had been used for a copy and those like it."""
+        owner = self.placed.owner
+        placed = PlacedBoxes(len(owner), owner.shape[1] * CHUNK)
+        for other in self.placed.copies:
+            if other.block == self.block and not other.over:
+                same = other.map_at == copy.map_at
+                placed.place(made := replace(other, tensor=tensor) if same else other, made.addresses(other.start))
+        return placed
+
+
+def _maps(tensor: Tiled) -> Iterator[tuple[str, Tiled]]:
+    """Yield what to try, the likeliest first."""
+    for swizzle, span in enumerate(BOX_SPANS):
+        named = f"CU_TENSOR_MAP_SWIZZLE_{f'{span}B' if swizzle else 'NONE'}"
+        yield named, replace(tensor, swizzle=swizzle)
+    for axis, extent in enumerate(tensor.box):
+        for size in (2 * extent, 4 * extent, extent // 2):
+            if 0 < size <= MOST_BOX:
+                box = (*tensor.box[:axis], size, *tensor.box[axis + 1 :])
+                yield f"a box of {' x '.join(map(str, box))}", replace(tensor, box=box)
+
 
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
 ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that change values on their way

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ncu_swizzle.emulate.buffers import Buffer
+from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.misfits import FollowedTiles, Misfit
-from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
-from ncu_swizzle.emulate.tile_chains import Chains, Pair
-from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.emulate.operand_reading import Chains, Pair
+from ncu_swizzle.emulate.tensor_map import BoxCopy, PlacedBoxes
 from ncu_swizzle.smem.descriptors import CHUNK
+from ncu_swizzle.smem.operations import Ints
+
+# Where what TMA writes to shared memory and what wgmma reads there do not fit; importing this loads no emulator.
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """One instruction that computes something else than a product of tiles: what is wrong, and what would fit."""
+
+    offset: int  # of the instruction, in bytes from the function's start
+    message: str
+
+
+@dataclass(frozen=True)
+class FollowedTiles:
+    """What following tiles from tensor maps to wgmma found; `lacking` says why it ended early, if so."""
+
+    misfits: tuple[Misfit, ...] = ()
+    followed: int = 0  # wgmmas whose operands were all followed
+    lacking: str = ""
+
 
 MOST_PRODUCTS = 1024  # of one run: enough to see every stage of a ring several times
 HALF = 2  # bytes: the unit in which stores are counted

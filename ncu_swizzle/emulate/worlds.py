@@ -8,7 +8,7 @@ the same world, and everything that they leave is compared. So a difference that
 would see the same, and do something else. Versions that do the same with symbols do the same with all values for them,
 and those that do not are told apart by random ones but for a chance of about 2^-30, except by comparisons: these get
 integers that the code may compare with (`decisive`), first for all threads alike, one world for each. What is then
-still not executed is not proved: see `proof.proving`.
+still not executed is not proved: see `fix.proving`.
 
 A version whose compiler has put events of one kind in another order gets other values for them: it is not proved.
 """
@@ -22,10 +22,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ncu_swizzle.emulate.parse import CONSTANT, INTEGER, SassInstruction
+from ncu_swizzle.emulate.code import CONSTANT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.registers import View
 from ncu_swizzle.emulate.values import Bits
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 ADDRESS_BITS = np.uint64(48)  # of an address in global memory; the block's number is above it
 ADDRESS_MASK = np.uint64((1 << 48) - 1)

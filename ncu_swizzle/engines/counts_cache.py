@@ -11,18 +11,184 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+import math
+import types
+import typing
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Union
 
 import numpy as np
 
-from ncu_swizzle import cache, paths
+from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.files import slug
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines import packing
 from ncu_swizzle.engines.emulated_profile import Binary
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.files import slug
 from ncu_swizzle.smem import operations
+
+# Dataclasses with NumPy arrays as bytes and back: data only, checked against the types that the classes declare.
+#
+# A packed value is zlib-compressed: the length of a JSON text (8 bytes), the text, the arrays one after the other. An
+# array is stored in the smallest type that holds its values.
+
+
+MOST_PACKED_BYTES = 256 << 20  # unpacked
+LENGTH_BYTES = 8
+SMALLER = ("u1", "i2", "i4")  # what integers are stored as if they fit
+STORED = frozenset({"|b1", "|u1", "<i2", "<i4", "<i8"})
+Arrays = list[np.ndarray]
+Unpacker = Callable[[Any, Arrays], Any]  # the JSON value and the arrays → the value
+
+
+def pack(value: Any) -> bytes:
+    """Return a dataclass of plain values, tuples, mappings, other dataclasses and arrays of integers and booleans."""
+    arrays: Arrays = []
+    content = _plain(value, arrays)
+    described = [[array.dtype.str, array.shape] for array in arrays]
+    text = json.dumps([described, content], separators=(",", ":")).encode()
+    parts = [len(text).to_bytes(LENGTH_BYTES, "little"), text, *(array.tobytes() for array in arrays)]
+    return zlib.compress(b"".join(parts), level=1)
+
+
+def unpack(kind: Any, data: bytes) -> Any:
+    """Return the value of this type; raise ValueError if the data does not hold one."""
+    try:
+        content = _inflated(data)
+        end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
+        described, plain = json.loads(content[LENGTH_BYTES:end])
+        return _unpacker(kind)(plain, _arrays(described, content, end))
+    except (TypeError, LookupError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
+        raise ValueError(f"no packed {kind.__name__}: {error}") from error
+
+
+def _inflated(data: bytes) -> bytes:
+    inflating = zlib.decompressobj()
+    content = inflating.decompress(data, MOST_PACKED_BYTES)
+    if not inflating.eof or inflating.unused_data:
+        raise ValueError("it is too large, or incomplete")
+    return content
+
+
+def _plain(value: Any, arrays: Arrays) -> Any:
+    if dataclasses.is_dataclass(value):
+        return [_plain(getattr(value, field.name), arrays) for field in dataclasses.fields(value)]
+    if isinstance(value, np.ndarray):
+        arrays.append(_narrowed(value))
+        return len(arrays) - 1
+    if isinstance(value, Mapping):
+        return [[_plain(key, arrays), _plain(item, arrays)] for key, item in value.items()]
+    if isinstance(value, tuple):
+        return [_plain(item, arrays) for item in value]
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be packed")
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind in "iu" and array.size:
+        low, high = int(array.min()), int(array.max())
+        for name in SMALLER:
+            limits = np.iinfo(name)
+            if limits.min <= low and high <= limits.max:
+                return array.astype(name)
+    return array
+
+
+def _arrays(described: Any, content: bytes, position: int) -> Arrays:
+    arrays = []
+    for name, shape in described:
+        if name not in STORED or any(type(size) is not int or size < 0 for size in shape):
+            raise ValueError(f"no array of {name}")
+        count = math.prod(shape)
+        # A copy can be written to, as the original.
+        arrays.append(np.frombuffer(content, name, count, position).reshape(shape).copy())
+        position += count * np.dtype(name).itemsize
+    if position != len(content):
+        raise ValueError("it has more or fewer bytes than its arrays")
+    return arrays
+
+
+@functools.cache
+def _unpacker(hint: Any) -> Unpacker:
+    """Return the function that builds and checks values of a type."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        unpacker = _unpacker(arguments[0])
+    elif origin in (Union, types.UnionType):
+        unpacker = _optional(arguments)
+    elif origin is tuple:
+        unpacker = _tuple(arguments)
+    elif getattr(origin, "__name__", "") == "NDArray":  # an alias of its own from NumPy 2.5 on
+        unpacker = _array(np.dtype(arguments[0]))
+    elif origin is np.ndarray:
+        unpacker = _array(np.dtype(typing.get_args(arguments[1])[0]))
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        unpacker = _mapping(*map(_unpacker, arguments))
+    elif dataclasses.is_dataclass(hint):
+        unpacker = _fields(hint)
+    else:
+        unpacker = _exactly(hint)
+    return unpacker
+
+
+def _tuple(arguments: Sequence[Any]) -> Unpacker:
+    if arguments[-1] is Ellipsis:
+        item = _unpacker(arguments[0])
+        return lambda value, arrays: tuple(item(part, arrays) for part in _list(value))
+    items = [_unpacker(argument) for argument in arguments]
+    return lambda value, arrays: tuple(f(v, arrays) for f, v in zip(items, _list(value), strict=True))
+
+
+def _mapping(key: Unpacker, item: Unpacker) -> Unpacker:
+    return lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in _list(value)}
+
+
+def _optional(arguments: Sequence[Any]) -> Unpacker:
+    """Return the unpacker of a type or None."""
+    (hint,) = (argument for argument in arguments if argument is not type(None))
+    unpacker = _unpacker(hint)
+    return lambda value, arrays: None if value is None else unpacker(value, arrays)
+
+
+def _fields(kind: Any) -> Unpacker:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    unpackers = [_unpacker(hints[field.name]) for field in dataclasses.fields(kind)]
+
+    def unpacked(value: Any, arrays: Arrays) -> Any:
+        return kind(*(f(v, arrays) for f, v in zip(unpackers, _list(value), strict=True)))
+
+    return unpacked
+
+
+def _array(dtype: np.dtype[Any]) -> Unpacker:
+    index = _exactly(int)
+
+    def unpacked(value: Any, arrays: Arrays) -> np.ndarray:
+        array = arrays[index(value, arrays)]
+        if (array.dtype.kind == "b") != (dtype.kind == "b"):
+            raise ValueError(f"an array of {array.dtype} in place of {dtype}")
+        return array.astype(dtype)
+
+    return unpacked
+
+
+def _exactly(kind: type) -> Unpacker:
+    def unpacked(value: Any, arrays: Arrays) -> Any:  # noqa: ARG001 - as every unpacker
+        if type(value) is not kind:
+            raise ValueError(f"{type(value).__name__} in place of {kind.__name__}")
+        return value
+
+    return unpacked
+
+
+def _list(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{type(value).__name__} in place of a list")
+    return value
+
 
 KIND = "emulations"
 MOST_BYTES = 32 << 20  # of an entry: a few must not evict everything else
@@ -50,7 +216,7 @@ def load(name: str) -> Counts | None:
     if content is None:
         return None
     try:
-        counts: Counts = packing.unpack(Counts, content)
+        counts: Counts = unpack(Counts, content)
         _refuse_implausible(counts)
     except (ValueError, MemoryError, NcuSwizzleError):
         cache.drop(KIND, name)
@@ -61,9 +227,9 @@ def load(name: str) -> Counts | None:
 def save(name: str, counts: Counts) -> None:
     """Cache counts, unless they take too much room."""
     size = sum(r.addresses.nbytes + r.active.nbytes + r.times.nbytes for r in counts.requests.values())
-    if size > packing.MOST_BYTES // 2:
+    if size > MOST_PACKED_BYTES // 2:
         return
-    content = packing.pack(counts)
+    content = pack(counts)
     if len(content) <= MOST_BYTES:
         cache.save(KIND, name, content)
 

@@ -1,8 +1,4 @@
-"""From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
-
-Nothing is allocated: buffers get addresses like those of cuMemAlloc, distinct and 512-byte aligned. A buffer's contents
-are known if the family defines them (index arrays, lengths); random inputs are unknown.
-"""
+"""One launch of a kernel in a cubin or PTX file, as a caller from Python describes it."""
 
 from __future__ import annotations
 
@@ -10,33 +6,40 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.build import argument_check, tensor_map
-from ncu_swizzle.catalog import by_value, fills, launch_limits
-from ncu_swizzle.catalog.family import Argument, Problem
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.cubin import parameters
+from ncu_swizzle.base.errors import ProgramFailed, UsageError
+from ncu_swizzle.cubin import elf
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
-from ncu_swizzle.emulate.buffers import Buffer
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Dim3, Launch
-from ncu_swizzle.emulate.limits import ARRAY_BYTES
-from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
-from ncu_swizzle.errors import ProgramFailed, UsageError
-from ncu_swizzle.smem import capacity
+from ncu_swizzle.emulate.requests import ARRAY_BYTES
+from ncu_swizzle.engines import measured
+from ncu_swizzle.engines.measured import APART, GLOBAL_SECTIONS, GLOBALS
+from ncu_swizzle.kernels import by_value, check, fills, limits
+from ncu_swizzle.kernels.arguments import parse_arguments
+from ncu_swizzle.kernels.family import Argument, Problem, Target
+from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, Limits, evaluate, refuse_oversized
+from ncu_swizzle.smem import access
+
+# From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
+#
+# Nothing is allocated: buffers get addresses like those of cuMemAlloc, distinct and 512-byte aligned. A buffer's
+# contents are known if the family defines them (index arrays, lengths); random inputs are unknown.
+
 
 HEAP = 0x7F00_0000_0000  # address of the first buffer
 MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
 MOST_CODES = 8  # kept: a sweep emulates the same code at each of its sizes
-MOST_SHARED = capacity.block_bytes("sm_90")
+MOST_SHARED = access.block_bytes("sm_90")
 
 
 @dataclass(frozen=True)
@@ -64,19 +67,19 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
     return machine_code.from_disassembly(
         text,
         kernel,
-        constants=module_image.constants(cubin, kernel),
-        unknown_constants=module_image.unknown_constants(cubin, kernel),
+        constants=measured.constants(cubin, kernel),
+        unknown_constants=measured.unknown_constants(cubin, kernel),
         shared_bytes=_static_shared(cubin, attributes),
         parameter_offset=attributes.parameter_offset,
         parameter_bytes=attributes.parameter_bytes,
-        symbols=module_image.addresses(cubin),
-        externals=module_image.externals(cubin),
+        symbols=measured.addresses(cubin),
+        externals=measured.externals(cubin),
     )
 
 
 def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
     """Return the bytes of static shared memory, including those reserved by the system on sm_90 and newer."""
-    return attributes.static_shared + (capacity.RESERVED_BYTES if cubin.sm >= 90 else 0)
+    return attributes.static_shared + (access.RESERVED_BYTES if cubin.sm >= 90 else 0)
 
 
 # ---------------------------------------------------------------------------------------------- launches
@@ -90,7 +93,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
     checked = None if family.shipped else cubin
     arguments = [kernel.boxed(argument) for argument in family.arguments]
     values = described_values(
-        arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel), sample
+        arguments, problem, checked, symbol, partial(check.declaring_text, family, kernel), sample
     )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     if family.cluster:
@@ -134,11 +137,14 @@ def described_values(
     too_large = _too_large(arguments, problem, sample)
     known = [_known(argument, sample) and argument not in too_large for argument in arguments]
     rng = np.random.default_rng(sample or 0)
-    values = [_value(argument, problem, rng if kept else None) for argument, kept in zip(arguments, known, strict=True)]
+    values = [
+        _argument_value(argument, problem, rng if kept else None)
+        for argument, kept in zip(arguments, known, strict=True)
+    ]
     if cubin is not None:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
         passed = [argument for argument in arguments if argument.passed]
-        argument_check.refuse_mismatch(cubin, symbol, passed, sizes, source)
+        check.refuse_mismatch(cubin, symbol, passed, sizes, source)
     return _with_addresses(arguments, values)
 
 
@@ -163,7 +169,7 @@ def launch(
         block=_three(block),
         shared_dynamic=shared,
         parameters=packed,
-        memory={**module_image.initial(cubin), **memory},
+        memory={**measured.initial(cubin), **memory},
         cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
         buffers=tuple(_buffers(cubin, values)),
     )
@@ -181,11 +187,11 @@ def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
         start += APART + cubin.size(section)
 
 
-def _value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
+def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
     """Return an argument's value; a buffer's contents only if there is something to draw them with."""
     if argument.tensor_map:
         shape = fills.shape(argument, problem)
-        tile = tensor_map.tiled(MATRIX, argument.dtype, shape, argument.box, argument.swizzle)
+        tile = check.tiled(MATRIX, argument.dtype, shape, argument.box, argument.swizzle)
         return ArgumentValue(scalar=tile.encoded())
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
@@ -212,7 +218,7 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple
         if value.buffer and value.content is not None:
             memory[address] = value.content
     try:
-        return parameters.pack(cubin, symbol, arguments).tobytes(), memory
+        return elf.pack(cubin, symbol, arguments).tobytes(), memory
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
 
@@ -233,24 +239,22 @@ def _three(sizes: Sequence[int]) -> Dim3:
 
 def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
     limits: tuple[tuple[str, Sequence[int], Sequence[int]], ...] = (
-        ("grid", grid, launch_limits.MOST_GRID),
-        ("block", block, launch_limits.MOST_BLOCK),
+        ("grid", grid, MOST_GRID),
+        ("block", block, MOST_BLOCK),
     )
     for what, sizes, most in limits:
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
                 f"{what} {_by(sizes) or 'without sizes'} is not valid",
-                f"--{what} {launch_limits.USUAL[what]}: one to three sizes, at most {_by(most)}",
+                f"--{what} {USUAL[what]}: one to three sizes, at most {_by(most)}",
             )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(
             f"{name} was compiled for blocks of {_by(attributes.required_block)}",
             f"--block {','.join(map(str, attributes.required_block))}",
         )
-    threads = attributes.max_threads or capacity.MOST_THREADS
-    launch_limits.refuse_oversized(
-        name, block, shared, launch_limits.Limits(threads, MOST_SHARED, attributes.static_shared)
-    )
+    threads = attributes.max_threads or access.MOST_THREADS
+    refuse_oversized(name, block, shared, Limits(threads, MOST_SHARED, attributes.static_shared))
 
 
 def _by(sizes: Sequence[int]) -> str:
@@ -274,3 +278,75 @@ def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, s
         "launch__shared_mem_per_block_dynamic": (launch.shared_dynamic, "byte/block"),
         "launch__shared_mem_per_block_driver": (attributes.reserved_shared, "byte/block"),
     }
+
+
+Parameter = bytes | np.ndarray | np.generic | float  # a float is also an int or a bool
+FLOATS = {2: "<e", 4: "<f", 8: "<d"}  # struct's formats, by size in bytes
+USUAL_BYTES = 4
+
+
+@dataclass(frozen=True)
+class BinaryLaunch:
+    """Grid and block, bytes of dynamic shared memory, and the arguments: described as texts, or values themselves."""
+
+    grid: Sequence[int]
+    block: Sequence[int]
+    shared: int = 0
+    arguments: tuple[Argument, ...] = ()
+    parameters: Sequence[Parameter] = ()
+    problem: Mapping[str, int] = field(default_factory=dict)
+    sample: int | None = None  # the seed of random inputs that stand for the data
+
+    def values(self, cubin: Cubin, symbol: str, sample: int | None = None) -> list[ArgumentValue]:
+        """Return the values of the kernel's parameters; `sample` is the seed of random inputs. Raises UsageError."""
+        if self.arguments:
+            problem = dict(self.problem)
+            return described_values(self.arguments, problem, cubin, symbol, sample=sample)
+        return values_of(self.parameters, [slot.size for slot in cubin.attributes(symbol).parameters])
+
+
+def described(
+    grid: str,
+    block: str,
+    shared: str,
+    args: Sequence[str],
+    parameters: Sequence[Parameter],
+    problem: Mapping[str, int],
+    sample: int | None = None,
+) -> BinaryLaunch:
+    """Return the launch, its sizes evaluated for the problem. Raises UsageError."""
+    if args and parameters:
+        raise UsageError("args and parameters both describe the arguments", "give one of them")
+    arguments = parse_arguments(args, Path(), problem)
+    blocks, threads = (_evaluated(sizes, what, problem) for what, sizes in (("grid", grid), ("block", block)))
+    return BinaryLaunch(blocks, threads, evaluate(shared, problem), arguments, parameters, problem, sample)
+
+
+def _evaluated(sizes: str, what: str, problem: Mapping[str, int]) -> list[int]:
+    three = limits.three(sizes, what)
+    limits.refuse_bad_sizes(three, what, problem)
+    return [evaluate(size, problem) for size in three]
+
+
+def values_of(parameters: Sequence[Parameter], sizes: Sequence[int]) -> list[ArgumentValue]:
+    """Return a caller's values for parameters of these sizes in bytes; the launch refuses too many or too few."""
+    padded = [*sizes, *[USUAL_BYTES] * (len(parameters) - len(sizes))]
+    return [_value(parameter, size) for parameter, size in zip(parameters, padded, strict=False)]
+
+
+def _value(parameter: Parameter, size: int) -> ArgumentValue:
+    """Return a caller's value for a parameter of that many bytes."""
+    if isinstance(parameter, np.ndarray):
+        return ArgumentValue(size=parameter.nbytes, content=parameter.tobytes())
+    if isinstance(parameter, np.generic):
+        return ArgumentValue(scalar=parameter.tobytes())
+    if isinstance(parameter, bytes):
+        return ArgumentValue(scalar=parameter)
+    try:
+        if isinstance(parameter, int):
+            return ArgumentValue(scalar=int(parameter).to_bytes(size, "little", signed=parameter < 0))
+        return ArgumentValue(scalar=struct.pack(FLOATS[size], parameter))
+    except (OverflowError, KeyError) as error:
+        raise UsageError(
+            f"{parameter!r} does not fit in a parameter of {size} bytes", f"give its bytes: struct.pack, {size} in all"
+        ) from error

@@ -8,22 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ncu_swizzle import digest, paths
-from ncu_swizzle.catalog.family import Problem
+from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.line_table import LineTable
-from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.cubin.lines import LineTable, Location
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.files import slug
-from ncu_swizzle.frontends import triton_cache
-from ncu_swizzle.profiles import violations
-from ncu_swizzle.profiles.counts import NEVER, Instruction
-from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
-from ncu_swizzle.profiles.ownership import Ownership
-from ncu_swizzle.profiles.saved_requests import SavedRequests
-from ncu_swizzle.profiles.violations import Violation
+from ncu_swizzle.kernels.family import Problem
+from ncu_swizzle.report import model, triton_cache
+from ncu_swizzle.report.attribution import Ownership
+from ncu_swizzle.report.counts import NEVER, Instruction, SavedRequests
+from ncu_swizzle.report.model import (
+    EMULATED,
+    EXECUTED,
+    IDEAL,
+    WAVEFRONTS,
+    Finding,
+    KernelId,
+    MachineInfo,
+    Metric,
+    Profile,
+    Violation,
+)
 
 NOTES = 3  # reasons listed in notes; the rest are counted
 UNEXPLAINED = "for an unknown reason"
@@ -53,7 +59,7 @@ def profile_of_counts(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         command="",
         report=f"{slug(kernel.name)}.cubin",
-        report_sha256=digest.sha256(cubin.data),
+        report_sha256=cache.sha256(cubin.data),
         errors={},
         metrics={name: Metric(value, unit) for name, (value, unit) in launch_metrics.items()},
         instructions=instructions,
@@ -74,10 +80,10 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     some = f" ({checked} of the grid's {counts.blocks:,} blocks were checked)" if checked < counts.blocks else ""
     for outside in counts.global_accesses.outside:
         line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
-        yield violations.finding(Violation(f"{outside}{some}", line))
+        yield model.finding(Violation(f"{outside}{some}", line))
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
-        yield violations.finding(Violation(misfit.message, line, violations.TILES_RULE))
+        yield model.finding(Violation(misfit.message, line, model.TILES_RULE))
 
 
 def _totals(profile: Profile) -> dict[str, Metric]:

@@ -1,39 +1,113 @@
-"""The emulated engine: compile a kernel, execute its SASS in NumPy, and return a Profile.
-
-Every count is what ncu would report for that cubin on its architecture, or unknown, with the reason in the profile's
-notes. There are no times and no stalls.
-"""
+"""A target emulated once, with what it takes to execute it again: its code and its launch."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
-from ncu_swizzle.build import assembled, compiled, headers
-from ncu_swizzle.build.binary import code_in
-from ncu_swizzle.build.commit import commit_of_family
-from ncu_swizzle.build.toolchain import ARCH, NVDISASM, Toolchain
-from ncu_swizzle.catalog import unknown_contents
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base.cache import sha256
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.base.files import read_bytes, write_atomically
 from ncu_swizzle.cubin import symbols
-from ncu_swizzle.cubin.demangled import demangle
-from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.opened import opened
+from ncu_swizzle.cubin.elf import Cubin, opened
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
+from ncu_swizzle.cubin.symbols import demangle
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
-from ncu_swizzle.engines.binary_launch import BinaryLaunch
-from ncu_swizzle.engines.context import Done, Request
-from ncu_swizzle.engines.disassemblies import disassembled
+from ncu_swizzle.engines import counts_cache, emulated_launch
+from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, BinaryLaunch
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
-from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
-from ncu_swizzle.files import read_bytes, write_atomically
-from ncu_swizzle.frontends import triton_cache
-from ncu_swizzle.frontends.built import built
-from ncu_swizzle.profiles.model import KernelId, Profile
+from ncu_swizzle.engines.measured import GLOBALS
+from ncu_swizzle.engines.settings import Done, Request
+from ncu_swizzle.frontends.compiled import built
+from ncu_swizzle.kernels import build, fills, recipe
+from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.git import commit_of_family
+from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, forget
+from ncu_swizzle.report import triton_cache
+from ncu_swizzle.report.model import KernelId, Profile
+from ncu_swizzle.smem import access, operations
+from ncu_swizzle.smem.operations import LINE
+
+# The last few disassemblies, remembered: a sweep emulates one cubin at many sizes.
+
+
+MOST, MOST_CHARACTERS = 8, 4 << 20  # of those kept, and of the longest of them
+
+_texts: dict[tuple[str, str, int], str] = {}  # the last one used is the last
+
+
+def disassembled(cubin: Cubin, toolchain: Toolchain) -> str:
+    """Return the disassembly of all functions in a cubin; raises what `Toolchain.disassemble` raises."""
+    program = toolchain.find(NVDISASM)
+    key = (sha256(cubin.data), str(program), program.stat().st_mtime_ns)
+    if (text := _texts.pop(key, None)) is None:
+        text = toolchain.disassemble(cubin.data, cubin.name)
+    if len(text) <= MOST_CHARACTERS:
+        _texts[key] = text
+        for oldest in list(_texts)[:-MOST]:
+            _texts.pop(oldest, None)
+    return text
+
+
+# What to launch a kernel with that accesses shared memory beyond what its block has.
+
+
+MOST_S = 30.0  # for a hint
+OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
+
+
+def hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> str:
+    """Return what to try after an access beyond the block's shared memory: how much it needs, if that can be had.
+
+    The launch is emulated with as much as there is, in what is left of the time for it.
+    """
+    static = cubin.attributes(code.name).static_shared
+    entry = entry_in(embedded(cubin), code.name)
+    if static and not (entry and entry.dynamic_shared):
+        return f"its arrays have {static:,} bytes and {OWN}: fix the index, or use a smaller --block"
+    try:
+        needed = _needed(code, launch, MOST_SHARED - static, min(left_s, MOST_S))
+    except TimeLimit:
+        return f"give it more, up to --shared {MOST_SHARED - static}, or fix the index"
+    if needed is None:
+        return f"fix the index: no block has as much shared memory, --shared {MOST_SHARED - static} is the most"
+    return f"--shared {needed}: as far as it reaches; {OWN}, and not counted there"
+
+
+def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | None:
+    """Return the bytes of dynamic shared memory that all accesses stay within; None if `most` do not suffice.
+
+    Raises TimeLimit.
+    """
+    from ncu_swizzle.emulate.run import emulate  # the emulator, loaded by now
+
+    try:
+        counts = emulate(code, replace(launch, shared_dynamic=most), timeout_s=timeout_s)
+    except TimeLimit:
+        raise
+    except NcuSwizzleError:
+        return None
+    ends = [
+        int(requests.addresses[requests.active].max()) + max(operations.find(requests.op).width_bytes, 1)
+        for requests in counts.requests.values()
+        if requests.active.any()
+    ]
+    start = -(-code.shared_bytes // LINE) * LINE
+    return min(max(max(ends, default=start) - start, launch.shared_dynamic + 1), most)
+
+
+# The emulated engine: compile a kernel, execute its SASS in NumPy, and return a Profile.
+#
+# Every count is what ncu would report for that cubin on its architecture, or unknown, with the reason in the profile's
+# notes. There are no times and no stalls.
+
 
 OnProgress = Callable[[float], None]  # percent
 
@@ -98,15 +172,15 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
         return emulate_cubin(target, code, "", settings, on_progress)
     compiling = (target.family, target.kernel, target.family.architecture(target.kernel, ARCH), settings.toolchain)
     version = settings.toolchain.version()
-    return emulate_cubin(target, compiled.cubin(*compiling, settings.cached), version, settings, on_progress)
+    return emulate_cubin(target, cubin(*compiling, settings.cached), version, settings, on_progress)
 
 
 def _forget(target: Target, toolchain: Toolchain) -> bool:
     """Drop the cached cubin of a source or a PTX file; return whether there was one."""
     if target.compiled:
-        return assembled.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
+        return build.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
     arch = target.family.architecture(target.kernel, ARCH)
-    return compiled.forget(target.family, target.kernel, arch, toolchain)
+    return forget(target.family, target.kernel, arch, toolchain)
 
 
 def emulate_cubin(
@@ -120,7 +194,7 @@ def emulate_cubin(
     family, kernel = target.family, target.kernel
     cubin = opened(code, target.source.name)
     symbol = symbols.find(cubin, kernel.entry)
-    roots = tuple(map(str, headers.source_roots(family)))
+    roots = tuple(map(str, recipe.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
@@ -165,9 +239,9 @@ def _sampled(name: str, sample: int | None) -> Iterator[str]:
 def _data(target: Target, counts: Counts) -> Iterator[str]:
     """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
     decisive = counts.decisive
-    option = unknown_contents.options(target.family.arguments, decisive) if counts.on_data else ""
+    option = fills.options(target.family.arguments, decisive) if counts.on_data else ""
     if option:
-        drawn = unknown_contents.or_random(target.family.arguments, decisive)
+        drawn = fills.or_random(target.family.arguments, decisive)
         yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."
 
 
@@ -241,7 +315,7 @@ def _emulated(
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
-            error.hint = shared_shortage.hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
+            error.hint = hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
         raise _located(error, binary) from error
 
 
@@ -258,3 +332,46 @@ def _located(error: NcuSwizzleError, binary: Binary) -> NcuSwizzleError:
 def save_cubin(emulated: Emulated, folder: Path) -> None:
     """Write the emulated cubin to the folder, under the name in the profile."""
     write_atomically(folder / emulated.profile.report, emulated.binary.cubin.data)
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A target, its counts, and its code."""
+
+    target: Target
+    emulated: Emulated
+    code: Code
+
+    def launch(self, sample: int | None, *, varied: bool = False) -> Launch:
+        """Return the launch with random inputs of this seed; without one, nothing that buffers hold is known.
+
+        `varied`: buffers that are described as one number everywhere hold different ones, too.
+        """
+        binary, target = self.emulated.binary, self.target
+        if varied:
+            arguments = tuple(fills.varied(argument) for argument in target.family.arguments)
+            target = replace(target, family=replace(target.family, arguments=arguments))
+        launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol, sample)
+        if sample is not None:
+            return launch
+        module = {at: content for at, content in launch.memory.items() if at >= GLOBALS or at < HEAP}
+        return replace(launch, memory=module)
+
+    @cached_property
+    def stacks(self) -> Mapping[int, tuple[Location, ...]]:
+        """The source lines of each instruction by its offset, innermost first."""
+        return {each.pc: tuple(each.stack) for each in self.emulated.profile.instructions}
+
+    @cached_property
+    def arrays(self) -> tuple[SharedArray, ...]:
+        """Its shared arrays, as far as they are known."""
+        binary = self.emulated.binary
+        return shared_arrays(binary.cubin, binary.symbol, self.launch(None).shared_dynamic)
+
+
+def executable(target: Target, settings: EmulationSettings) -> Executable:
+    """Compile and emulate a target. Raises what `emulate_target` raises."""
+    emulated = emulate_target(target, settings)
+    binary = emulated.binary
+    text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))

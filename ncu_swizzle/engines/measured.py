@@ -1,44 +1,93 @@
-"""Measured now: one launch under ncu, or kernels timed without it, in a separate process (`launch`)."""
+"""A module as the loader leaves it: its global variables, and the constant banks with addresses in them.
+
+Unknown are variables of constant memory without an initial value, which the host fills (cudaMemcpyToSymbol), and the
+addresses of functions in tables.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import struct
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child, errors, paths
-from ncu_swizzle.bounds import quotation
-from ncu_swizzle.catalog import family_json
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.engines.launchable import launchable_together, prepared
-from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
-from ncu_swizzle.files import slug, write_atomically
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncurep import launch_facts
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.texts import in_json
+from ncu_swizzle.base import bounds, child, errors, paths
+from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.files import slug, write_atomically
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.cubin.elf import Cubin, Relocation
+from ncu_swizzle.emulate.code import Span
+from ncu_swizzle.emulate.control import EXTERNALS
+from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.frontends.compiled import Built, built
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels.family import Family, Kernel, Target, write
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+from ncu_swizzle.report import container
+from ncu_swizzle.report.model import Profile
 
-BATCH = "ncu_swizzle.launch.batch"
+# What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
+
+
+def launchable(target: Target, folder: Path, timeout_s: float) -> Target:
+    """Return a target that can be launched; the cubin of a function in Python is left in the folder."""
+    return prepared(target, folder, timeout_s)[0]
+
+
+def prepared(target: Target, folder: Path, timeout_s: float) -> tuple[Target, Built | None]:
+    """Return a target that can be launched, and how it was built, if it is a function in Python."""
+    if not target.python:
+        return target, None
+    found = gpu.devices()
+    arch = "sm_{}{}".format(*found[0][1]) if found else ARCH
+    made = built(target, arch, timeout_s)
+    code = folder / f"{slug(target.name)}.cubin"
+    write_atomically(code, made.code)
+    kernel = replace(made.target.kernel, cubin=str(code.absolute()))
+    return replace(made.target, kernel=kernel, family=replace(made.target.family, kernels=(kernel,))), made
+
+
+def launchable_together(
+    family: Family, kernels: Sequence[Kernel], problem: Mapping[str, int], folder: Path, timeout_s: float
+) -> tuple[Family, Sequence[Kernel]]:
+    """Return a family and kernels of it that can be launched in turn; raise UsageError if their launches differ."""
+    made = [launchable(Target(family, kernel, dict(problem)), folder, timeout_s) for kernel in kernels]
+    if all(target.family is family for target in made):
+        return family, kernels
+    alike = {(each.family.grid, each.family.block, each.family.shared, each.family.arguments) for each in made}
+    if len(alike) > 1:
+        names = " and ".join(kernel.name for kernel in kernels[:2])
+        raise UsageError(
+            f"{names} are launched differently, and so not timed in turn", f"ncu-swizzle run {kernels[0].name}"
+        )
+    compiled = tuple(target.kernel for target in made)
+    return replace(made[0].family, kernels=compiled), compiled
+
+
+# Measured now: one launch under ncu, or kernels timed without it, in a separate process (`kernels`).
+
+
+BATCH = "ncu_swizzle.kernels.batch"
 
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
     target, made = prepared(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
-    facts = launch_facts.facts_path(report)
+    facts = container.facts_path(report)
     request = context.request
     command = launch_command(target.family, [target.kernel], target.problem, "profile", facts.name)
     program = [*command, *without_cache(request)]
     _describe(target.family, context.folder)
     try:
-        notes = profiler.collect(
-            installed.find(request.ncu),
+        notes = ncu.collect(
+            machine.find(request.ncu),
             program,
             report,
             request.options,
@@ -48,8 +97,8 @@ def measure(target: Target, context: Context) -> Profile:
         )
     except NcuSwizzleError as error:
         raise _reported(facts) or error from None
-    launch_facts.seal(report, notes)
-    from ncu_swizzle.ncurep import reader  # loaded while ncu measures, see `jobs.warm_up`
+    container.seal(report, notes)
+    from ncu_swizzle.report import reader  # loaded while ncu measures, see `commands.run_kernel`
 
     profile = reader.read(report)[0]
     return made.explained(profile) if made else profile
@@ -120,7 +169,7 @@ def _outcome(facts: Path, outcome: child.Exit) -> dict[str, Any] | NcuSwizzleErr
 
 def _failed(outcome: child.Exit) -> ProgramFailed:
     return ProgramFailed(
-        f"the program exited with status {outcome.status}; its last lines:\n{quotation.last_lines(outcome.log)}",
+        f"the program exited with status {outcome.status}; its last lines:\n{bounds.last_lines(outcome.log)}",
         "run it under compute-sanitizer",
     )
 
@@ -140,7 +189,7 @@ def launch_command(
 
 
 def _program() -> list[str]:
-    return [_python(), "-m", "ncu_swizzle.launch"]
+    return [_python(), "-m", "ncu_swizzle.kernels"]
 
 
 def without_cache(request: Request) -> list[str]:
@@ -160,7 +209,7 @@ def _described(family: Family) -> bool:
 def _describe(family: Family, folder: Path) -> None:
     """Write the family, as it was read and checked here, to the folder that the child runs in."""
     if _described(family):
-        family_json.write(family, folder / _description(family))
+        write(family, folder / _description(family))
 
 
 def _python() -> str:
@@ -176,3 +225,139 @@ def _reported(facts: Path) -> NcuSwizzleError | None:
     except (OSError, ValueError, KeyError):
         return None
     return errors.by_name(error["type"])(error["message"], error["hint"])
+
+
+# Launches under compute-sanitizer, which comes with the CUDA toolkit.
+
+
+SANITIZER = "compute-sanitizer"
+TOOLS = ("memcheck", "racecheck")
+_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
+
+
+def found_by(tool: str, jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> int:
+    """Return how many errors or hazards a tool finds in one launch of each job's kernels, all in one process.
+
+    Raises EnvironmentLacking without compute-sanitizer, ProgramFailed if it does not say, and a job's error.
+    """
+    under = [str(toolchain.find(SANITIZER)), "--tool", tool, "--target-processes", "all"]
+    outcomes, log = run_batch(jobs, folder, toolchain.timeout_s, "check", under=under)
+    for outcome in outcomes:
+        if isinstance(outcome, NcuSwizzleError):
+            raise outcome
+    summary = _SUMMARY.search(log)
+    if summary is None:
+        raise ProgramFailed(f"{SANITIZER} --tool {tool} ended without a summary", f"{SANITIZER} --version")
+    return int(summary[1] or summary[2] or 0)
+
+
+GLOBALS = 0x8004_0000_0000  # address of the module's global variables, which no allocation of a process has
+APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
+GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
+CONSTANT = 3  # the bank of __constant__ variables
+# R_CUDA_64 and R_CUDA_G64, a generic address, which a global variable's is; R_CUDA_32; and halves.
+ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2, 4}), frozenset({1, 56}), frozenset({57})
+POINTER = 8  # bytes
+CALL_STEP = 16  # bytes between the addresses of two external functions
+
+
+def addresses(cubin: Cubin) -> dict[str, int]:
+    """Return the address of each global variable in the module, and of each function outside of it."""
+    outside = {name: address for address, name in externals(cubin).items()}
+    return {**outside, **{name: address for name, (address, _) in variables(cubin).items()}}
+
+
+def externals(cubin: Cubin) -> dict[int, str]:
+    """Return the functions that the module calls and the driver supplies, such as vprintf, by address."""
+    names = [symbol.name for symbol in cubin.symbols if symbol.name and not symbol.section and not symbol.size]
+    return {EXTERNALS + CALL_STEP * number: name for number, name in enumerate(sorted(set(names)))}
+
+
+def variables(cubin: Cubin) -> dict[str, tuple[int, int]]:
+    """Return the address and size of each global variable in the module."""
+    variables, start = {}, GLOBALS
+    for section in GLOBAL_SECTIONS:
+        for symbol in cubin.symbols:
+            if symbol.section == section and symbol.name:
+                variables[symbol.name] = (start + symbol.offset, symbol.size)
+        start += APART + cubin.size(section)
+    return variables
+
+
+def constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
+    """Return the constant banks with relocations applied, as the loader leaves them."""
+    banks = {}
+    for bank, content in cubin.constants(kernel).items():
+        patched = bytearray(content)
+        for section in _sections(bank, kernel):
+            _relocate(cubin, section, patched)
+        banks[bank] = bytes(patched)
+    return banks
+
+
+def unknown_constants(cubin: Cubin, kernel: str) -> dict[int, tuple[Span, ...]]:
+    """Return which bytes of the constant banks are unknown before the launch."""
+    unknown = {}
+    for bank, content in cubin.constants(kernel).items():
+        spans = [span for section in _sections(bank, kernel) for span in unresolved(cubin, section)]
+        if bank == CONSTANT:
+            spans += _without_value(cubin, content)
+        if spans:
+            unknown[bank] = tuple(sorted(spans))
+    return unknown
+
+
+def initial(cubin: Cubin) -> dict[int, bytes]:
+    """Return the content of the module's initialized global variables by address, except unknown pointers."""
+    section = GLOBAL_SECTIONS[0]
+    content = bytearray(cubin.section(section))
+    _relocate(cubin, section, content)
+    pieces, start = {}, 0
+    for first, end in (*sorted(unresolved(cubin, section)), (len(content), len(content))):
+        if start < first:
+            pieces[GLOBALS + start] = bytes(content[start:first])
+        start = max(start, end)
+    return pieces
+
+
+def _sections(bank: int, kernel: str) -> tuple[str, str]:
+    return f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"
+
+
+def _relocate(cubin: Cubin, section: str, content: bytearray) -> None:
+    """Write the addresses of variables and external functions into a section."""
+    known = addresses(cubin)
+    for relocation in cubin.relocations(section):
+        if relocation.symbol in known:
+            _write(content, relocation, known[relocation.symbol] + relocation.addend)
+
+
+def unresolved(cubin: Cubin, section: str) -> Iterator[Span]:
+    """Yield where a section holds addresses that are not known here: those of the module's functions."""
+    known = addresses(cubin)
+    for relocation in cubin.relocations(section):
+        if relocation.symbol not in known:
+            yield relocation.offset, relocation.offset + POINTER
+
+
+def _without_value(cubin: Cubin, content: bytes) -> Iterator[Span]:
+    """Yield the variables of constant memory that hold only zeros and no address: the host fills them."""
+    section = f".nv.constant{CONSTANT}"
+    addressed = [relocation.offset for relocation in cubin.relocations(section)]
+    for symbol in cubin.symbols:
+        span = range(symbol.offset, symbol.offset + symbol.size)
+        if symbol.section != section or not symbol.size or any(content[span.start : span.stop]):
+            continue
+        if not any(offset in span for offset in addressed):
+            yield span.start, span.stop
+
+
+def _write(data: bytearray, relocation: Relocation, address: int) -> None:
+    offset, kind = relocation.offset, relocation.kind
+    if kind in ABSOLUTE_64:
+        data[offset : offset + 8] = struct.pack("<Q", address % (1 << 64))
+    elif kind in LOW_32 or kind in HIGH_32:
+        word = (address >> 32 if kind in HIGH_32 else address) & 0xFFFFFFFF
+        data[offset : offset + 4] = struct.pack("<I", word)
+    else:
+        raise DamagedFile(f"unknown relocation type {kind}", "compile the kernel with nvcc 12 or 13")

@@ -1,29 +1,105 @@
-"""Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build."""
+"""The launches of a launches file, emulated one by one."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ncu_swizzle.bounds import quotation
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.base import bounds
+from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.capture.file import LaunchesFile, open_launches
+from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchFilter
+from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.externals import EXTERNALS
-from ncu_swizzle.emulate.limits import ARRAY_BYTES
+from ncu_swizzle.emulate.control import EXTERNALS
+from ncu_swizzle.emulate.counts import Launch, Span
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.engines import captured_image, emulation
+from ncu_swizzle.emulate.requests import ARRAY_BYTES
+from ncu_swizzle.engines import emulation, measured
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, unknown_notes
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, OnProgress
-from ncu_swizzle.engines.module_image import GLOBALS
-from ncu_swizzle.errors import NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.launches.container import LaunchesFile
-from ncu_swizzle.launches.model import DRY, CapturedLaunch
-from ncu_swizzle.profiles.model import KernelId, LaunchId
+from ncu_swizzle.engines.measured import CONSTANT, GLOBAL_SECTIONS, GLOBALS, POINTER
+from ncu_swizzle.engines.settings import Progress, silent
+from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.report.model import KernelId, LaunchId
+
+# A module's variables as a capture found them before a launch.
+#
+# The host and earlier kernels may have written any of them, so what the cubin initializes them with is not believed.
+# What was captured is, except for addresses in it: they are those of another process's module.
+
+
+@dataclass(frozen=True)
+class ModuleImage:
+    """Contents of global variables by address, the bank of __constant__ variables, and its unknown bytes."""
+
+    memory: Mapping[int, bytes]
+    constants: Mapping[int, bytes]
+    unknown_constants: Mapping[int, tuple[Span, ...]]
+
+
+def captured_image(cubin: Cubin, kernel: str, contents: Mapping[str, bytes]) -> ModuleImage:
+    """Return the image, given the contents of some variables by name."""
+    bank = measured.constants(cubin, kernel).get(CONSTANT)
+    if bank is None:
+        return ModuleImage(dict(_memory(cubin, contents)), {}, {})
+    filled, unknown = _filled(cubin, bank, contents)
+    return ModuleImage(dict(_memory(cubin, contents)), {CONSTANT: filled}, {CONSTANT: unknown} if unknown else {})
+
+
+def _memory(cubin: Cubin, contents: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield address and content of the global variables, in pieces between what the loader relocates."""
+    places = measured.variables(cubin)
+    for section in GLOBAL_SECTIONS:
+        relocated = list(_relocated(cubin, section))
+        for symbol in cubin.symbols:
+            content = contents.get(symbol.name)
+            if symbol.section == section and content is not None and len(content) == symbol.size:
+                address = places[symbol.name][0]
+                for first, end in _between(relocated, symbol.offset, symbol.size):
+                    yield address + first - symbol.offset, content[first - symbol.offset : end - symbol.offset]
+
+
+def _filled(cubin: Cubin, bank: bytes, contents: Mapping[str, bytes]) -> tuple[bytes, tuple[Span, ...]]:
+    """Return the bank with what was captured, and the spans of it that are unknown."""
+    section = f".nv.constant{CONSTANT}"
+    filled, unknown = bytearray(bank), list(_relocated(cubin, section))
+    for symbol in cubin.symbols:
+        if symbol.section != section or not symbol.size:
+            continue
+        content = contents.get(symbol.name)
+        if content is None or len(content) != symbol.size:
+            unknown.append((symbol.offset, symbol.offset + symbol.size))
+        else:
+            filled[symbol.offset : symbol.offset + symbol.size] = content
+    return bytes(filled[: len(bank)]), tuple(sorted(unknown))
+
+
+def _relocated(cubin: Cubin, section: str) -> Iterator[Span]:
+    for relocation in cubin.relocations(section):
+        yield relocation.offset, relocation.offset + POINTER
+
+
+def _between(relocated: Iterable[Span], start: int, size: int) -> Iterator[Span]:
+    """Yield the spans of a variable that no relocation touches."""
+    at, stop = start, start + size
+    for first, end in sorted(relocated):
+        if at < min(first, stop):
+            yield at, min(first, stop)
+        at = max(at, end)
+    if at < stop:
+        yield at, stop
+
+
+# Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
+
 
 # Upper halves of the addresses that the emulator gives out itself; a real allocation may lie there by chance.
 TAKEN = frozenset((SHARED_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW >> 32, GLOBALS >> 32, EXTERNALS >> 32))
@@ -62,8 +138,8 @@ class Replay:
         launch = self._launch(captured, cubin, symbol)
         binary = Binary(cubin, symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
-        function = demangled.demangle(symbol)
-        kernel = KernelId(demangled.function(function), function, mangled=symbol)
+        function = symbols.demangle(symbol)
+        kernel = KernelId(symbols.function(function), function, mangled=symbol)
         profile = profile_of_counts(kernel, {}, binary, launch, counts, "")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
         named = LaunchId(captured.index, self._occurrence(captured), grid=captured.grid, block=captured.block)
@@ -99,9 +175,9 @@ class Replay:
         now = _layout(cubin, kernel)
         if now != captured.layout:
             raise UsageError(
-                f"the parameters of {demangled.function(demangled.demangle(kernel))} changed: captured with "
-                f"{_in_words(captured.layout)}, {demangled.demangle(captured.kernel)}; in the new build "
-                f"{_in_words(now)}, {demangled.demangle(kernel)}",
+                f"the parameters of {symbols.function(symbols.demangle(kernel))} changed: captured with "
+                f"{_in_words(captured.layout)}, {symbols.demangle(captured.kernel)}; in the new build "
+                f"{_in_words(now)}, {symbols.demangle(kernel)}",
                 "capture the program again with the new build",
             )
         return cubin, kernel
@@ -117,7 +193,7 @@ class Replay:
             for variable in captured.variables
             if variable.contents.sha256 and variable.bytes <= ARRAY_BYTES
         }
-        image = captured_image.image(cubin, symbol, variables)
+        image = captured_image(cubin, symbol, variables)
         own = attributes.cluster if any(attributes.cluster) else (1, 1, 1)
         cluster = captured.cluster or own
         return Launch(
@@ -188,9 +264,9 @@ def _same_kernel(kernel: str, builds: Sequence[Cubin]) -> tuple[Cubin, str]:
     the parameters changed, the name without them. Raises UnknownKernel, and UsageError if several have the name.
     """
     every = [(cubin, name) for cubin in builds for name in cubin.kernels]
-    spelled = demangled.demangle_all([kernel, *(name for _, name in every)])
+    spelled = symbols.demangle_all([kernel, *(name for _, name in every)])
     forms: tuple[Callable[[str], str], ...] = (
-        lambda name: name, lambda name: spelled[name], lambda name: demangled.qualified(spelled[name])
+        lambda name: name, lambda name: spelled[name], lambda name: symbols.qualified(spelled[name])
     )  # fmt: skip
     for form in forms:
         matching = [(cubin, name) for cubin, name in every if form(name) == form(kernel)]
@@ -201,7 +277,7 @@ def _same_kernel(kernel: str, builds: Sequence[Cubin]) -> tuple[Cubin, str]:
             raise UsageError(
                 f"the new build has {len(matching)} kernels {form(kernel)}: {files}", "leave out the others"
             )
-    has = quotation.some(sorted(demangled.qualified(spelled[name]) for _, name in every))
+    has = bounds.some(sorted(symbols.qualified(spelled[name]) for _, name in every))
     raise UnknownKernel(
         f"the new build has no kernel {spelled[kernel]}; it has {has}",
         "ncu-swizzle capture -k NAME -- ./app captures only the kernels that you build",
@@ -214,3 +290,55 @@ def _layout(cubin: Cubin, kernel: str) -> tuple[tuple[int, int], ...]:
 
 def _in_words(layout: Sequence[tuple[int, int]]) -> str:
     return ", ".join(f"{size} bytes at {offset}" for offset, size in layout) or "none"
+
+
+EVERY_LAUNCH, NO_BUILD = LaunchFilter(), NewBuild()
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """How launches files are replayed: the emulation, which launches, and a new build."""
+
+    emulation: EmulationSettings = EmulationSettings()
+    only: LaunchFilter = EVERY_LAUNCH
+    build: NewBuild = NO_BUILD
+
+
+class ChosenLaunches:
+    """The chosen launches of an open file."""
+
+    def __init__(self, file: LaunchesFile, settings: ReplaySettings, progress: Progress = silent) -> None:
+        self.manifest = file.manifest
+        self.chosen = settings.only.chosen(file.manifest.launches)
+        self._progress = progress
+        self._replay = Replay(file, settings.emulation, self._builds(file, settings))
+
+    def _builds(self, file: LaunchesFile, settings: ReplaySettings) -> Sequence[Cubin]:
+        if not settings.build.given:
+            return ()
+        captured = Cubin(file.cubin(self.chosen[0].cubin), file.name)
+        return build.cubins(settings.build, settings.emulation.toolchain, f"sm_{captured.sm}")
+
+    def emulate(self, launch: CapturedLaunch) -> Emulated:
+        """Emulate one of them; raises what `Replay.emulate` raises."""
+        name = title(launch)
+        return self._replay.emulate(launch, lambda percent: self._progress(name, percent))
+
+    def emulated(self) -> Iterator[Emulated]:
+        yield from map(self.emulate, self.chosen)
+
+
+def is_launches(path: Path | str) -> bool:
+    return str(path).endswith(LAUNCHES)
+
+
+def title(launch: CapturedLaunch) -> str:
+    """Return a launch's number and short name."""
+    return f"{launch.index} {symbols.shorten(symbols.demangle(launch.kernel))}"
+
+
+@contextmanager
+def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) -> Iterator[ChosenLaunches]:
+    """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
+    with open_launches(path) as file:
+        yield ChosenLaunches(file, settings, progress)

@@ -2,33 +2,206 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.engines.context import Context
-from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.executable import Executable, executable
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.fix import stops
-from ncu_swizzle.fix.inferred import Unplaced, inferred
-from ncu_swizzle.fix.named_edits import NamedEdit, in_words, named_edits
-from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
-from ncu_swizzle.fix.result import TileFix
-from ncu_swizzle.fix.stops import Stop, furthest
-from ncu_swizzle.patch.applied import AppliedByName
-from ncu_swizzle.patch.candidates import MappingKind
-from ncu_swizzle.patch.locations import located, shown_file
-from ncu_swizzle.patch.rebuilt import rebuilt
-from ncu_swizzle.proof import resources
-from ncu_swizzle.proof.claims import Proof, Resources
-from ncu_swizzle.proof.excess import of_launch
-from ncu_swizzle.proof.moved import Moved
-from ncu_swizzle.proof.proving import prove_version
-from ncu_swizzle.source import cuda
-from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations
-from ncu_swizzle.source.scopes import Scopes
+import numpy as np
+
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.emulate.accesses import Contended
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.tracing import Version, side_by_side
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
+from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.fix import claims, cuda, result
+from ncu_swizzle.fix.applied import AppliedByName
+from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.claims import About, Claim, Proof, Resources, State
+from ncu_swizzle.fix.copies import rebuilt
+from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, of_launch
+from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
+from ncu_swizzle.fix.proving import prove_version
+from ncu_swizzle.fix.result import KeptKernel, OtherKernels, Stop, TileFix, furthest
+from ncu_swizzle.fix.rows import Lines, Numbers, Rows, Table
+from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
+from ncu_swizzle.fix.subject import located, shown_file
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.smem.operations import Ints
+
+# Where elements went, inferred from both versions' accesses: for patches that do not say it themselves.
+#
+# Nothing is believed of it: a place that the accesses do not agree on is refused here, and what is inferred is proved
+# like any other mapping.
+
+
+ENOUGH = 1 << 22  # accesses to units that the places are inferred from
+LARGEST = 16  # bytes of an element: the widest access of a lane
+_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 5, np.uint64) | np.uint64(1)  # that hash accesses
+_LAST = np.uint64(0x9E3779B97F4A7C15)
+LEFT = "no other mapping that was tried leaves fewer"
+
+
+class Unplaced(Exception):
+    """The accesses do not say where the elements went; `unknown` if they cannot be compared at all."""
+
+    def __init__(self, reason: str, unknown: bool = False) -> None:
+        super().__init__(reason)
+        self.claim = Claim(About.MEANING, State.UNKNOWN if unknown else State.FAILED, reason)
+
+
+def inferred(old: Executable, new: Executable, timeout_s: float) -> list[Moved]:
+    """Return the arrays whose elements have other places; raise Unplaced if these are not one to each."""
+    arrays = list(paired(old.arrays, new.arrays))
+    places = _Places(old, new, arrays)
+    try:
+        places.learn(timeout_s)
+    except Contended as error:
+        raise Unplaced("lanes want the same word of shared memory in a loop of compare-and-swap", True) from error
+    except ProgramFailed as error:
+        raise Unplaced(str(error), True) from error
+    found = places.ordered()
+    for lines in (True, False):
+        found = places.signed(lines) if found is None else found
+    if found is None:
+        raise Unplaced(places.contradiction)
+    return [moved for pair in arrays if (moved := _moved(*pair, found, places.unit, new)) is not None]
+
+
+def paired(old: Sequence[SharedArray], new: Sequence[SharedArray]) -> Iterator[tuple[SharedArray, SharedArray]]:
+    """Yield the arrays of both versions by their names in the source, several of one name in their order."""
+    named: dict[str, list[SharedArray]] = {}
+    for array in new:
+        named.setdefault(array.name, []).append(array)
+    if not old or Counter(array.name for array in old) != Counter(array.name for array in new):
+        raise Unplaced("it is not known where its shared arrays lie before and after", unknown=True)
+    for array in old:
+        yield array, named[array.name].pop(0)
+
+
+@dataclass(eq=False)
+class _Places:
+    """What both versions access: where, and by which thread in which line; `found` is the new place of an old byte."""
+
+    old: Executable
+    new: Executable
+    arrays: Sequence[tuple[SharedArray, SharedArray]]
+    unit: int = LARGEST
+    seen: list[tuple[Rows, Rows]] = field(default_factory=list)
+    contradiction: str = "the accesses do not agree on one place for each element"
+
+    def learn(self, timeout_s: float) -> None:
+        """Trace both versions in blocks that stand for all of the grid."""
+        clock, kinds, lines = Clock(timeout_s), Numbers(), Numbers()
+        versions = [Version(each.code, each.launch(None), clock) for each in (self.old, self.new)]
+        sources = [each.emulated.profile.sources for each in (self.old, self.new)]
+        maps = (Lines.same(sources[0]), Lines.between(*sources))
+        tables = [
+            Table.of(each, version.instructions, own, kinds, lines)
+            for each, version, own in zip((self.old, self.new), versions, maps, strict=True)
+        ]
+        widths = np.concatenate([table.width for table in tables])
+        starts = [array.start for pair in self.arrays for array in pair]
+        self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *starts], LARGEST)
+        for pair in side_by_side(*versions):
+            for trace in (pair.first, pair.second):
+                if trace.unknown:
+                    raise Unplaced(trace.unknown[min(trace.unknown)], unknown=True)
+            both = (pair.first, pair.second)
+            first, second = (Rows.of(t.accesses, table, self.unit) for t, table in zip(both, tables, strict=True))
+            self.seen.append((first, second))
+            if sum(len(rows) for rows, _ in self.seen) > ENOUGH:  # what other blocks access is proved all the same
+                return
+
+    def ordered(self) -> Ints | None:
+        """Pair the accesses of each thread and line in their order; None if the versions' orders differ."""
+        pairs: list[Ints] = []
+        for first, second in self.seen:
+            (old, groups), (new, others) = first.by_line(), second.by_line()
+            if len(groups) != len(others) or (groups != others).any():
+                return None
+            pairs.append(np.unique(old.at * SPACE + new.at))
+        both = np.divmod(np.unique(np.concatenate(pairs)), SPACE) if pairs else ()
+        alike = all(len(np.unique(side)) == len(side) for side in both)
+        return _table(*both) if both and alike else None
+
+    def signed(self, lines: bool) -> Ints | None:
+        """Pair the elements that the same threads access between the same barriers, in the same lines if asked for."""
+        old, new = (_signatures([rows[side] for rows in self.seen], lines) for side in (0, 1))
+        (places, signs), (others, other_signs) = old, new
+        order, other = np.argsort(signs, kind="stable"), np.argsort(other_signs, kind="stable")
+        if len(signs) == len(other_signs) and (signs[order] == other_signs[other]).all():
+            return _table(places[order], others[other])
+        lost = np.flatnonzero(~np.isin(signs, other_signs))
+        at = int(places[lost].min()) if len(lost) else -1
+        array = next((old for old, _ in self.arrays if at in old.span), None)
+        if array is not None:
+            element = f"{array.name}[{(at - array.start) // self.unit}]"
+            self.contradiction = f"the accesses do not agree on one place for {element}, of {self.unit} bytes"
+        return None
+
+
+def _table(old: Ints, new: Ints) -> Ints:
+    found = np.full(SPACE, NOWHERE, np.int64)
+    found[old] = new
+    return found
+
+
+def _signatures(seen: Sequence[Rows], lines: bool) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+    """Return the elements that are accessed, in the order of their first access, and a hash of what accesses each."""
+    total, first = np.zeros(SPACE, np.uint64), np.full(SPACE, -1, np.int64)
+    for number, rows in enumerate(seen):
+        key = np.full(len(rows), number, np.uint64)
+        columns = (rows.block, rows.thread, rows.epoch, rows.kind, *([rows.line] if lines else []))
+        for factor, column in zip(_FACTORS, columns, strict=False):
+            key = (key ^ column.astype(np.uint64)) * factor
+            key ^= key >> np.uint64(29)
+        # Of an access that is repeated, only the first counts: the compiler may keep what it has read.
+        _, once = np.unique(key ^ rows.at.astype(np.uint64) * _LAST, return_index=True)
+        np.add.at(total, rows.at[once], key[once])
+        fresh = np.sort(once[first[rows.at[once]] < 0])[::-1]  # the earliest is written last
+        first[rows.at[fresh]] = (number << 32) + fresh
+    places = np.flatnonzero(first >= 0)
+    places = places[np.argsort(first[places], kind="stable")]
+    return places, total[places]
+
+
+def _moved(old: SharedArray, new: SharedArray, found: Ints, unit: int, version: Executable) -> Moved | None:
+    """Return where the elements of an array went; None if it stays as it is, as far as it is accessed."""
+    count = old.size // unit
+    places = found[old.start : old.start + count * unit : unit]
+    known = places != NOWHERE
+    places = np.where(known, places - new.start, NOWHERE)
+    if ((places[known] < 0) | (places[known] + unit > new.size)).any():
+        raise Unplaced(f"an element of {old.name} has gone to another array")
+    same = (places[known] == np.arange(count)[known] * unit).all()
+    if same and (old.symbol == new.symbol or not known.any()):
+        return None
+    size = _element(places, unit)
+    whole = places.reshape(-1, size // unit)[:, 0]
+    left = of_launch(version.emulated, {"": new.span}).moved[""] or 0
+    return Moved(
+        old.name, range(old.start, old.start + count * unit), new.span, size, whole, left, LEFT if left else ""
+    )
+
+
+def _element(places: Ints, unit: int) -> int:
+    """Return the most bytes that move as one, all of them accessed or none."""
+    size = unit
+    while size * 2 <= LARGEST and len(places) % (size * 2 // unit) == 0:
+        parts = places.reshape(-1, size * 2 // unit)
+        steps = np.arange(parts.shape[1]) * unit
+        nowhere = (parts == NOWHERE).all(axis=1)
+        whole = ((parts == parts[:, :1] + steps) & (parts != NOWHERE)).all(axis=1) & (parts[:, 0] % (size * 2) == 0)
+        if not (nowhere | whole).all():
+            break
+        size *= 2
+    return size
+
 
 ATTEMPTS = 4  # patches to prove
 
@@ -99,8 +272,8 @@ class Naming:
         if escapes is not None:
             mapping, reason = escapes
             line = located(self.target, self.text, reason.line)
-            self.stop = Stop(stops.WRITTEN + 1, f"{mapping} is not named instead: {reason}", line, mapping)
-        built = [made for edit in edits if (made := self._built(edit, resources.resources(old))) is not None]
+            self.stop = Stop(result.WRITTEN + 1, f"{mapping} is not named instead: {reason}", line, mapping)
+        built = [made for edit in edits if (made := self._built(edit, claims.resources(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
             fixed = self._proved(old, made, declared)
             if fixed is not None:
@@ -115,9 +288,9 @@ class Naming:
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError) as error:
-                self._stopped(stops.unbuilt(error), edit, edit.mapping)
+                self._stopped(result.unbuilt(error), edit, edit.mapping)
                 return None
-            left, takes = of_launch(new.emulated, {}).total, resources.resources(new)
+            left, takes = of_launch(new.emulated, {}).total, claims.resources(new)
             loads = sum(each.text.count("LDG.") for each in new.code.instructions)
             made = BuiltEdit(edit, left or 0, takes, len(new.code.instructions), loads)
         kind = MappingKind.PADDING if made.shared > taken.shared_static + taken.shared_dynamic else MappingKind.SWIZZLE
@@ -141,7 +314,7 @@ class Naming:
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
-                proof = stops.unbuilt(error)
+                proof = result.unbuilt(error)
         if not proof.held:
             self._stopped(proof, made.edit, mapping)
             return None
@@ -149,7 +322,7 @@ class Naming:
         return NamedFix(made.edit.text, tiles, applied, proof, self.others.kept)
 
     def _stopped(self, proof: Proof, edit: NamedEdit, mapping: str) -> None:
-        self.stop = furthest(self.stop, stops.unproved(proof, self._line(edit), mapping))
+        self.stop = furthest(self.stop, result.unproved(proof, self._line(edit), mapping))
 
     def _line(self, edit: NamedEdit) -> Location:
         return located(self.target, self.text, edit.line)
@@ -170,7 +343,7 @@ class Naming:
 
     def explained(self, tile: TileFix) -> TileFix:
         """Return a tile that is not fixed, with what stopped the best patch if its proof says more."""
-        if tile.proved or self.stop is None or self.stop.stage <= stops.WRITTEN:
+        if tile.proved or self.stop is None or self.stop.stage <= result.WRITTEN:
             return tile
         file, line = self.stop.line
         return replace(

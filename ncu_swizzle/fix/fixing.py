@@ -5,39 +5,138 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePath
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import shared_arrays
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.fix import stops
+from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.fix import candidates, cuda, result
+from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, Neighbour
 from ncu_swizzle.fix.by_name import NamedFix, Naming
-from ncu_swizzle.fix.left_out import left_out
-from ncu_swizzle.fix.neighbours import Neighbour
-from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
-from ncu_swizzle.fix.other_sources import OtherSources
-from ncu_swizzle.fix.result import KernelFix, OtherKernel, TileFix
-from ncu_swizzle.fix.stops import Stop, furthest
-from ncu_swizzle.patch import candidates
-from ncu_swizzle.patch.applied import Applied, AppliedByName, AppliedToTile
-from ncu_swizzle.patch.candidates import MappingKind, Ranked
-from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.patch.headers import source_of, unread
-from ncu_swizzle.patch.rebuilt import rebuilt
-from ncu_swizzle.patch.row_xor import RowXor
-from ncu_swizzle.patch.seen import RootSeen, TileSeen
-from ncu_swizzle.patch.subject import FixSubject, subject_of
-from ncu_swizzle.patch.swapped import Swapped
-from ncu_swizzle.patch.writing import WrittenPatch, written
-from ncu_swizzle.proof.claims import Claim, Proof
-from ncu_swizzle.proof.excess import grown, of_launch, stays
-from ncu_swizzle.proof.moved import Moved
-from ncu_swizzle.proof.proving import prove
+from ncu_swizzle.fix.candidates import MappingKind, Ranked, RootSeen, TileSeen
+from ncu_swizzle.fix.claims import Claim, Proof
+from ncu_swizzle.fix.copies import not_rewritten, rebuilt, source_of, unread
+from ncu_swizzle.fix.draft import Draft, Swapped, Unfit, swapped
+from ncu_swizzle.fix.excess import Moved, grown, of_launch, stays
+from ncu_swizzle.fix.expressions import Edit, Overlap, edited
+from ncu_swizzle.fix.guard import guard, unobstructed
+from ncu_swizzle.fix.includers import OtherSources
+from ncu_swizzle.fix.padding_edits import PaddingEdits
+from ncu_swizzle.fix.proving import prove
+from ncu_swizzle.fix.result import KeptKernel, KernelFix, OtherKernel, OtherKernels, Stop, TileFix, furthest
+from ncu_swizzle.fix.scopes import Scopes, shared_declarations
+from ncu_swizzle.fix.subject import FixSubject, subject_of
+from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.kernels import limits
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
+
+# Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
+
+
+COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenPatch:
+    """A source with a mapping in it."""
+
+    ranked: Ranked
+    text: bytes
+    edits: int
+
+
+def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[WrittenPatch | Unfit]:
+    """Yield the texts that a mapping can be written as, or why it cannot be."""
+    launched, plain = subject.launched(seen), subject.draft(seen)
+    # What is right for rows of any length comes first; the other asks launches for one, see `conditions`.
+    ways = [(launched, COLUMNS)] if launched is not None else []
+    texts: set[bytes] = set()
+    for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):
+        try:
+            edits = _edits(subject, draft, made, way)
+            guard(draft, made.transform, edits, way == FLAT)
+            text = edited(subject.file.text, edits)
+        except Unfit as reason:
+            yield reason
+            continue
+        except Overlap:
+            yield Unfit("two uses of the tile stand within each other", 0)
+            continue
+        if text != subject.file.text and text not in texts:
+            texts.add(text)
+            yield WrittenPatch(made, text, len(edits))
+
+
+def _edits(subject: FixSubject, draft: Draft, made: Ranked, way: str) -> list[Edit]:
+    unobstructed(draft, made.transform)
+    if isinstance(made.transform, Swapped):
+        return swapped(draft)
+    if isinstance(made.transform, RowXor):
+        return XorEdits(draft, made.transform, way == FLAT, way == FACTORS).edits()
+    return PaddingEdits(draft, made.transform, dict(subject.declarations), way == FLAT).edits()
+
+
+# What conflicts in a kernel, but not in an array that its source declares: the kernel is not clean.
+
+
+UNKNOWN = "the wavefronts of some accesses are unknown"
+
+
+def left_out(subject: FixSubject, mapped: bool) -> Iterator[TileFix]:
+    """Yield the arrays with excess that the source does not declare, or whatever else of it is in no tile.
+
+    With `mapped`, the source has mappings by now, and what they leave is not asked for again.
+    """
+    arrays = (*subject.unplaced, *subject.placed.values())
+    launch = of_launch(subject.emulated, {array.name: array.span for array in arrays})
+    outside = [array.name for array in subject.unplaced if launch.moved[array.name] != 0]
+    for name in outside:
+        yield _declared_elsewhere(subject, name, launch.moved[name])
+    if not (outside or mapped or subject.conflicting) and launch.total != 0:
+        name = next((name for name, excess in launch.moved.items() if excess != 0), "shared memory")
+        why = UNKNOWN if launch.total is None else f"no index in {subject.file.name} accounts for it"
+        yield _refused(subject, name, launch.total, why)
+
+
+def _declared_elsewhere(subject: FixSubject, name: str, excess: int | None) -> TileFix:
+    source = subject.target.source.name
+    for path, text in subject.emulated.profile.sources.items():
+        file = PurePath(path).name
+        if file != source and (line := _declaration(text, file, name)):
+            header = limits.plain(subject.target.family.root / path)
+            why = f"it is declared there, and {not_rewritten(subject.target, header)}"
+            made = TileFix(name, line, excess or 0, unknown=excess is None, file=subject.named(path))
+            return replace(made, reason=why, reason_line=line, reason_file=made.file)
+    return _refused(subject, name, excess, f"{name} is not declared in {source}")
+
+
+def _declaration(text: str, file: str, name: str) -> int:
+    """Return the line of a text that declares a shared array; 0 if none does."""
+    if "__shared__" not in text or name not in text:
+        return 0
+    parsed = cuda.parse(text.encode("utf-8", "surrogateescape"), file)
+    found = (made for made in shared_declarations(Scopes(parsed)) if made.name == name)
+    return next((parsed.line(made.declared) for made in found), 0)
+
+
+def _refused(subject: FixSubject, name: str, excess: int | None, why: str) -> TileFix:
+    """Return the worst access through which the source reaches an array: its own line, and where it leads."""
+    accesses = [access for access in subject.emulated.profile.shared() if access.excessive != 0 and access.stack]
+    if not accesses:
+        return TileFix(name, 1, excess or 0, unknown=excess is None, reason=why, reason_line=1)
+    stack = max(accesses, key=lambda access: access.excessive or 0).stack
+    source = subject.target.source.name
+    line = next((number for path, number in stack if PurePath(path).name == source), 1)
+    inner, number = PurePath(stack[0][0]).name, stack[0][1]
+    there = "" if inner == source else f"; the access is at {inner}:{number}"
+    return TileFix(name, line, excess or 0, unknown=excess is None, reason=f"{why}{there}", reason_line=line)
+
 
 OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
 ATTEMPTS = 8  # patches of one tile that are rebuilt
@@ -169,7 +268,7 @@ class Fixing:
         attempts = 0
         for text in (text for made in best for text in written(subject, seen, made)):
             if isinstance(text, Unfit):
-                stop = furthest(stop, stops.unwritten(text, subject.at(text.line or declared), fixed.mapping))
+                stop = furthest(stop, result.unwritten(text, subject.at(text.line or declared), fixed.mapping))
                 continue
             if attempts >= (ATTEMPTS if not proved else OTHERS):
                 break
@@ -181,7 +280,7 @@ class Fixing:
                 if not proved[-1].fewer_blocks:
                     break
                 continue
-            stop = furthest(stop, stops.unproved(proof, line, _spelled(text.ranked)))
+            stop = furthest(stop, result.unproved(proof, line, _spelled(text.ranked)))
             attempts += ATTEMPTS // 2 if stop.unknown else 0
         if not proved:
             stop = stop or Stop(0, UNWRITTEN, line, fixed.mapping)
@@ -223,7 +322,7 @@ class Fixing:
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
-                return stops.unbuilt(error)
+                return result.unbuilt(error)
 
     def _useless(self, after: Emulated, moved: Sequence[Moved]) -> Claim | None:
         """Return a failed claim if the compiler made other accesses, which cost more than the mapping saves."""

@@ -1,32 +1,129 @@
-"""Fix the kernels of a source, one after the other: one patch for all of them."""
+"""Files of a fix that are written together: all of them, or none."""
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import INSTALL
-from ncu_swizzle.catalog import includes
-from ncu_swizzle.catalog.family import BINARIES, PYTHON
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
+from ncu_swizzle.base.files import note_finished, read_bytes, replacing
+from ncu_swizzle.base.files import replace as replace_files
+from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
-from ncu_swizzle.fix import measuring
-from ncu_swizzle.fix.cost import with_costs
+from ncu_swizzle.engines.replay import is_launches
+from ncu_swizzle.engines.settings import Context, Progress, Request, silent
+from ncu_swizzle.fix import copies, on_gpu
+from ncu_swizzle.fix.applied import neighbour
+from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.fix.copies import rebuilt
 from ncu_swizzle.fix.fixing import FixOptions, fix
-from ncu_swizzle.fix.neighbours import neighbour
-from ncu_swizzle.fix.other_sources import OtherSources
+from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.spliced import parted
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
-from ncu_swizzle.jobs.replays import is_launches
-from ncu_swizzle.patch import headers
-from ncu_swizzle.profiles.engine import EMULATED, Engine
-from ncu_swizzle.source.spliced import parted
+from ncu_swizzle.kernels import gpu, limits
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.toolchain import INSTALL, Toolchain
+from ncu_swizzle.report import pack, reader
+from ncu_swizzle.report.model import EMULATED, Engine
+
+# What the excess of a kernel costs, as the rule ConflictCost estimates it from a measured report.
+
+
+RULE = "ConflictCost"
+
+
+def with_costs(kernels: Sequence[KernelFix], targets: Sequence[Target], report: Path) -> tuple[KernelFix, ...]:
+    """Return the fixes with what a report says of their kernels, of the launch that loses most.
+
+    Raises UsageError if it has none of them, and whatever reading it raises.
+    """
+    profiles = reader.read(report)
+    said: list[str] = []
+    for target in targets:
+        function = target.kernel.entry.partition("<")[0].rpartition("::")[2]
+        found = [
+            finding
+            for profile in profiles
+            if function in (profile.kernel.function, profile.kernel.function.partition("<")[0].rpartition("::")[2])
+            for finding in pack.findings(profile)
+            if finding.rule == RULE
+        ]
+        said.append(max(found, key=lambda each: each.saving or 0.0).message if found else "")
+    if not any(said):
+        names = ", ".join(dict.fromkeys(profile.kernel.function for profile in profiles))
+        wanted = ", ".join(target.kernel.entry for target in targets)
+        raise UsageError(f"{report} says nothing of what conflicts cost {wanted}", f"it has launches of {names}")
+    return tuple(replace(kernel, cost=cost) for kernel, cost in zip(kernels, said, strict=True))
+
+
+# Fixes measured on the GPU that is here; one that the GPU refutes is not offered.
+
+
+NO_GPU = "no GPU"
+NOT_ASKED = "--no-gpu"
+
+
+def measured(
+    kernels: Sequence[KernelFix], targets: Sequence[Target], text: bytes, toolchain: Toolchain
+) -> tuple[KernelFix, ...]:
+    """Return the fixes with what launching their kernels says of `text`, the source with all of them.
+
+    If it refutes one, none is offered: they share a patch.
+    """
+    if gpu.absent():
+        return unmeasured(kernels, NO_GPU)
+    chosen = [number for number, kernel in enumerate(kernels) if kernel.proved or kernel.along]
+    try:
+        claims = dict(zip(chosen, _launched([targets[number] for number in chosen], text, toolchain), strict=True))
+    except NcuSwizzleError as error:
+        return unmeasured(kernels, str(error))
+    made = tuple(replace(kernel, measured=claims.get(number, ())) for number, kernel in enumerate(kernels))
+    refuted = next(_refuted(made), None)
+    return made if refuted is None else tuple(_withdrawn(kernel, *refuted) for kernel in made)
+
+
+def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
+    """Return the fixes with the reason why they were not measured."""
+    return tuple(
+        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
+    )
+
+
+def _launched(targets: Sequence[Target], text: bytes, toolchain: Toolchain) -> list[tuple[Claim, ...]]:
+    with scratch() as folder:
+        pairs = []
+        for number, target in enumerate(targets):
+            with rebuilt(target, text) as after:
+                pairs.append(on_gpu.compiled_pair(target, after, folder / str(number), toolchain))
+        return on_gpu.measure(pairs, folder, toolchain)
+
+
+def _refuted(kernels: Sequence[KernelFix]) -> Iterator[tuple[str, Claim]]:
+    for kernel in kernels:
+        yield from ((kernel.kernel, claim) for claim in kernel.measured if claim.state is State.FAILED)
+
+
+def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
+    """Return a fix whose patch is not offered, because launching one of the kernels refutes it."""
+    where = "on the GPU" if launched == kernel.kernel else f"for {launched}, on the GPU"
+    otherwise = "; --no-gpu offers it without timing it" if claim.about is About.TIME else ""
+    reason = f"it is proved, but {where}: {claim.reason}{otherwise}"
+    tiles = tuple(
+        replace(tile, proved=False, reason=reason, reason_line=tile.line, reason_file=tile.file)
+        if tile.proved
+        else tile
+        for tile in kernel.tiles
+    )
+    return replace(kernel, after=kernel.before, tiles=tiles)
+
+
+# Fix the kernels of a source, one after the other: one patch for all of them.
 
 
 @dataclass(frozen=True)
@@ -70,7 +167,7 @@ class SourceFix:
     @property
     def files(self) -> tuple[ChangedFile, ...]:
         """The files that change."""
-        source = includes.plain(self.source)
+        source = limits.plain(self.source)
         old, new = (parted(source, text) for text in (self.before, self.after))
         own = {source: self.source}  # as it was named
         return tuple(
@@ -92,9 +189,9 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
     context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
     settings = EmulationSettings.of(query.request)
-    project = headers.project_of(targets[0].source, query.sources.config, query.sources.trust, query.within)
-    targets = [headers.with_headers(target, project) for target in targets]
-    before = text = headers.source_of(targets[0])
+    project = copies.project_of(targets[0].source, query.sources.config, query.sources.trust, query.within)
+    targets = [copies.with_headers(target, project) for target in targets]
+    before = text = copies.source_of(targets[0])
     several = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
     others = _others(targets[0], query, project, settings)
     kernels: list[KernelFix] = []
@@ -127,7 +224,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
 
 def _not_looked_at(target: Target, after: bytes, project: Path) -> str:
     """Return the sentence about those who may rely on a header that changes, and are not known; empty without one."""
-    before, source = headers.source_of(target), includes.plain(target.source)
+    before, source = copies.source_of(target), limits.plain(target.source)
     old, new = (parted(source, text) for text in (before, after))
     changed = sorted(file.name for file in new if file != source and new[file] != old.get(file))
     if not changed:
@@ -141,7 +238,7 @@ def _not_looked_at(target: Target, after: bytes, project: Path) -> str:
 def _others(target: Target, query: FixQuery, project: Path, settings: EmulationSettings) -> OtherSources:
     sources = query.sources
     options = LintOptions((), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
-    return OtherSources(includes.plain(target.source), project, options, settings)
+    return OtherSources(limits.plain(target.source), project, options, settings)
 
 
 def _measured(
@@ -150,8 +247,8 @@ def _measured(
     if query.on_gpu is None or not any(kernel.proved for kernel in kernels):
         return tuple(kernels)
     if not query.on_gpu:
-        return measuring.unmeasured(kernels, measuring.NOT_ASKED)
-    return measuring.measured(kernels, targets, text, settings.toolchain)
+        return unmeasured(kernels, NOT_ASKED)
+    return measured(kernels, targets, text, settings.toolchain)
 
 
 def _targets(query: FixQuery) -> list[Target]:
@@ -213,3 +310,25 @@ def _flags(described: KernelDescription) -> list[str]:
     words = [word for flag, value in single.items() if value for word in (flag, value)]
     words += [word for argument in described.args for word in ("--arg", argument)]
     return [*words, *(word for option in described.options for word in ("--nvcc-option", option))]
+
+
+def written_together(files: Sequence[ChangedFile], hint: str) -> None:
+    """Write files under temporary names, then rename them; what was renamed before one fails is put back.
+
+    Raises UsageError with the hint if one is no longer what was read, NotWritable if one cannot be written.
+    """
+    for file in files:
+        if read_bytes(file.path) != file.before:
+            raise UsageError(f"{file.path} has changed since it was read", hint)
+    try:
+        with contextlib.ExitStack() as renamed:
+            for file in files:
+                renamed.enter_context(replacing(file.path)).write(file.after)
+    except NotWritable:
+        for file in files:
+            with contextlib.suppress(NotWritable):
+                if read_bytes(file.path) == file.after:
+                    replace_files(file.path, file.before)
+        raise
+    for file in files:
+        note_finished(file.path)

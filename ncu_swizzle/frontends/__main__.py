@@ -17,12 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.files import brief, read_bytes, read_json, write_atomically, write_json
-from ncu_swizzle.frontends import cute_dsl, loading, numba_cuda, nvrtc, triton_jit
-from ncu_swizzle.frontends.parent import ANSWER, CHILD, REQUEST
-from ncu_swizzle.frontends.request import CODE, CompileRequest
-from ncu_swizzle.texts import on_terminal
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.base.files import brief, read_bytes, read_json, write_atomically, write_json
+from ncu_swizzle.base.texts import on_terminal
+from ncu_swizzle.frontends import contract, cute_dsl, numba_cuda, nvrtc, triton_jit
+from ncu_swizzle.frontends.compiled import ANSWER, CHILD, REQUEST
+from ncu_swizzle.frontends.contract import CODE, CompileRequest
 
 LANGUAGES = (triton_jit, cute_dsl, numba_cuda, nvrtc)
 
@@ -33,9 +33,9 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
     file = Path(request.file)
     if importlib.util.find_spec("numba_cuda") and b"numba" in read_bytes(file):
         numba_cuda.prepare()
-    loaded = loading.module(file)
+    loaded = contract.module(file)
     function, _, inside = request.function.partition("::")
-    thing = loading.named(loaded, file, function, _kernels(loaded))
+    thing = contract.named(loaded, file, function, _kernels(loaded))
     for language in LANGUAGES:
         if language.handles(thing):
             if action == "configurations":

@@ -6,19 +6,182 @@ what its parameters are, see `cute_host`. Tensors are contiguous, their last axi
 
 from __future__ import annotations
 
+import ctypes
 import inspect
-from collections.abc import Mapping, Sequence
-from types import ModuleType
+import math
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
 from typing import Any
 
-from ncu_swizzle.catalog.family import LITERAL
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.frontends import checks, cute_lines, values
-from ncu_swizzle.frontends.cute_environment import PREFIX
+from ncu_swizzle.emulate import tensor_map
+from ncu_swizzle.frontends import contract
+from ncu_swizzle.frontends.compiled import literal
+from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.frontends.cute_host import HostCode, HostLaunch
-from ncu_swizzle.frontends.cute_tensors import DTYPES, Tensors
-from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given
+from ncu_swizzle.kernels.by_value import POINTER
+from ncu_swizzle.kernels.family import LITERAL, STRUCT
+from ncu_swizzle.kernels.fills import numpy_dtype
+from ncu_swizzle.report.python_kernels import PREFIX
+
+# The callers of Python functions that a kernel of CuTe DSL calls: the DSL itself notes the innermost line alone.
+#
+# The DSL executes a kernel's Python to find out its operations. Each operation's location is made one inlined into the
+# lines of the functions that are being executed, up to the kernel's.
+
+
+KERNEL = "kernel_wrapper"  # the DSL's function that calls a kernel's
+
+
+def with_callers() -> AbstractContextManager[None]:
+    """Have operations be located with their callers; does nothing for a version of the DSL that has no such hook."""
+    from cutlass._mlir_helpers import op
+
+    located: AbstractContextManager[None] = getattr(op, "loc_transform", lambda _: nullcontext())(_inlined)
+    return located
+
+
+def _inlined(location: Any) -> Any:
+    """Return an operation's location, inlined into those of its callers."""
+    from cutlass._mlir import ir
+
+    callers = list(_callers())[1:]
+    if location is None or not callers:
+        return location
+    return ir.Location.callsite(location, [ir.Location.file(*caller, 0) for caller in callers])
+
+
+def _callers() -> Iterator[tuple[str, int]]:
+    """Yield file and line of the functions being executed, innermost first; none outside of a kernel."""
+    from cutlass._mlir_helpers import op
+
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != KERNEL:
+        frames.append(frame)
+        frame = frame.f_back
+    for each in frames if frame is not None else ():
+        if each.f_code.co_filename != __file__ and not op._is_framework_stack_frame(each):
+            yield each.f_code.co_filename, each.f_lineno
+
+
+# Tensors that nobody has made, as CuTe DSL compiles for them, and where their addresses are in a kernel's parameters.
+#
+# A tensor with a static layout, which is what ``from_dlpack`` makes, is passed as its address; with a dynamic one
+# (``mark_layout_dynamic``) sizes and strides follow.
+
+
+ALIGNED = 16  # bytes, of every tensor, unless an option says otherwise
+APART = 1 << 40  # bytes between the addresses of two tensors
+WORD = 8
+DTYPES = {
+    "float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "float64": "Float64", "int8": "Int8",
+    "int16": "Int16", "int32": "Int32", "int64": "Int64", "uint8": "Uint8", "uint16": "Uint16", "uint32": "Uint32",
+    "uint64": "Uint64", "bool": "Boolean", "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2",
+}  # fmt: skip
+NUMBERS = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}  # by bytes
+
+
+@dataclass
+class Tensors:
+    """The tensors among a function's arguments, each at an address of its own."""
+
+    given: Mapping[str, Given]
+    align: int = ALIGNED
+    dynamic: bool = False
+    _passed: list[Any] = field(default_factory=list)  # what the host code reads
+
+    @classmethod
+    def of(cls, arguments: Iterable[Given], options: Mapping[str, Any]) -> Tensors:
+        """Return the tensors among the arguments, as the options want them."""
+        tensors = {argument.name: argument for argument in arguments if argument.shape}
+        return cls(tensors, int(options.get("assumed_align", ALIGNED)), bool(options.get("dynamic", False)))
+
+    def made(self, given: Given) -> Any:
+        """Return a tensor for the DSL."""
+        import cutlass
+        from cutlass.cute.runtime import make_fake_tensor
+
+        shape, strides = given.shape, [math.prod(given.shape[axis + 1 :]) for axis in range(len(given.shape))]
+        elements = max(1, self.align // numpy_dtype(given.dtype).itemsize)
+        sizes, steps = list(shape), list(strides)
+        if self.dynamic:
+            sizes = [_symbol(32, math.gcd(size, elements)) for size in shape]
+            steps = [*(_symbol(64, math.gcd(stride, elements)) for stride in strides[:-1]), 1]
+        element = getattr(cutlass, DTYPES[given.dtype])
+        tensor = make_fake_tensor(element, tuple(sizes), tuple(steps), assumed_align=self.align)
+        layout = f"@Q{len(shape)}i0q{len(shape) - 1}q" if self.dynamic else "@Q"
+        numbers = (*shape, *strides[:-1]) if self.dynamic else ()
+        content = ctypes.create_string_buffer(struct.pack(layout, self._address(given.name), *numbers))
+        self._passed.append(content)
+        tensor.__c_pointers__ = lambda: [ctypes.cast(content, ctypes.c_void_p)]
+        return tensor
+
+    def parameters(self, contents: Sequence[bytes]) -> tuple[KernelParameter, ...]:
+        """Return what the kernel's parameters are, given their bytes; a tensor that only a struct points to is last."""
+        passed: list[KernelParameter] = []
+        pointed: set[str] = set()
+        for number, content in enumerate(map(_settled, contents)):
+            names = [self._pointed(word) for word in _words(content)]
+            if (
+                len(content) == WORD
+                and names == [(names[0][0], 0)]
+                and names[0][0] not in {each.name for each in passed}
+            ):
+                passed.append(KernelParameter(names[0][0]))
+                continue
+            pointed |= {name for name, _ in names if name}
+            passed.append(_by_value(f"parameter{number}", content, names))
+        direct = {each.name for each in passed}
+        return (*passed, *(KernelParameter(name, passed=False) for name in self.given if name in pointed - direct))
+
+    def _address(self, name: str) -> int:
+        return APART * (1 + list(self.given).index(name))
+
+    def _pointed(self, word: int) -> tuple[str, int]:
+        """Return the tensor that an address is in, and the bytes from its start; no name for another number."""
+        for name, given in self.given.items():
+            offset = word - self._address(name)
+            if 0 <= offset <= math.prod(given.shape) * numpy_dtype(given.dtype).itemsize:
+                return name, offset
+        return "", 0
+
+
+def _settled(content: bytes) -> bytes:
+    """Return a parameter's bytes; of a tensor map, the DSL writes half and leaves the rest as it was on the stack."""
+    return tensor_map.completed(content) if len(content) == tensor_map.TENSOR_MAP_BYTES else content
+
+
+def _symbol(bits: int, multiple: int) -> Any:
+    """Return a size that is known when the function is called, and is a multiple of a number."""
+    from cutlass.cute.typing import SymInt
+
+    return SymInt(bits, divisibility=multiple)
+
+
+def _words(content: bytes) -> tuple[int, ...]:
+    """Return the words of a parameter that can hold addresses: none of one that is not made of words."""
+    return struct.unpack(f"<{len(content) // WORD}Q", content) if len(content) % WORD == 0 else ()
+
+
+def _by_value(name: str, content: bytes, pointed: Sequence[tuple[str, int]]) -> KernelParameter:
+    """Return a parameter of these bytes: a number, or a struct."""
+    size = len(content)
+    if size in NUMBERS and not any(tensor for tensor, _ in pointed):
+        return KernelParameter(name, NUMBERS[size], str(int.from_bytes(content, "little", signed=size >= 4)))
+    unit = next(bytes_ for bytes_ in (8, 4, 1) if size % bytes_ == 0)
+    fields = []
+    for number in range(size // unit):
+        tensor, offset = pointed[number] if pointed else ("", 0)
+        value = int.from_bytes(content[number * unit : (number + 1) * unit], "little")
+        fields.append(f"{POINTER}:{tensor}+{offset}" if tensor else f"uint{8 * unit}:{value}")
+    return KernelParameter(name, STRUCT, ",".join(fields))
+
 
 OPTIONS = ("assumed_align", "dynamic", "opt_level")
 STREAM = "CUstream"
@@ -46,8 +209,8 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     _refuse_geometry(request)
     parameters = inspect.signature(thing).parameters
     own = {name: text for name, text in request.options.items() if name not in parameters}
-    options = {name: values.literal(text, request.sizes, module) for name, text in own.items()}
-    checks.refuse_options(options, OPTIONS, "CuTe DSL", request)
+    options = {name: literal(text, request.sizes, module) for name, text in own.items()}
+    contract.refuse_options(options, OPTIONS, "CuTe DSL", request)
     given, defaults = _given(parameters, request)
     tensors = Tensors.of(given.values(), options)
     passed = {
@@ -93,7 +256,7 @@ def _given(
     """Return the arguments by name, and every parameter's default: a stream's is the usual one. Raises UsageError."""
     given = {argument.name: argument for argument in request.arguments}
     given |= {name: Given(name, LITERAL, value=text) for name, text in request.options.items() if name in parameters}
-    checks.refuse_unknown(given, parameters, request)
+    contract.refuse_unknown(given, parameters, request)
     defaults = {name: _stream() if _is_stream(each) else each.default for name, each in parameters.items()}
     for name, each in parameters.items():
         if _is_tensor(each) and name in given and not given[name].shape:
@@ -102,7 +265,7 @@ def _given(
             )
     if missing := [name for name, value in defaults.items() if value is inspect.Parameter.empty and name not in given]:
         constants = [name for name in missing if not _is_tensor(parameters[name])]
-        raise checks.lacking(request, missing, constants)
+        raise contract.lacking(request, missing, constants)
     return given, defaults
 
 
@@ -131,7 +294,7 @@ def _passed(argument: Given, tensors: Tensors, request: CompileRequest, module: 
         )
     if argument.shape:
         return tensors.made(argument)
-    value = values.literal(argument.value, request.sizes, module)
+    value = literal(argument.value, request.sizes, module)
     return value if argument.dtype == LITERAL else getattr(cutlass, DTYPES[argument.dtype])(value)
 
 
@@ -146,7 +309,7 @@ def _executed(
     execution_engine.ExecutionEngine = host.engine(usual)
     level = f"--opt-level {options['opt_level']}" if "opt_level" in options else ""
     try:
-        with cute_lines.with_callers():
+        with with_callers():
             made = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
         if not made.kernel_info:
             raise UsageError(f"{request.name} launches no kernel", "call kernel(…).launch(grid=…, block=…) in it")
@@ -155,7 +318,7 @@ def _executed(
     except NcuSwizzleError:
         raise
     except Exception as error:
-        raise checks.not_compiled(request, error) from error
+        raise contract.not_compiled(request, error) from error
     finally:
         execution_engine.ExecutionEngine = usual
     return host, code

@@ -16,7 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.emulate.tensor_map import Tiled
-from ncu_swizzle.smem import capacity
+from ncu_swizzle.smem import access
 
 ADDRESS = ctypes.c_uint64
 MOST_ARGUMENTS = 12  # of a function of the runtime; what it was not passed is not looked at
@@ -101,7 +101,7 @@ class HostCode:
 
     def _attribute(self, value: int, attribute: int, *_: int) -> int:
         if attribute & 0xFFFFFFFF == MOST_SHARED:
-            ctypes.c_int32.from_address(value).value = capacity.block_bytes(self.arch)
+            ctypes.c_int32.from_address(value).value = access.block_bytes(self.arch)
         return 0
 
     def _launched(self, configuration: int, kernel: int, parameters: int, *_: int) -> int:

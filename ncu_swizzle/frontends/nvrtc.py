@@ -6,19 +6,95 @@ numbers are those of the Python file, if the variable is assigned a literal ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.catalog.family import LITERAL
+from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import EnvironmentLacking, UsageError
-from ncu_swizzle.files import read_bytes
-from ncu_swizzle.frontends import checks, nvrtc_lines, values
-from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends import contract
+from ncu_swizzle.frontends.compiled import grid, literal
+from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.kernels.family import LITERAL
+
+# The lines of CUDA C++ in strings: ``#line`` directives that give them the numbers that they have in the Python file.
+#
+# A source may be made of several literals. What is in none has lines of its own, under the variable's name, and so have
+# literals whose lines are not those of the file, such as ``"a;\nb;"``.
+
+
+Start = tuple[int, str]  # the number of a line, and its file
+
+
+def numbered(source: str, variable: str, file: str, text: str) -> str:
+    """Return a source with directives; `text` is that of the Python file, in which a variable holds the source."""
+    own = f"{file}::{variable}"
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return f"{_directive(1, own)}{source}"
+    line = _assigned(tree, source, variable)
+    starts = {0: (line, file)} if line else {0: (1, own), **_literals(tree, source, file, own)}
+    return "".join(_parts(source, starts))
+
+
+def _parts(source: str, starts: Mapping[int, Start]) -> Iterator[str]:
+    """Yield the parts that begin at these places, each after its directive."""
+    places = sorted(starts)
+    for place, end in zip(places, [*places[1:], len(source)], strict=True):
+        yield f"{_directive(*starts[place])}{source[place:end]}"
+
+
+def _directive(line: int, file: str) -> str:
+    return f'#line {line} "{file}"\n'
+
+
+def _assigned(tree: ast.Module, source: str, variable: str) -> int:
+    """Return the line of the literal that a variable's value is made of, with as many lines; 0 if there is none.
+
+    That is the literal itself, an argument as in ``RawKernel(…)``, what is formatted, or an f-string.
+    """
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if any(isinstance(target, ast.Name) and target.id == variable for target in targets):
+            for inside in ast.walk(node.value):
+                if isinstance(inside, ast.Constant | ast.JoinedStr) and _keeps_lines(inside, source):
+                    return inside.lineno
+    return 0
+
+
+def _literals(tree: ast.Module, source: str, file: str, own: str) -> dict[int, Start]:
+    """Return where literals begin in the source: at their first line that is whole; and what follows them."""
+    formatted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    begun: dict[int, Start] = {}
+    ended: dict[int, Start] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in formatted:
+            continue
+        place, line, end = source.find(node.value), node.lineno, source.find(node.value) + len(node.value)
+        if "\n" not in node.value or place < 0 or not _keeps_lines(node, node.value):
+            continue
+        if place and source[place - 1] != "\n":
+            place, line = source.index("\n", place) + 1, line + 1
+        if place < end:
+            begun[place] = line, file
+        if source[end - 1] == "\n" and end < len(source):
+            ended[end] = source.count("\n", 0, end) + 1, own
+    found = {**ended, **begun}
+    return {place: start for place, start in found.items() if not source[:place].endswith("\\\n")}
+
+
+def _keeps_lines(literal: ast.expr, text: str) -> bool:
+    """Return whether a text has the lines that its literal has in the file."""
+    return "\n" in text and (literal.end_lineno or literal.lineno) - literal.lineno == text.count("\n")
+
 
 OURS = ("name", "arch")
 FLAGS = {
@@ -55,15 +131,15 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     """Return a kernel of the source and its cubin. Raises UsageError, and EnvironmentLacking without cuda.core."""
     source = _source(thing)
     kernel = inside or getattr(thing, "name", "") or _only(source, request)
-    checks.refuse_without_block(request)
+    contract.refuse_without_block(request)
     own = {} if isinstance(thing, str) else _own_options(thing.options, request)
-    options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
+    options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
     program = _program(_lines(source, request), {**own, **options}, request)
     try:
         made = program.compile("cubin", name_expressions=(kernel,))
         code, symbol = made.code, made.symbol_mapping[kernel]
     except Exception as error:
-        said = checks.not_compiled(request, error)
+        said = contract.not_compiled(request, error)
         if INSTANCE in str(said):
             variable = request.function.partition("::")[0]
             raise UsageError(str(said), f"spell its instance: '{request.file}::{variable}::{kernel}<float>'") from error
@@ -77,7 +153,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     ]
     return CompiledKernel(
         entry=entry,
-        grid=values.grid(request, {}),
+        grid=grid(request, {}),
         block=request.block,
         shared=request.shared,
         parameters=tuple(passed),
@@ -118,7 +194,7 @@ def _only(source: str, request: CompileRequest) -> str:
 def _lines(source: str, request: CompileRequest) -> str:
     """Return the source with directives that give its lines the numbers that they have in the Python file."""
     variable, text = request.function.partition("::")[0], read_bytes(Path(request.file)).decode("utf-8", "replace")
-    return nvrtc_lines.numbered(source, variable, request.file, text)
+    return numbered(source, variable, request.file, text)
 
 
 def _program(source: str, options: dict[str, Any], request: CompileRequest) -> Any:
@@ -129,7 +205,7 @@ def _program(source: str, options: dict[str, Any], request: CompileRequest) -> A
             f"{request.name} needs cuda.core, which is not installed", "pip install 'ncu-swizzle[nvrtc]'"
         ) from error
     known = [field.name for field in fields(ProgramOptions) if field.name not in OURS]
-    checks.refuse_options(options, known, "NVRTC", request)
+    contract.refuse_options(options, known, "NVRTC", request)
     folders = options.get("include_path") or ()
     own = [folders] if isinstance(folders, str) else list(folders)
     given = {"lineinfo": True, "std": STANDARD, **options, "include_path": [*own, *_cuda_headers()]}
@@ -150,7 +226,7 @@ def _passed(argument: Given, size: int, request: CompileRequest, module: ModuleT
         return KernelParameter(argument.name)
     if argument.dtype != LITERAL:
         return KernelParameter(argument.name, argument.dtype, argument.value)
-    value = values.literal(argument.value, request.sizes, module)
+    value = literal(argument.value, request.sizes, module)
     if not isinstance(value, int | float):
         raise UsageError(
             f"{request.name}: {argument.name} is {argument.value!r}, which is not a number",

@@ -6,18 +6,148 @@ its driver is replaced, and tensors by what has a dtype, a shape and an address.
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from types import ModuleType
+from dataclasses import dataclass, replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from elftools.elf.elffile import ELFFile
+
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.frontends import checks, triton_lines, triton_tensors, values
-from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
-from ncu_swizzle.frontends.triton_tensors import Shaped
+from ncu_swizzle.frontends import contract
+from ncu_swizzle.frontends.compiled import grid as grid_values
+from ncu_swizzle.frontends.compiled import literal
+from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.kernels.fills import numpy_dtype
+from ncu_swizzle.report.triton_cache import Frame, PtxLines
+
+# The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
+#
+# The PTX is assembled once more with the callers as ptxas takes them. If the machine code is the same, byte by byte,
+# that cubin stands for Triton's: then an access in ``tl.sum`` belongs to the line that calls it.
+
+
+LABEL = "$L__ncu_swizzle_inlined"
+NAME = b"inlined\0"
+
+
+def with_callers(kernel: Any, backend: Any, capability: int) -> bytes:
+    """Return a compiled kernel's cubin with the callers of inlined functions; without them if that is impossible."""
+    original: bytes = kernel.asm["cubin"]
+    try:
+        text = _named(kernel.asm["ptx"])
+        if text is None:
+            return original
+        metadata = dict(kernel.metadata._asdict())
+        again: bytes = backend.make_cubin(text, metadata, backend.parse_options(metadata), capability)
+        return again if _code(again, metadata["name"]) == _code(original, metadata["name"]) else original
+    except Exception:
+        return original
+
+
+def _named(ptx: str) -> str | None:
+    """Return the PTX with callers; None if no inlined code has known ones."""
+    known = PtxLines.of_text(ptx)
+    lines = [_nested(line, known.frames(line)) for line in ptx.split("\n")]
+    if (text := "\n".join(lines)) == ptx or ".debug_str" in ptx:
+        return None
+    characters = "".join(f"\t.b8 {byte}\n" for byte in NAME)
+    return f"{text}\n\t.section\t.debug_str\n\t{{\n{LABEL}:\n{characters}\t}}\n"
+
+
+def _nested(line: str, frames: Sequence[Frame]) -> str:
+    """Return a line of PTX; for the ``.loc`` of inlined code those of its frames, the caller before what it calls."""
+    if len(frames) < 2:
+        return line
+    caller, lines = "", []
+    for frame in reversed(frames):
+        place = f"{frame.file} {frame.line} {frame.column}"
+        lines.append(f"\t.loc\t{place}{f', function_name {LABEL}, inlined_at {caller}' if caller else ''}")
+        caller = place
+    return "\n".join(lines)
+
+
+def _code(cubin: bytes, name: str) -> tuple[object, ...]:
+    """Return the machine code and the constants of a cubin, and what the driver reads of the kernel."""
+    sections = ELFFile(io.BytesIO(cubin)).iter_sections()
+    code = [(each.name, each.data()) for each in sections if each.name.startswith((".text", ".nv.constant"))]
+    return Cubin(cubin, name).attributes(name), *code
+
+
+# Tensors and tensor descriptors that nobody has made, as Triton and Gluon compile for them.
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """A dtype, which prints its name as PyTorch's do."""
+
+    name: str
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return numpy_dtype(self.name).itemsize
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+
+class Shaped:
+    """What Triton asks of a tensor before it compiles: dtype, address, shape, strides."""
+
+    def __init__(self, given: Given) -> None:
+        self.dtype = Dtype(given.dtype)
+        self.shape = given.shape
+
+    def data_ptr(self) -> int:
+        """Return an address as aligned as the launch's."""
+        return 1 << 20
+
+    def stride(self, axis: int | None = None) -> Any:
+        """Return the strides in elements, of a tensor that is contiguous."""
+        strides = tuple(math.prod(self.shape[number + 1 :]) for number in range(len(self.shape)))
+        return strides if axis is None else strides[axis]
+
+    def size(self, axis: int | None = None) -> Any:
+        """Return the shape, or one of its sizes."""
+        return self.shape if axis is None else self.shape[axis]
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return math.prod(self.shape)
+
+    def element_size(self) -> int:
+        """Return the bytes of an element."""
+        return self.dtype.itemsize
+
+
+def descriptor(given: Given, gluon: bool) -> Any:
+    """Return the descriptor of a tensor; Gluon's has a layout, of the swizzle given or the widest that fits the box."""
+    base, box = Shaped(given), list(given.box)
+    if not gluon:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(base, list(base.shape), list(base.stride()), box)
+    from triton.experimental.gluon import nvidia
+    from triton.experimental.gluon.language import NVMMASharedLayout
+
+    bits = 8 * base.element_size()
+    layout = NVMMASharedLayout.get_default_for(box, SimpleNamespace(primitive_bitwidth=bits))
+    if given.swizzle:
+        layout = NVMMASharedLayout(swizzle_byte_width=given.swizzle, element_bitwidth=bits, rank=len(box))
+    return nvidia.hopper.TensorDescriptor(base, list(base.shape), list(base.stride()), box, layout)
+
+
+def as_descriptor(name: str, tensor: Shaped) -> str:
+    """Return an argument as a tensor descriptor, whose box is the block's shape."""
+    sizes = (*tensor.shape, 1, 1)[:2]
+    box = "x".join(str(min(64, size)) for size in sizes)
+    return f"{name}=tensormap:{tensor.dtype.name}[{','.join(map(str, sizes))}]:box={box}"
+
 
 WARP = 32
 SWIZZLES = (0, 32, 64, 128)  # bytes, in the order of CUtensorMapSwizzle
@@ -47,14 +177,14 @@ def configurations(thing: Any) -> list[Configuration]:
 
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
-    checks.refuse_inside(inside, request)
+    contract.refuse_inside(inside, request)
     if request.block or request.shared:
         what = "block" if request.block else "shared memory"
         raise UsageError(
             f"the {what} of {request.name} is the compiler's to choose", "--option num_warps=8 gives the block"
         )
     *wrappers, function = _layers(thing)
-    options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
+    options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
     given = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
     parameters = list(function.arg_names)
     given |= {name: options.pop(name) for name in list(options) if name in parameters}
@@ -86,10 +216,10 @@ def _settings(configuration: Any) -> list[str]:
 def _passed(argument: Given, request: CompileRequest, module: ModuleType, function: Any) -> Any:
     """Return an argument as Triton gets it. Raises UsageError."""
     if argument.box:
-        return triton_tensors.descriptor(argument, "gluon" in type(function).__module__)
+        return descriptor(argument, "gluon" in type(function).__module__)
     if argument.shape:
         return Shaped(argument)
-    value = values.literal(argument.value, request.sizes, module)
+    value = literal(argument.value, request.sizes, module)
     if argument.dtype == "literal":
         return value
     wanted = float if argument.dtype.startswith(("float", "bfloat")) else bool if argument.dtype == "bool" else int
@@ -102,9 +232,9 @@ def _refuse_unknown(
     """Raise UsageError for an argument that the function does not take, and an option that Triton does not."""
     from triton.compiler import make_backend
 
-    checks.refuse_unknown(given, parameters, request)
+    contract.refuse_unknown(given, parameters, request)
     known = sorted(vars(make_backend(_target(request)).parse_options({})), key=lambda name: name not in TUNED)
-    checks.refuse_options(options, [*known, *parameters], "Triton", request)
+    contract.refuse_options(options, [*known, *parameters], "Triton", request)
 
 
 def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: CompileRequest) -> None:
@@ -120,7 +250,7 @@ def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: 
             f"{words} is the first; ncu-swizzle sweep compares them all",
         )
     constants = [each.name for each in missing if each.is_constexpr]
-    raise checks.lacking(request, [each.name for each in missing], constants)
+    raise contract.lacking(request, [each.name for each in missing], constants)
 
 
 class _Driver:
@@ -156,10 +286,10 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
     try:
         return function.warmup(grid=(1,), **given, **options)
     except Exception as error:
-        said = checks.not_compiled(request, error)
+        said = contract.not_compiled(request, error)
         described = _DESCRIBED.search(str(said))
         if described and isinstance(tensor := given.get(described[1]), Shaped):
-            raise UsageError(str(said), f"--arg {triton_tensors.as_descriptor(described[1], tensor)}") from error
+            raise UsageError(str(said), f"--arg {as_descriptor(described[1], tensor)}") from error
         raise said from error
 
 
@@ -170,9 +300,9 @@ def _described(
     from triton.compiler import make_backend
 
     metadata, target = kernel.metadata, _target(request)
-    code = triton_lines.with_callers(kernel, make_backend(target), target.arch)
+    code = with_callers(kernel, make_backend(target), target.arch)
     names = {**{each.name: given.get(each.name, each.default) for each in kernel.src.fn.params}, **options}
-    grid = values.grid(request, names)
+    grid = grid_values(request, names)
     clusters = metadata.num_ctas
     attributes = Cubin(code, request.name).attributes(metadata.name)
     passed = _parameters(kernel.src.signature, given, metadata, request)

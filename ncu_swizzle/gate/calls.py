@@ -1,22 +1,53 @@
-"""`lint` as a function: `ncu_swizzle.lint("my.cu", against="origin/main")`."""
+"""Where a verdict goes besides the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.engines.context import KEYWORDS, Progress, Request, silent
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.base.texts import Texts, listed, names_of, option, refuse_rest, taken
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fleet.options import FleetOptions
+from ncu_swizzle.engines.settings import KEYWORDS, Progress, Request, silent
+from ncu_swizzle.gate import against, linting
 from ncu_swizzle.gate import against as comparing
-from ncu_swizzle.gate import base, lint_page, linting
+from ncu_swizzle.gate.against import Base, lint_base
 from ncu_swizzle.gate.lint_inputs import LintOptions
+from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import Verdict
-from ncu_swizzle.option import names_of, refuse_rest, taken
-from ncu_swizzle.texts import Texts, listed
+from ncu_swizzle.kernels.options import NewBuild, PairOptions
+from ncu_swizzle.render import page
+from ncu_swizzle.report import comparison
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.sweep.options import FleetOptions
+
+# The page of what was linted: each kernel's profile, next to the one it had in another commit.
+
+
+def write(path: Path, kernels: Sequence[KernelLint], base: Base | None, verdict: Verdict) -> Verdict:
+    """Write the page, and return the verdict; if no kernel was emulated, write none and note that."""
+    pairs = against.paired(kernels, base) if base else ((kernel, None) for kernel in kernels)
+    comparisons = [
+        comparison.compare([*_earlier(before, base), now.profile]) for now, before in pairs if now.profile is not None
+    ]
+    if not comparisons:
+        return replace(verdict, notes=(*verdict.notes, f"{path} was not written: no kernel was emulated."))
+    title = f"{len(comparisons)} kernels, {verdict.summary}"
+    write_atomically(path, page.render_all(comparisons, verdict.notes, title).encode())
+    return verdict
+
+
+def _earlier(kernel: KernelLint | None, base: Base | None) -> list[Profile]:
+    """Return the profile of a kernel of another commit, named after that."""
+    if kernel is None or base is None or kernel.profile is None:
+        return []
+    named = replace(kernel.profile.kernel, name=f"{kernel.name} ({base.name})")
+    return [replace(kernel.profile, kernel=named)]
+
+
+# `lint` as a function: `ncu_swizzle.lint("my.cu", against="origin/main")`.
 
 
 def lint(
@@ -50,6 +81,16 @@ def lint(
     kernels = list(linting.lint_kernels(query, settings, on_progress, fleet))
     verdict, then = linting.verdict_of(kernels), None
     if against:
-        then = base.lint_base(against, query, settings, on_progress)
+        then = lint_base(against, query, settings, on_progress)
         verdict = comparing.verdict(kernels, then)
-    return lint_page.write(Path(html), kernels, then, verdict) if html is not None else verdict
+    return write(Path(html), kernels, then, verdict) if html is not None else verdict
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """A file for each format; `json` is a file, or ``-`` for stdout, which then holds nothing else."""
+
+    junit: Path | None = option(None, "Write JUnit XML.", "FILE")
+    sarif: Path | None = option(None, "Write SARIF 2.1.0.", "FILE")
+    github: bool = option(False, "Print GitHub annotations; append to the step summary.", flags=("--github",))
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-")

@@ -2,27 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
-from ncu_swizzle.cubin.kernel_filter import KernelFilter
-from ncu_swizzle.engines import choice
-from ncu_swizzle.engines.context import Progress, Request
-from ncu_swizzle.errors import NotComparable
-from ncu_swizzle.files import exists, locked
-from ncu_swizzle.gate import baseline, config, last_good, places, policy
-from ncu_swizzle.gate.baseline import Baseline
-from ncu_swizzle.gate.config import GateSettings
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NotComparable, UsageError
+from ncu_swizzle.base.files import exists, locked
+from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.engines import profiles
+from ncu_swizzle.engines import profiles as entries_
+from ncu_swizzle.engines.settings import Progress, Request
+from ncu_swizzle.gate import baseline, history, tracks
+from ncu_swizzle.gate.baseline import LIMITS, Baseline, Entry, Policy, Rule, SavedCounts
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.policy import LIMITS, Policy
-from ncu_swizzle.gate.verdict import Check, Verdict
-from ncu_swizzle.jobs import entries as entries_
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.gate.tracks import Track
+from ncu_swizzle.gate.verdict import Check, Verdict, files_in, moved
+from ncu_swizzle.kernels import catalog, user
+from ncu_swizzle.kernels.catalog import Catalog, Project
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.report.model import MachineInfo, Profile
+
+# The last good runs of a history, as a baseline.
+
+
+def load(folder: Path) -> Baseline:
+    """Return the last good run of each kernel, engine and machine; raise what `dataset.load` raises."""
+    return Baseline(tuple(entries(tracks.tracks(history.load(folder)))), folder, history=True)
+
+
+def entries(found: tuple[Track, ...]) -> Iterator[Entry]:
+    """Yield the last good run of each track that has one."""
+    for track in found:
+        if (run := track.last_good) is None:
+            continue
+        told = track.conditions
+        machine = MachineInfo(
+            gpu=told["gpu"], compute_capability=told["compute_capability"], driver=run.driver, cuda=run.cuda,
+            ncu=told["ncu"], clock_control=told["clocks"],
+        )  # fmt: skip
+        yield Entry(
+            kernel=track.kernel, function=run.function, engine=told["engine"], when=run.time, machine=machine,
+            problem=_sizes(told["problem"]), grid=told["grid"], block=run.block,
+            accesses={
+                access: SavedCounts(counts.executed, counts.wavefronts, counts.ideal)
+                for access, counts in run.accesses.items()
+            },
+            durations_ns=run.durations_ns if run.duration_ns else (),
+        )  # fmt: skip
+
+
+def _sizes(words: str) -> dict[str, int]:
+    """Return a problem that was written in words."""
+    return {name: int(size) for name, _, size in (word.partition("=") for word in words.split())}
+
+
+# The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
+
+
+HELP = "docs/ci.md describes the settings"
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """The settings of one file; `file` is None if there is none."""
+
+    rules: tuple[Rule, ...] = ()
+    baseline: Path | None = None
+    allow_recorded: bool = False
+    file: Path | None = None
+
+
+def find(start: Path, trust: bool = False) -> GateSettings:
+    """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
+    nearest = catalog.find(start, trust)
+    return _config_settings(nearest) if nearest else GateSettings()
+
+
+def read(file: Path, trust: bool = False) -> GateSettings:
+    """Read the settings of the named file; raise BadFile if it has none."""
+    return _config_settings(catalog.read(file, trust))
+
+
+def _config_settings(settings: Project) -> GateSettings:
+    return _checked(settings.table("check"), settings, f"{settings.file.name} [{settings.outer}check]")
+
+
+def _checked(table: Mapping[str, Any], settings: Project, origin: str) -> GateSettings:
+    catalog.refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
+    baseline, allow = table.get("baseline"), table.get("allow-recorded", False)
+    if baseline is not None and not isinstance(baseline, str):
+        raise UsageError(f"{origin}: baseline is {baseline!r}", 'give a file, for example "ncu-swizzle-baseline.json"')
+    if not isinstance(allow, bool):
+        raise UsageError(f"{origin}: allow-recorded is {allow!r}", "write true or false")
+    rules = table.get("rule", [])
+    if not isinstance(rules, list):
+        raise UsageError(f"{origin}: rule is not an array of tables", f"write [[{origin.partition('[')[2][:-1]}.rule]]")
+    return GateSettings(
+        rules=(
+            *_limits(table, "", "", origin),
+            *(r for n, entry in enumerate(rules, 1) for r in _rule(entry, n, origin)),
+        ),
+        baseline=settings.checkout.path(baseline, f"{origin}: baseline") if baseline else None,
+        allow_recorded=allow,
+        file=settings.file,
+    )
+
+
+def _rule(table: Any, number: int, origin: str) -> Iterable[Rule]:
+    where = f"{origin} rule {number}"
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} is not a table", HELP)
+    catalog.refuse_others(table, ("kernel", "access", *LIMITS), where)
+    rules = _limits(table, table.get("kernel", ""), table.get("access", ""), where)
+    if not rules:
+        raise UsageError(f"{where} sets no limit", f"add one of {', '.join(LIMITS)}")
+    return rules
+
+
+def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> list[Rule]:
+    return [baseline.rule(name, table[name], kernel, access, origin) for name in LIMITS if name in table]
+
 
 NONE = "none"
 
@@ -57,11 +158,11 @@ class CheckOptions:
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
     """Return the verdict on the profiles; source paths are relative to the current folder if they exist there."""
     rules = _policy(options, Path.cwd())
-    policy.check_baseline(rules)
+    baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    kept = last_good.load(rules.history) if rules.history else None
+    kept = load(rules.history) if rules.history else None
     profiles, reason = gathered(options, request, on_progress)
-    verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()), kept)
+    verdict = judge(profiles, rules, saved, reason, files_in(Path.cwd()), kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
@@ -73,7 +174,7 @@ def gathered(options: CheckOptions, request: Request, on_progress: Progress) -> 
 
 def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:
     """Return the catalogue and the entries, with each file replaced by its kernels, of before and after the latter."""
-    catalog, names = user_kernels.with_files(
+    catalog, names = user.with_files(
         options.profiles, options.description, options.catalog, options.config, options.trust
     )
     pair = options.description.before or options.description.after
@@ -83,14 +184,14 @@ def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:
 def _in_checkout(check: Check, root: Path) -> Check:
     if check.place is None:
         return check
-    return replace(check, place=places.moved(check.place, root))
+    return replace(check, place=moved(check.place, root))
 
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
     settings = _settings(options.config, folder, options.trust)
     typed = [
-        policy.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
+        baseline.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
     allow = settings.allow_recorded if options.allow_recorded is None else options.allow_recorded
     only = KernelFilter(options.only).checked()
@@ -100,7 +201,7 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
 def _settings(file: str, folder: Path, trust: bool) -> GateSettings:
     if file == NONE:
         return GateSettings()
-    return config.read(Path(file), trust) if file else config.find(folder, trust)
+    return read(Path(file), trust) if file else find(folder, trust)
 
 
 def _baseline(file: str, settings: GateSettings) -> Path | None:
@@ -116,8 +217,8 @@ def gather(
 
     A run folder stands for the kernel that it was made for.
     """
-    engine = replace(choice.choose_engine(request), beside=False)  # a gate takes no values from another engine
-    return entries_.gather(catalog or user_kernels.everything(), entries, request, engine, on_progress), engine.reason
+    engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
+    return entries_.gather(catalog or user.everything(), entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

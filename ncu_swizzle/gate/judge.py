@@ -9,10 +9,19 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.gate import places, policy
-from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry_of, grouped_launches
-from ncu_swizzle.gate.marked import marked
-from ncu_swizzle.gate.policy import Policy, Rule
+from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.gate import verdict
+from ncu_swizzle.gate.baseline import (
+    Baseline,
+    Entry,
+    Policy,
+    Rule,
+    check_accesses,
+    differences,
+    entry_of,
+    grouped_launches,
+    kernel_pattern,
+)
 from ncu_swizzle.gate.verdict import (
     MAX_EXCESSIVE,
     MAX_REGRESSION,
@@ -22,15 +31,14 @@ from ncu_swizzle.gate.verdict import (
     Outcome,
     Place,
     Verdict,
+    marked,
 )
-from ncu_swizzle.profiles import sanity
-from ncu_swizzle.profiles.counts import Total
-from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.ownership import Here, nowhere
-from ncu_swizzle.profiles.remarks import UNCHECKED
-from ncu_swizzle.profiles.uncounted import why_unknown
-from ncu_swizzle.texts import in_words
+from ncu_swizzle.report import sanity
+from ncu_swizzle.report.attribution import Here, nowhere
+from ncu_swizzle.report.counts import Total
+from ncu_swizzle.report.model import EMULATED, Profile
+from ncu_swizzle.report.remarks import UNCHECKED
+from ncu_swizzle.report.sanity import why_unknown
 
 NOTHING = Total(0, 0, 0)
 
@@ -49,7 +57,7 @@ class _Subject:
         worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
         place = None
         if outcome is Outcome.failed:
-            place = places.worst(worst, access, self.here)
+            place = verdict.worst(worst, access, self.here)
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
         return Check(outcome, self.label, criterion, message + worst.of_sample, access, place, hint=hint)
@@ -69,7 +77,7 @@ def judge(
 
     Raises UsageError for an unknown access kind.
     """
-    policy.check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
+    check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
     chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
     subjects = _subjects(chosen, here)
     saved = [each for each in (baseline, history) if each]
@@ -109,7 +117,7 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
         yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint)
         return
     for profile in subject.profiles:
-        yield from places.of_violations(subject.label, profile)
+        yield from verdict.of_violations(subject.label, profile)
     kinds = list(dict.fromkeys(access for profile in subject.profiles for access in profile.accesses))
     limits = rules.limits(subject.now.names, kinds)
     for (criterion, access), limit in limits.items():
@@ -261,7 +269,7 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
         yield _missing(rules.only.text, "no profile of a kernel of that name was given", "--kernel-name")
     if not rules.only:
         for kernel, origin in {rule.kernel: rule.origin for rule in rules.effective if rule.kernel}.items():
-            expression = policy.kernel_pattern(kernel, origin)
+            expression = kernel_pattern(kernel, origin)
             if not any(expression.is_one_of(subject.now.names) for subject in subjects):
                 yield _missing(kernel, "it has a limit, but no profile of a kernel of that name was given", origin)
     if baseline:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog import collection, declared_launches, kernel_files, kernel_spec, user_kernels
-from ncu_swizzle.catalog.family import PYTHON, Family, Kernel
-from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
-from ncu_swizzle.files import is_file, is_folder
-from ncu_swizzle.jobs.replays import is_launches
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
+from ncu_swizzle.base.files import is_file, is_folder
+from ncu_swizzle.engines.replay import is_launches
+from ncu_swizzle.kernels import build, catalog, user
+from ncu_swizzle.kernels.family import PYTHON, Family, Kernel
+from ncu_swizzle.kernels.options import KernelDescription, NewBuild
+from ncu_swizzle.kernels.project import declared
 
 DESCRIPTION = "family.toml"
 
@@ -51,7 +51,7 @@ Variant = tuple[Family, Kernel]
 def variants(options: LintOptions) -> list[Variant | Skipped]:
     """Return the kernels of all files, each once."""
     named = [
-        variant if isinstance(variant, Skipped) else (user_kernels.adapted(variant[0], options.description), variant[1])
+        variant if isinstance(variant, Skipped) else (user.adapted(variant[0], options.description), variant[1])
         for file in options.files
         if not is_launches(file)
         for variant in variants_in(file, options)
@@ -61,7 +61,7 @@ def variants(options: LintOptions) -> list[Variant | Skipped]:
 
 def only_python(options: LintOptions) -> bool:
     """Return whether all files are Python's, whose compilers bring what they need."""
-    return all(kernel_files.split(file)[0].suffix == PYTHON for file in options.files)
+    return all(user.split_name(file)[0].suffix == PYTHON for file in options.files)
 
 
 def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
@@ -71,15 +71,15 @@ def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
 def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     """Yield the kernels of a source, a binary, a family, a catalogue or a project, or the kernel of that name."""
     path = Path(file)
-    if kernel_files.is_kernel_file(file) or path.suffix == PYTHON:
+    if user.is_kernel_file(file) or path.suffix == PYTHON:
         yield from _in_source(file, options)
     elif is_folder(path) or path.name == DESCRIPTION:
         yield from _in_folder(path if is_folder(path) else path.parent, options.trust)
     elif path.suffix == ".toml" and is_file(path):
-        catalog = user_kernels.everything((), str(path), trust=options.trust)
+        catalog = user.everything((), str(path), trust=options.trust)
         yield from _with_source((family, kernel) for family, kernel in catalog if not family.shipped)
     else:
-        yield user_kernels.everything(options.catalogs, options.config, trust=options.trust).find(file)
+        yield user.everything(options.catalogs, options.config, trust=options.trust).find(file)
 
 
 def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
@@ -89,15 +89,15 @@ def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
 
 def _in_folder(folder: Path, trust: bool) -> Iterator[Variant]:
     if is_file(folder / DESCRIPTION):
-        beside = collection.load(folder.resolve().parent, trust=trust)
+        beside = catalog.load(folder.resolve().parent, trust=trust)
         yield from _with_source((family, kernel) for family, kernel in beside if family.folder == folder.resolve())
     else:
-        yield from _with_source(collection.load(folder, trust=trust))
+        yield from _with_source(catalog.load(folder, trust=trust))
 
 
 def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
-    file, entry = kernel_files.split(text)
+    file, entry = user.split_name(text)
     if not is_file(file):
         raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
     named = [variant for variant in described(file, options) if _is_named(variant, entry)]
@@ -107,7 +107,7 @@ def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     try:
         if file.suffix == PYTHON and not entry:
             raise UsageError(f"{file.name}: no launch of its functions is described", describing(file))
-        catalog, names = user_kernels.chosen(text, options.description, options.catalogs, options.config, options.trust)
+        catalog, names = user.chosen(text, options.description, options.catalogs, options.config, options.trust)
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
@@ -127,10 +127,10 @@ def _is_named(variant: Variant, entry: str) -> bool:
 
 def describing(*files: Path | str) -> str:
     """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
-    sources = [str(file) for file in files if kernel_files.split(str(file))[0].suffix != PYTHON]
+    sources = [str(file) for file in files if user.split_name(str(file))[0].suffix != PYTHON]
     if sources:
         return shlex.join(["ncu-swizzle", "init", *sources])
-    first, entry = kernel_files.split(str(files[0]))
+    first, entry = user.split_name(str(files[0]))
     return f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} --grid 128 --arg …"
 
 
@@ -142,11 +142,11 @@ def beside(folder: Path, trust: bool = False) -> list[Variant]:
 def described(file: Path, options: LintOptions) -> Iterator[Variant]:
     """Yield the kernels of a source that the project or a family beside it describes."""
     folder = file.resolve().parent
-    own = [kernel_spec.family(spec) for spec in declared_launches.declared(file, options.trust)]
+    own = [build.family_of(spec) for spec in declared(file, options.trust)]
     if own:
         yield from ((replace(family, untrusted=False), kernel) for family in own for kernel in family.kernels)
         return
-    project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder, options.trust)))
+    project = list(_with_source(user.everything(options.catalogs, options.config, folder, options.trust)))
     seen = set()
     for family, kernel in (*beside(folder, options.trust), *project):
         same = os.path.realpath(family.source(kernel)) == os.path.realpath(file)

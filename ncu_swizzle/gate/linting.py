@@ -3,32 +3,154 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
-from ncu_swizzle.catalog import unknown_contents
-from ncu_swizzle.catalog.family import Family
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.emulate.launch_constants import ALLOCATED
-from ncu_swizzle.engines import emulation
-from ncu_swizzle.engines.context import Progress, silent
+from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.capture.launches import CapturedLaunch
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.counts import ALLOCATED
+from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
-from ncu_swizzle.fleet import shipment
-from ncu_swizzle.fleet.mapped import mapped
-from ncu_swizzle.fleet.options import ALONE, GPUS, FleetOptions
-from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
-from ncu_swizzle.gate import lint_inputs, lint_launches, places, policy
-from ncu_swizzle.gate.lines import KernelLint, LineAccesses, in_checkout, line_accesses
+from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import Progress, silent
+from ncu_swizzle.gate import baseline, lint_inputs, verdict
+from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
-from ncu_swizzle.gate.marked import marked
-from ncu_swizzle.gate.policy import EACH, Policy, Rule
-from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.profiles import tiles_seen
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict, marked
+from ncu_swizzle.kernels import fills, user
+from ncu_swizzle.kernels.family import Family, Target
+from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
+from ncu_swizzle.report import attribution
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.sweep import worker
+from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
+from ncu_swizzle.sweep.worker import FleetJob, FleetTask
+
+# What is linted of one kernel: its accesses to shared memory line by line, and the checks made of them.
+
+
+@dataclass(frozen=True)
+class LineAccesses:
+    """All accesses of one kind on one line."""
+
+    access: str
+    place: Place | None
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def unknown(self) -> bool:
+        return any(access.wavefronts is None or access.ideal is None for access in self.instructions)
+
+    @property
+    def wavefronts(self) -> int:
+        return sum(access.wavefronts or 0 for access in self.instructions)
+
+    @property
+    def ideal(self) -> int:
+        return sum(access.ideal or 0 for access in self.instructions)
+
+    @property
+    def degree(self) -> float:
+        if not self.ideal:
+            return 1.0 if not self.wavefronts else float("inf")
+        return self.wavefronts / self.ideal
+
+
+def line_accesses(profile: Profile) -> list[LineAccesses]:
+    """Return the shared-memory accesses by kind and by the line that they are attributed to."""
+    groups: dict[tuple[str, Location | None], list[Instruction]] = {}
+    sites = {id(site.access): site for site in attribution.sites(profile, verdict.files_in(Path.cwd()))}
+    for instruction in profile.shared():
+        site = sites.get(id(instruction))
+        groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
+    return [
+        LineAccesses(access, verdict.of_sites(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
+        for (access, line), made in groups.items()
+    ]
+
+
+@dataclass(frozen=True)
+class KernelLint:
+    """The checks of one kernel or captured launch, and notes on it.
+
+    `lines` are what was counted, with places in the current folder; empty if it was not run. `launch` says how it was
+    launched: counts of different launches cannot be compared.
+    """
+
+    name: str
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    lines: tuple[LineAccesses, ...] = ()
+    launch: str = ""
+    function: str = ""
+    profile: Profile | None = None
+    sampling: bool = False  # random data would decide what is unknown
+    lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
+
+    @classmethod
+    def of(cls, emulated: Emulated, checks: tuple[Check, ...], sampling: bool = False) -> KernelLint:
+        """Return the lint of a launch that was emulated."""
+        profile = emulated.profile
+        lines = tuple(
+            replace(line, place=line.place and in_checkout(line.place, emulated)) for line in line_accesses(profile)
+        )
+        launch = f"{dict(profile.problem)} {profile.grid} {profile.block}"
+        return cls(
+            profile.kernel.name, checks, emulated.other_notes, lines, launch, profile.kernel.function, profile, sampling
+        )
+
+
+def in_checkout(place: Place, emulated: Emulated) -> Place:
+    """Return a place of an emulated kernel with its path in the current folder."""
+    return verdict.moved(place, Path.cwd(), emulated.binary.roots)
+
+
+# Lint what a program launched: each launch of a launches file, emulated and judged line by line.
+
+
+MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
+
+
+def lint_launches(
+    file: str,
+    options: LintOptions,
+    settings: EmulationSettings,
+    judge: Callable[[Emulated], Iterable[Check]],
+    on_progress: Progress,
+) -> Iterator[KernelLint]:
+    """Yield the lint of each of a file's launches; one that cannot be emulated is inconclusive.
+
+    Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
+    """
+    user.refuse_description(options.description, file)
+    with replay.opened(Path(file), ReplaySettings(settings, build=options.build), on_progress) as launches:
+        yield KernelLint(file, (), tuple(launches.manifest.notes))
+        for launch in launches.chosen:
+            try:
+                emulated = launches.emulate(launch)
+            except UsageError:
+                raise
+            except NcuSwizzleError as error:
+                check = _unjudged_launch(file, launch, error)
+                yield KernelLint(check.kernel, (check,))
+                continue
+            checks = tuple(
+                replace(check, hint=check.hint or MEMORY) if check.outcome is Outcome.inconclusive else check
+                for check in marked(judge(emulated), [emulated.profile])
+            )
+            yield KernelLint.of(emulated, checks)
+
+
+def _unjudged_launch(file: str, launch: CapturedLaunch, error: NcuSwizzleError) -> Check:
+    name = symbols.function(symbols.demangle(launch.kernel))
+    return Check(Outcome.inconclusive, name, MAX_DEGREE, str(error), place=Place(file), hint=error.hint)
+
 
 SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
 RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8 compares two ways to compile it"
@@ -98,7 +220,7 @@ def linted(work: LintWork, given: Variant | Skipped | str, on_progress: Progress
     if isinstance(given, Skipped):
         yield KernelLint(given.name, (), (f"{given.name} was not run: {given.reason}.",))
     elif isinstance(given, str):
-        yield from lint_launches.lint(given, work.options, work.settings, partial(judge, rules=rules), on_progress)
+        yield from lint_launches(given, work.options, work.settings, partial(judge, rules=rules), on_progress)
     else:
         yield _lint_kernel(given, work.options, work.settings, rules, on_progress)
 
@@ -126,13 +248,13 @@ def _files(given: Sequence[Variant | Skipped | str]) -> tuple[Path, ...]:
     """Return the files that a worker needs where they are here: lines are named by them."""
     families = [each[0] for each in given if isinstance(each, tuple)]
     launches = [Path(each).absolute() for each in given if isinstance(each, str)]
-    return tuple(dict.fromkeys((*(file for family in families for file in shipment.files_of(family)), *launches)))
+    return tuple(dict.fromkeys((*(file for family in families for file in worker.files_of(family)), *launches)))
 
 
 def _policy(typed: Sequence[str]) -> Policy:
     """Return the limits: degree 1 for every line, overridden by the command line."""
-    rules = [policy.parse_rule(MAX_DEGREE, text) for text in typed]
-    policy.check_accesses(rules, ())
+    rules = [baseline.parse_rule(MAX_DEGREE, text) for text in typed]
+    baseline.check_accesses(rules, ())
     each = [replace(rule, access=rule.access or EACH) for rule in rules]
     return Policy((Rule(MAX_DEGREE, 1, access=EACH), *each))
 
@@ -160,7 +282,7 @@ def _lint_kernel(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
-    sampling = emulated.counts.on_data and unknown_contents.drawable(family.arguments, emulated.counts.decisive)
+    sampling = emulated.counts.on_data and fills.drawable(family.arguments, emulated.counts.decisive)
     return KernelLint.of(emulated, checks, sampling)
 
 
@@ -169,8 +291,8 @@ def _data(family: Family, emulated: Emulated) -> str:
     decisive = emulated.counts.decisive
     if not emulated.counts.on_data:
         return _rounded(emulated)
-    option = unknown_contents.options(family.arguments, decisive)
-    drawn = unknown_contents.or_random(family.arguments, decisive)
+    option = fills.options(family.arguments, decisive)
+    drawn = fills.or_random(family.arguments, decisive)
     return f"{option}, or a .npy file: give the data that addresses depend on{drawn}" if option else ""
 
 
@@ -185,7 +307,7 @@ def _rounded(emulated: Emulated) -> str:
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
     family, kernel = variant
-    place = places.moved(Place(str(family.source(kernel))), Path.cwd())
+    place = verdict.moved(Place(str(family.source(kernel))), Path.cwd())
     return Check(outcome, kernel.name, criterion, str(error), place=place, hint=error.hint)
 
 
@@ -195,12 +317,14 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     names = (profile.kernel.name, profile.kernel.function)
     lines = line_accesses(profile)
     limits = rules.limits(names, dict.fromkeys(line.access for line in lines))
-    advised = {offset: tip.text for tip in tiles_seen.advice(profile) for offset in tip.offsets}
+    advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
     checks = [_judge_line(emulated, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
-    offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
+    offending = [
+        check for check in (*verdict.of_violations(profile.kernel.name, profile), *checks) if check is not None
+    ]
     if offending:
         yield from (replace(check, place=check.place and in_checkout(check.place, emulated)) for check in offending)
         return

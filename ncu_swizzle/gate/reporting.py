@@ -5,20 +5,257 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rich.console import Console
 
-from ncu_swizzle.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
-from ncu_swizzle.files import not_writable, note_finished, write_atomically
-from ncu_swizzle.gate import github, junit, sarif
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.base.files import not_writable, note_finished, write_atomically
+from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
+from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate.baseline import Baseline, Entry
-from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
-from ncu_swizzle.render.terminal_tables import line, plain_table
-from ncu_swizzle.texts import beneath, in_json, in_words, one_line
+from ncu_swizzle.gate.calls import Outputs
+from ncu_swizzle.gate.verdict import (
+    CRITERIA,
+    WORST_FIRST,
+    Change,
+    Check,
+    CorrectedFile,
+    Correction,
+    Outcome,
+    Place,
+    Replacement,
+    Verdict,
+)
+from ncu_swizzle.render.listing import plain_table, table_line
+
+# A verdict as JUnit XML: a suite per kernel, a test case per check. Inconclusive is an error, never a pass.
+
+
+KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error", Outcome.error: "error"}
+
+
+def render_junit(verdict: Verdict) -> str:
+    """Return the XML document; characters that XML cannot represent become U+FFFD."""
+    root = Element("testsuites", {"name": "ncu-swizzle check", **_counts(verdict.checks)})
+    for kernel in dict.fromkeys(check.kernel for check in verdict.checks):
+        checks = tuple(check for check in verdict.checks if check.kernel == kernel)
+        suite = _element(root, "testsuite", {"name": kernel, **_counts(checks)})
+        for check in checks:
+            _case(suite, check)
+    indent(root, " ")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(checks: tuple[Check, ...]) -> dict[str, str]:
+    outcomes = [check.outcome for check in checks]
+    return {
+        "tests": str(len(outcomes)),
+        "failures": str(outcomes.count(Outcome.failed)),
+        "errors": str(outcomes.count(Outcome.inconclusive) + outcomes.count(Outcome.error)),
+    }
+
+
+def _case(suite: Element, check: Check) -> None:
+    where = {"file": check.place.file, "line": str(check.place.line)} if check.place else {}
+    name = f"{check.criterion}, {check.access}" if check.access else check.criterion
+    case = _element(suite, "testcase", {"classname": check.kernel, "name": name, **where})
+    if kind := KINDS.get(check.outcome):
+        result = _element(case, kind, {"type": check.criterion, "message": str(check)})
+        result.text = "\n".join(
+            one_line(part) for part in (check.place.in_full if check.place else "", check.hint) if part
+        )
+    else:
+        _element(case, "system-out").text = one_line(str(check))
+
+
+def _element(parent: Element, name: str, attributes: Mapping[str, str] = MappingProxyType({})) -> Element:
+    return SubElement(parent, name, {key: one_line(value) for key, value in attributes.items()})
+
+
+# A verdict for GitHub Actions: workflow commands, which become annotations, and the step summary.
+
+
+LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive: "warning"}
+
+
+def commands(verdict: Verdict) -> list[str]:
+    """Return one workflow command per check that did not pass, the worst first."""
+    return [
+        _command(level, _properties(check), _message_github(check))
+        for outcome, level in LEVELS.items()
+        for check in verdict.checks
+        if check.outcome is outcome
+    ]
+
+
+def _message_github(check: Check) -> str:
+    """Return the message, with the header that the line's access comes from."""
+    through = check.place.through if check.place else ()
+    return f"{check} ({check.place.in_full})." if check.place and through else f"{check}."
+
+
+def _properties(check: Check) -> dict[str, str]:
+    place = check.place or Place("")
+    return {"file": place.file, "line": str(place.line or ""), "title": check.title}
+
+
+def _command(level: str, properties: Mapping[str, str], message: str) -> str:
+    attributes = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    return f"::{level} {attributes}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return one_line(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def github_summary(verdict: Verdict) -> str:
+    """Return the verdict as Markdown: a heading, a table (what did not pass comes first), notes."""
+    lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{in_markdown(verdict.summary)}.", ""]
+    if verdict.checks:
+        lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
+    for check in sorted(verdict.checks, key=lambda check: WORST_FIRST.index(check.outcome)):
+        criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
+        cells = (check.outcome, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
+        lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
+    lines += [*_before_and_after(verdict.changes), "", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
+    return "\n".join(lines).rstrip() + "\n\n"
+
+
+def _before_and_after(changes: Sequence[Change]) -> Iterator[str]:
+    """Yield a table of what was compared with another commit."""
+    if not changes:
+        return
+    yield from ("", "| kernel | access | excessive before | excessive now | degree before | degree now |")
+    yield "|---|---|---:|---:|---:|---:|"
+    for change in changes:
+        before, now = (change.wavefronts_before, change.ideal_before), (change.wavefronts, change.ideal)
+        cells = (change.kernel, change.access, _excess(*before), _excess(*now), _degree(*before), _degree(*now))
+        yield f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
+
+
+def _excess(wavefronts: int | None, ideal: int | None) -> str:
+    return "unknown" if wavefronts is None or ideal is None else f"{wavefronts - ideal:,}"
+
+
+def _degree(wavefronts: int | None, ideal: int | None) -> str:
+    if wavefronts is None or ideal is None:
+        return "unknown"
+    return f"{wavefronts / ideal:.4g}" if ideal else "-"
+
+
+# A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; no passes.
+
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+IDS = list(CRITERIA)
+
+
+def render_sarif(verdict: Verdict) -> str:
+    """Return the log as JSON. A check without a location is a notification: code scanning rejects such results."""
+    reported = [check for check in verdict.checks if check.outcome is not Outcome.passed]
+    run = {
+        "tool": {"driver": _driver()},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [_notification(check) for check in reported if not check.place],
+            }
+        ],
+        "results": [_result(check, check.place, verdict.corrections) for check in reported if check.place],
+    }
+    return in_json({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _driver() -> dict[str, Any]:
+    version = System().package_version("ncu-swizzle")  # unknown in a checkout that is not installed
+    return {
+        "name": "ncu-swizzle",
+        **({"semanticVersion": version} if version else {}),
+        "rules": [
+            {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
+            for name, text in CRITERIA.items()
+        ],
+    }
+
+
+def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> dict[str, Any]:
+    failed = check.outcome is not Outcome.inconclusive
+    fixes = [_fix(correction) for correction in corrections if correction.corrects(check)]
+    headers = list(enumerate(place.through, 1))
+    return {
+        "ruleId": check.criterion,
+        "ruleIndex": IDS.index(check.criterion),
+        "kind": "fail" if failed else "open",
+        "level": "error" if failed else "none",
+        "message": {"text": _message(check)},
+        "locations": [_location(place)],
+        **({"relatedLocations": [_related(number, header) for number, header in headers]} if headers else {}),
+        **({"fixes": fixes} if fixes else {}),
+        # Identifies the finding in later runs, even if its line moves.
+        "partialFingerprints": {"check/v1": cache.sha256_of_texts(check.title)},
+    }
+
+
+def _fix(correction: Correction) -> dict[str, Any]:
+    changes = [_change(file) for file in correction.files]
+    return {"description": {"text": _escaped(correction.description)}, "artifactChanges": changes}
+
+
+def _change(corrected: CorrectedFile) -> dict[str, Any]:
+    """Return the change of a file: whole lines are deleted, or others inserted before one."""
+    replacements = [
+        {"deletedRegion": _lines(made), **({"insertedContent": {"text": made.text}} if made.text else {})}
+        for made in corrected.replacements
+    ]
+    return {"artifactLocation": _artifact(corrected.file), "replacements": replacements}
+
+
+def _lines(made: Replacement) -> dict[str, int]:
+    return {"startLine": made.first, "startColumn": 1, "endLine": made.first + made.count, "endColumn": 1}
+
+
+def _notification(check: Check) -> dict[str, Any]:
+    level = "warning" if check.outcome is Outcome.inconclusive else "error"
+    return {"level": level, "message": {"text": _message(check)}, "associatedRule": {"id": check.criterion}}
+
+
+def _message(check: Check) -> str:
+    """Return the message escaped: in SARIF text, brackets make links and braces placeholders."""
+    return _escaped(f"{check}.")
+
+
+def _escaped(message: str) -> str:
+    text = one_line(message).replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _location(place: Place) -> dict[str, Any]:
+    region = {"region": {"startLine": place.line}} if place.line else {}
+    return {"physicalLocation": {"artifactLocation": _artifact(place.file), **region}}
+
+
+def _related(number: int, header: Place) -> dict[str, Any]:
+    return {"id": number, **_location(header), "message": {"text": "inlined from here"}}
+
+
+def _artifact(file: str) -> dict[str, str]:
+    uri = quote(file.encode("utf-8", "replace"))
+    if PurePosixPath(file).is_absolute():
+        return {"uri": f"file://{uri}"}
+    return {"uri": uri, "uriBaseId": "%SRCROOT%"}
+
 
 SCHEMA = 1
 SHOW = "ncu-swizzle compare shows the profiles; with --html it writes a page"
@@ -39,11 +276,11 @@ ERRORS: Mapping[Outcome, type[NcuSwizzleError]] = {
 def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
     """Write the requested files, then print each check once: as a line, as a workflow command, or in JSON."""
     if outputs.junit:
-        write_atomically(outputs.junit, junit.render(verdict).encode())
+        write_atomically(outputs.junit, render_junit(verdict).encode())
     if outputs.sarif:
-        write_atomically(outputs.sarif, sarif.render(verdict).encode())
+        write_atomically(outputs.sarif, render_sarif(verdict).encode())
     if outputs.github and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
-        _append(Path(summary), github.summary(verdict))
+        _append(Path(summary), github_summary(verdict))
     if outputs.json == "-":
         console.file.write(to_json(verdict))
     else:
@@ -52,7 +289,7 @@ def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
             write_atomically(Path(outputs.json), to_json(verdict).encode())
     if outputs.github:
         log = beneath(sys.stderr) if outputs.json == "-" else console.file
-        for command in github.commands(verdict):
+        for command in commands(verdict):
             print(command, file=log)
 
 
@@ -68,14 +305,14 @@ def _append(file: Path, text: str) -> None:
 def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
     """Print a line per check, except those that an annotation will show."""
     for check in verdict.checks:
-        if annotated and check.outcome in github.LEVELS:
+        if annotated and check.outcome in LEVELS:
             continue
         place = f" ({check.place.in_full})" if check.place else ""
-        console.print(line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
+        console.print(table_line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
     for note in verdict.notes:
-        console.print(line(note), soft_wrap=True)
+        console.print(table_line(note), soft_wrap=True)
     console.print()
-    console.print(line("The gate: ", (verdict.outcome, STYLES[verdict.outcome]), f" ({verdict.summary})"))
+    console.print(table_line("The gate: ", (verdict.outcome, STYLES[verdict.outcome]), f" ({verdict.summary})"))
 
 
 def to_json(verdict: Verdict) -> str:

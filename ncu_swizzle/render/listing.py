@@ -2,16 +2,141 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.family import Family, Kernel, Parameter
-from ncu_swizzle.texts import in_code, in_markdown
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from ncu_swizzle.render.terminal_tables import PlainTable
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.texts import in_code, in_markdown, in_words, one_line
+from ncu_swizzle.kernels.catalog import Catalog
+from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
+from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.render.mix import Grid
+from ncu_swizzle.render.mix import card as card_of
+from ncu_swizzle.report.comparison import Timing
+from ncu_swizzle.report.pack import LaunchFindings, Listed, PackRule
+
+# Lines and tables for an 80-column terminal; no text in them is read as markup, or takes more than its line.
+
+
+def table_line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return one line of text for a terminal; a part with a style is a pair."""
+    texts = [(part, "") if isinstance(part, str) else part for part in parts]
+    return Text.assemble(*((one_line(text), styled) for text, styled in texts), style=style)
+
+
+class PlainTable(Table):
+    """A table without borders whose strings are plain text, a line each."""
+
+    def __init__(self, title: str = "", gap: int = 1, **settings: Any) -> None:
+        shown = table_line(title, style="bold") if title else None
+        super().__init__(title=shown, title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0),
+                         **settings)  # fmt: skip
+
+    def add_column(self, header: RenderableType = "", *rest: Any, **settings: Any) -> None:
+        super().add_column(_cell(header), *rest, **settings)
+
+    def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
+        super().add_row(*map(_cell, cells), **settings)
+
+
+def _cell(content: RenderableType | None) -> Any:
+    return table_line(content) if isinstance(content, str) else content
+
+
+def plain_table(title: str, *columns: str) -> PlainTable:
+    """Return a table without borders; `columns` are its text columns, long words folded."""
+    table = PlainTable(title)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+# The rule pack and its findings on an 80-column terminal.
+
+
+def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
+    """Print the rule pack's findings for each launch."""
+    for launch in launches:
+        console.print(table_line((launch.label, "bold"), "" if launch.findings else ": no findings."))
+        for card in map(card_of, launch.findings):
+            console.print()
+            console.print(table_line("  ", (card.title, "bold"), f" ({card.rule}, {card.kind})"))
+            console.print(Padding(table_line(card.message), (0, 0, 0, 2)))
+            for grid in card.tables:
+                console.print(Padding(_grid(grid), (0, 0, 0, 4)))
+
+
+def _grid(grid: Grid) -> PlainTable:
+    table = plain_table(grid.title)
+    for head, is_text in zip(grid.heads, grid.words, strict=True):
+        table.add_column(head, justify="left" if is_text else "right", overflow="fold")
+    for row in grid.rows:
+        table.add_row(*row)
+    return table
+
+
+def show_pack(sections: Sequence[str], rules: Sequence[PackRule], console: Console) -> None:
+    """Print the rule pack's sections, each with its rules."""
+    for section in sections:
+        table = plain_table(f"Section {section}", "rule", "what it says")
+        for rule in (rule for rule in rules if rule.section == section):
+            table.add_row(rule.name, rule.description)
+        console.print(table)
+
+
+def show_listed(ncu: Path, listed: Sequence[Listed], console: Console) -> None:
+    """Print which of the pack's sections and rules ncu lists."""
+    console.print(table_line(str(ncu)))
+    for item in listed:
+        mark = ("✓", "green") if item.found else ("✗ not listed:", "red")
+        console.print(table_line("  ", mark, f" {item.kind} {item.name}"))
+
+
+# Kernel times on an 80-column terminal.
+
+
+def throughput(family: Family, problem: Problem) -> tuple[str, float]:
+    """Return the unit of a family's throughput, and the work of one launch: divide by ms to get that unit."""
+    flops = evaluate(family.flops, problem)
+    return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
+
+
+def reference_time(timing: Timing) -> tuple[str, float] | None:
+    """Return the reference and its milliseconds: the library kernel's, or a plain copy's; None if neither ran."""
+    library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
+    if library:
+        return library, median(timing.facts["times_ms"][library])
+    copying = timing.facts.get("copy_ms")
+    return ("a plain copy", median(copying)) if copying else None
+
+
+def show_times(timing: Timing, console: Console) -> None:
+    """Print each kernel's error, median time, throughput, speedup over the first, and share of the reference."""
+    family, kernels, facts = timing.family, timing.kernels, timing.facts
+    machine, problem = facts["machine"], facts["problem"]
+    unit, amount = throughput(family, problem)
+    medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
+    reference = reference_time(timing)
+    console.print(table_line(f"{family.title}, {in_words(problem)}".removesuffix(", ")))
+    console.print(table_line(f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}"))
+    table = plain_table("", "kernel")
+    rates = (unit,) if amount else ()
+    for title in ("error", "median", *rates, "speedup", *([f"of {reference[0]}"] if reference else [])):
+        table.add_column(title, justify="right")
+    first = next(iter(medians.values()))
+    for name, time in medians.items():
+        errors = facts["errors"].get(name, {})
+        error = f"{max(errors.values()):.1e}" if errors else "-" if family.reference else "not checked"
+        cells = [error, f"{time:.3f} ms", *([f"{amount / time:.0f}"] if amount else []), f"{first / time:.2f}"]
+        table.add_row(name, *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
+    console.print(table)
 
 
 def recorded_on(family: Family, kernel: Kernel) -> str:
@@ -62,8 +187,6 @@ def _near(folder: Path) -> str:
 
 def table(family: Family) -> PlainTable:
     """Return one family as a terminal table."""
-    from ncu_swizzle.render.terminal_tables import line, plain_table
-
     sizes = ", ".join(f"{parameter.name} {parameter.default}" for parameter in family.parameters)
     location = "" if family.shipped else f", in {_near(family.folder)}"
     title = f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{location}"
@@ -71,8 +194,8 @@ def table(family: Family) -> PlainTable:
     for kernel in family.kernels:
         before = f" Compared with {kernel.baseline}." if kernel.baseline else ""
         unchecked = "" if family.reference else " Output not checked."
-        shows = line(f"{kernel.title}. {kernel.lesson}".strip(), (f"{before}{unchecked}", "dim"))
-        table.add_row(line(kernel.name, style="bold"), shows, recorded_on(family, kernel) or "-")
+        shows = table_line(f"{kernel.title}. {kernel.lesson}".strip(), (f"{before}{unchecked}", "dim"))
+        table.add_row(table_line(kernel.name, style="bold"), shows, recorded_on(family, kernel) or "-")
     return table
 
 

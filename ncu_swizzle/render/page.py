@@ -7,24 +7,183 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: TID251 - this is the one
 from markupsafe import Markup
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
 
-from ncu_swizzle import paths
-from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import banks, card, document, observed, text
-from ncu_swizzle.render.view.banks import Board
-from ncu_swizzle.render.view.bit_picture import BitPicture
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.bounds import OutOfTime, answered, interruptible, within
+from ncu_swizzle.base.texts import on_page
+from ncu_swizzle.kernels.declared_tiles import Tile
+from ncu_swizzle.kernels.declared_tiles import declared as declared_lookup
+from ncu_swizzle.render import banks, document, tables, text
+from ncu_swizzle.render.banks import BitPicture, Board
+from ncu_swizzle.render.source import Coloured, Line, Token
+from ncu_swizzle.render.summary import ENGINES
+from ncu_swizzle.report.comparison import Comparison, compare
+from ncu_swizzle.report.model import Profile
 from ncu_swizzle.smem.bankmap import BankMap
-from ncu_swizzle.texts import on_page
-from ncu_swizzle.tiles import lookup
-from ncu_swizzle.tiles.declaration import Tile
+
+# Profiles in a notebook: one compact table.
+
+
+MOST_ROWS = 50  # a notebook cell lists the first launches only
+
+
+@dataclass(frozen=True)
+class CardRow:
+    """One profile; `origin` says which engine produced its numbers, on which GPU, and when."""
+
+    label: str
+    grid: str
+    duration: str
+    excessive: str
+    degree: str
+    origin: str
+    bad: bool
+
+
+@dataclass(frozen=True)
+class NotebookCard:
+    """The profiles, and of a comparison its verdict and access table; `more` counts the profiles left out."""
+
+    title: str
+    verdict: str
+    warnings: tuple[str, ...]
+    rows: tuple[CardRow, ...]
+    more: int
+    accesses: tuple[tables.AccessKind, ...]
+
+
+def card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> NotebookCard:
+    """Return what a notebook shows of a comparison, a single profile, or a list of profiles."""
+    if comparison is None and len(profiles) == 1:
+        comparison = compare(profiles)
+    labels = comparison.labels if comparison else tuple(f"[{n}] {p.kernel.name}" for n, p in enumerate(profiles))
+    rows = [_row(label, profile) for label, profile in zip(labels, profiles, strict=True)]
+    return NotebookCard(
+        title=" → ".join(labels[number] for number in comparison.judged) if comparison else f"{len(profiles)} profiles",
+        verdict=comparison.verdict if comparison else "",
+        warnings=comparison.warnings if comparison else (),
+        rows=tuple(rows[:MOST_ROWS]),
+        more=max(0, len(rows) - MOST_ROWS),
+        accesses=tables.accesses(comparison) if comparison else (),
+    )
+
+
+def _row(label: str, profile: Profile) -> CardRow:
+    total = profile.total
+    origin = [ENGINES.get(profile.engine, profile.engine), profile.machine.gpu, profile.when[:10]]
+    return CardRow(
+        label=label,
+        grid=text.dimensions(profile.grid),
+        duration=text.duration_text(profile.duration_ns),
+        excessive=text.count(total.excessive),
+        degree=text.degree(total.degree),
+        origin=", ".join(part for part in origin if part),
+        bad=bool(total.excessive),
+    )
+
+
+# Sources in colours: lines of tokens, in bounded time whatever the text. Only this module imports Pygments.
+
+
+MOST_CHARACTERS = 500_000  # of a file
+FILE_S = 3.0  # processor time: a hundred times what an ordinary file takes
+PAGE_S = 6.0  # for all files of a page
+
+# The first match gives a token's CSS class; other tokens are plain.
+_KINDS = (
+    (Comment.Preproc, "pre"),
+    (Comment.PreprocFile, "pre"),
+    (Comment, "com"),
+    (Keyword.Type, "typ"),
+    (Keyword, "key"),
+    (Name.Class, "typ"),
+    (Name.Function, "fun"),
+    (Number, "num"),
+    (Literal, "str"),
+)
+
+
+class Colours:
+    """Colours the files of one page. A file that would take too long is plain, and the answer says why."""
+
+    def __init__(self) -> None:
+        self._left_s = PAGE_S
+
+    def __call__(self, text: str, path: str) -> Coloured:
+        """Split a source into lines of tokens: as Python if the path ends in .py, else as CUDA C++."""
+        if len(text) > MOST_CHARACTERS:
+            return _plain(text, f"the file has {len(text):,} characters, and the most coloured are {MOST_CHARACTERS:,}")
+        if self._left_s <= 0:
+            return _plain(text, f"colouring the files above took {PAGE_S:g} s of processor time")
+        start = time.process_time()
+        try:
+            return Coloured(_lines(text, "python" if path.endswith(".py") else "cuda"))
+        except OutOfTime:
+            return _plain(text, f"it takes longer than {FILE_S:g} s of processor time")
+        finally:
+            self._left_s -= time.process_time() - start
+
+
+def _plain(text: str, reason: str) -> Coloured:
+    lines = text.split("\n")
+    return Coloured(
+        [(Token("", line),) if line else () for line in (lines if lines[-1] else lines[:-1])],
+        f"Shown without colours: {reason}.",
+    )
+
+
+_PROGRAM = """
+from ncu_swizzle.render import colours
+answer = [[[token.kind, token.text] for token in line] for line in colours.tokens(*question)]
+"""
+
+
+@lru_cache(maxsize=64)
+def _lines(text: str, language: str) -> Sequence[Line]:
+    if interruptible():
+        with within(FILE_S):
+            return tokens(text, language)
+    return [tuple(Token(*token) for token in line) for line in answered(_PROGRAM, [text, language], FILE_S)]
+
+
+def tokens(text: str, language: str) -> Sequence[Line]:
+    """Return the lines of tokens; some texts take Pygments minutes."""
+    lexer = get_lexer_by_name(language)
+    lines: list[Line] = []
+    line: list[Token] = []
+    # get_tokens would drop empty lines at the start and turn lone carriage returns into new lines.
+    for _, token, value in lexer.get_tokens_unprocessed(text):
+        kind = _kind(token)
+        first, *others = value.split("\n")
+        _append(line, kind, first)
+        for part in others:
+            lines.append(tuple(line))
+            line = []
+            _append(line, kind, part)
+    return [*lines, tuple(line)] if line else lines
+
+
+@cache
+def _kind(token: _TokenType) -> str:
+    return next((name for parent, name in _KINDS if is_token_subtype(token, parent)), "")
+
+
+def _append(line: list[Token], kind: str, text: str) -> None:
+    """Append text to a line, merging it into a last token of the same kind."""
+    if line and line[-1].kind == kind:
+        text = line.pop().text + text
+    if text:
+        line.append(Token(kind, text))
+
 
 HEAD, LEAST_WIDTH = 56, 480  # pixels: the height of a picture's title, the width of its text
 LETTERS = 7.4  # pixels of a letter of the title
@@ -56,22 +215,22 @@ def script_parts() -> dict[str, str]:
 
 def render_card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> str:
     """Return profiles as a notebook shows them: an HTML fragment with inline styles."""
-    return environment().get_template("card.html").render(card=card.card(profiles, comparison))
+    return environment().get_template("card.html").render(card=card(profiles, comparison))
 
 
 def render_banks(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one HTML document without scripts."""
-    return render_board(banks.board(maps), title)
+    return render_board(banks.bank_board(maps), title)
 
 
 def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one SVG, stacked vertically."""
-    return render_board_svg(banks.board(maps), title)
+    return render_board_svg(banks.bank_board(maps), title)
 
 
 def render_banks_card(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as a notebook shows them, side by side: pictures, whose styles the notebook's cannot change."""
-    board = banks.board(maps)
+    board = banks.bank_board(maps)
     alone = [replace(board, pictures=(picture,)) for picture in board.pictures]
     pictures = [(base64.b64encode(render_board_svg(each, title).encode()).decode(), _width(each)) for each in alone]
     return environment().get_template("banks/card.html").render(pictures=pictures, title=title)
@@ -116,10 +275,10 @@ def render_bits_svg(bits: BitPicture, title: str) -> str:
 
 def declared_tiles(profile: Profile) -> Sequence[Tile]:
     """Return the tiles of a launch for its bank maps: declared ones of a shipped kernel, else what the emulator saw."""
-    declared = lookup.declared(profile.kernel.family, profile.kernel.name, profile.problem)
+    declared = declared_lookup(profile.kernel.family, profile.kernel.name, profile.problem)
     if declared or not profile.requests:
         return declared
-    return observed.tiles(profile)
+    return banks.tiles(profile)
 
 
 def prepare(sources: Mapping[str, str]) -> None:

@@ -10,15 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle.profiles import many_launches
-from ncu_swizzle.profiles.comparison import Comparison, compare
-from ncu_swizzle.profiles.counts import TRANSFERS
-from ncu_swizzle.profiles.engine import RECORDED
-from ncu_swizzle.profiles.result import JobResult
-from ncu_swizzle.render.terminal_tables import line, plain_table
-from ncu_swizzle.render.view import kernels, mix, overview, sampling, text
-from ncu_swizzle.render.view.findings import gains
-from ncu_swizzle.render.view.summary import computed
+from ncu_swizzle.render import kernels, mix, text
+from ncu_swizzle.render.listing import plain_table, table_line
+from ncu_swizzle.render.mix import gains
+from ncu_swizzle.render.summary import computed
+from ncu_swizzle.report import many_launches
+from ncu_swizzle.report.comparison import Comparison, JobResult, compare
+from ncu_swizzle.report.counts import TRANSFERS
+from ncu_swizzle.report.model import RECORDED
 
 STALLS_SHOWN = 6
 MOST_COLUMNS = 3  # profiles side by side in 80 columns; with more, an overview comes first
@@ -46,9 +45,9 @@ def show(result: JobResult, console: Console) -> None:
         _show_kernels(result, console)
     if result.folder:
         console.print()
-        console.print(line("Written to ", (f"{result.folder}/", "bold"), ":"))
+        console.print(table_line("Written to ", (f"{result.folder}/", "bold"), ":"))
         for file in result.files:
-            console.print(line(f"  {file.name}"))
+            console.print(table_line(f"  {file.name}"))
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -59,21 +58,21 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_accesses(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
-        if caution := sampling.caution(sampling.sampled(comparison)):
-            console.print(line(caution, style="dim"))
+        if caution := text.caution(text.sampled(comparison)):
+            console.print(table_line(caution, style="dim"))
     instructions = mix.section(comparison)
     if instructions and any(share.text != text.UNKNOWN for share in instructions.total.shares[:2]):
         console.print(_mix(instructions, comparison))
     console.print(_metrics(comparison))
     if left_out:
-        console.print(line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
+        console.print(table_line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
     for warning in everything.warnings:
-        console.print(line(("Warning:", "yellow"), f" {warning}"))
+        console.print(table_line(("Warning:", "yellow"), f" {warning}"))
     for card in gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print()
-        console.print(line((card.title, "bold"), f": {card.message}"))
+        console.print(table_line((card.title, "bold"), f": {card.message}"))
     console.print()
-    console.print(line(everything.verdict, style="bold"))
+    console.print(table_line(everything.verdict, style="bold"))
 
 
 def _first(comparison: Comparison) -> Comparison:
@@ -87,7 +86,7 @@ def _overview(comparison: Comparison) -> Table:
     table = plain_table(f"{len(comparison.labels)} profiles", "profile")
     for title in ("excessive", "degree", "duration", "speed", "shared pipe"):
         table.add_column(title, justify="right")
-    for row in overview.rows(comparison):
+    for row in kernels.overview_rows(comparison):
         table.add_row(row.label, row.excessive, row.degree, row.duration, row.pace, row.pipe)
     return table
 
@@ -108,17 +107,19 @@ def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
 def _show_kernels(result: JobResult, console: Console) -> None:
     console.print(kernel_list(result.comparisons))
     for note in result.notes:
-        console.print(line(("Note:", "yellow"), f" {note}"))
+        console.print(table_line(("Note:", "yellow"), f" {note}"))
     worst = [result.comparisons[index] for index in many_launches.worst(result.comparisons, KERNELS_SHOWN)]
     conflicting = [comparison for comparison in worst if many_launches.excessive(comparison)]
     for comparison in conflicting:
         console.print()
-        console.print(line(f"── {comparison.title}", style="bold"))
+        console.print(table_line(f"── {comparison.title}", style="bold"))
         _show_comparison(comparison, console)
     console.print()
-    console.print(line(many_launches.verdict(result.comparisons), style="bold"))
+    console.print(table_line(many_launches.verdict(result.comparisons), style="bold"))
     if len(conflicting) < len(result.comparisons):
-        console.print(line("ncu-swizzle report --launch N or --kernel-name NAME shows others in full.", style="dim"))
+        console.print(
+            table_line("ncu-swizzle report --launch N or --kernel-name NAME shows others in full.", style="dim")
+        )
 
 
 def kernel_list(comparisons: Sequence[Comparison]) -> Table:
@@ -130,7 +131,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     for title in ("duration", "excessive", "degree", *(["speedup"] if paired else [])):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
-        name = line(row.name, (f" {row.note}", "dim")) if row.note else line(row.name)
+        name = table_line(row.name, (f" {row.note}", "dim")) if row.note else table_line(row.name)
         sizes = [row.grid] if paired else [row.grid, row.block]
         cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
         lines = [Text(cell.replace(kernels.ARROW, "\n→ ")) for cell in (row.number, *cells)]
@@ -157,14 +158,14 @@ def _origin(result: JobResult) -> Text:
         named = zip(comparison.labels, comparison.profiles, strict=True)
         labels = [label for label, profile in named if profile.engine == RECORDED]
         recorded = f" Recorded entirely: {', '.join(labels)}." if runs else ""
-        shown = line(*emulated, f"{reason}{recorded}".strip())
+        shown = table_line(*emulated, f"{reason}{recorded}".strip())
     elif runs:
         machines = "; ".join(f"{gpu}, ncu {ncu}, {day}" for gpu, ncu, day in runs)
-        shown = line(("Recorded, not measured now", "bold yellow"), f": {machines}. {reason}")
+        shown = table_line(("Recorded, not measured now", "bold yellow"), f": {machines}. {reason}")
     else:
         last = comparison.profiles[-1]
         gpu, ncu = last.machine.gpu or "an unknown GPU", last.machine.ncu or "of unknown version"
-        shown = line(f"Measured on {gpu} with ncu {ncu}, {last.when[:10] or 'date unknown'}.")
+        shown = table_line(f"Measured on {gpu} with ncu {ncu}, {last.when[:10] or 'date unknown'}.")
     shown.rstrip()
     return shown
 
@@ -176,7 +177,7 @@ def _accesses(comparison: Comparison) -> Table:
     rows = comparison.accesses
     for access in dict.fromkeys(rows["access"]):
         table.add_section()
-        heads = [line(str(access)), line(TRANSFERS.get(str(access), ""), style="dim")]
+        heads = [table_line(str(access)), table_line(TRANSFERS.get(str(access), ""), style="dim")]
         for index, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
             head = heads[index] if index < len(heads) else ""
             excess = row["excessive"]
@@ -190,7 +191,7 @@ def _accesses(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    counts = sampling.sampled(comparison)
+    counts = text.sampled(comparison)
     style = "dim" if any(each.few for each in counts) else ""
     changed = " that changed most" if compared else ""
     table = plain_table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")

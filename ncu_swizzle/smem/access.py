@@ -5,18 +5,137 @@ Common patterns have names (see `parse`); any other is an expression in ``tid``.
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.expression import evaluate, split
-from ncu_swizzle.smem.layout import Ints, Layout
+from ncu_swizzle.smem.layout import LONGEST_TEXT, Ints, Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP, Operation
 from ncu_swizzle.smem.wavefronts import Bools, Wavefronts, wavefronts
+
+# What a block can have: threads, and how much of its SM's shared memory.
+#
+# Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". The system reserves 1,024 bytes
+# for each resident block from sm_80 on, so a block can use 1 KiB less than its SM has.
+
+
+KIB_PER_SM = {"sm_80": 164, "sm_86": 100, "sm_89": 100, "sm_90": 228, "sm_100": 228, "sm_120": 100}
+MOST_THREADS = 1024  # of a block
+RESERVED_BYTES = 1024  # per block; on sm_90 and newer at the start of the block's shared memory
+MOST_BLOCKS = 32  # resident on an SM at most; fewer on sm_86, sm_89 and sm_120
+
+
+def sm_bytes(arch: str) -> int:
+    """Return the bytes of shared memory of an SM: also a block's limit with its reserved bytes counted in."""
+    return KIB_PER_SM[arch] * 1024
+
+
+def block_bytes(arch: str) -> int:
+    """Return the bytes that a block can use, static and dynamic together."""
+    return sm_bytes(arch) - RESERVED_BYTES
+
+
+def resident_blocks(arch: str, block_shared: int) -> int:
+    """Return how many blocks with `block_shared` bytes each fit on an SM, as far as shared memory allows."""
+    return min(sm_bytes(arch) // (block_shared + RESERVED_BYTES), MOST_BLOCKS)
+
+
+# Integer expressions in ``tid``, ``lane`` and ``warp``, for all threads of a block at once.
+
+
+LARGEST = 1 << 40  # larger products could overflow 64 bits; shared memory needs 18
+HINT = "use tid, lane, warp, integers, + - * / % << >> & | ^ ~, comparisons and parentheses: (tid % 32) * 128"
+
+_BINARY: dict[type[ast.operator], Callable[[Ints, Ints], Ints]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,  # integer division, as in CUDA
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Ints, Ints], Ints]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def evaluate(expression: str, threads: int = WARP) -> Ints:
+    """Return the value for each thread; a comparison is 1 or 0. Raises UsageError."""
+    if threads % WARP or not 0 < threads <= MOST_THREADS:
+        raise UsageError(f"{threads} threads are not whole warps of one block", "a multiple of 32, up to 1024")
+    tid = np.arange(threads, dtype=np.int64)
+    names = {"tid": tid, "lane": tid % WARP, "warp": tid // WARP}
+    try:
+        value = _value(ast.parse(_bounded(expression), mode="eval").body, names)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = f": {error}" if isinstance(error, ValueError) else ""
+        raise UsageError(f"cannot evaluate {expression!r}{reason}", HINT) from error
+    return np.broadcast_to(value, tid.shape).astype(np.int64)
+
+
+def _bounded(expression: str) -> str:
+    if len(expression) > LONGEST_TEXT:
+        raise ValueError(f"it has {len(expression):,} characters")
+    return expression.strip()
+
+
+def split(text: str) -> list[str]:
+    """Split at the commas outside parentheses."""
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]
+
+
+def _value(node: ast.expr, names: dict[str, Ints]) -> Ints:
+    match node:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool) and abs(number) < LARGEST:
+            return np.asarray(number, dtype=np.int64)
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id=name):
+            raise ValueError(f"{name} is not a variable")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return ~_value(operand, names)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _binary(op, _value(left, names), _value(right, names))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            return _COMPARE[type(op)](_value(left, names), _value(right, names)).astype(np.int64)
+    raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")
+
+
+def _binary(op: ast.operator, left: Ints, right: Ints) -> Ints:
+    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and (right == 0).any():
+        raise ValueError("division by zero")
+    if isinstance(op, ast.LShift | ast.RShift) and ((right < 0) | (right > 40)).any():
+        raise ValueError("a shift by fewer than 0 or more than 40 bits")
+    value = _BINARY[type(op)](left, right)
+    if isinstance(op, ast.Mult | ast.LShift) and (np.abs(value.astype(float)) > LARGEST).any():
+        raise ValueError("a number too large for an address")
+    return value
+
 
 _NAMED = re.compile(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d{1,9}))?")
 TYPES = {1: "u8", 2: "u16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}

@@ -1,22 +1,62 @@
-"""The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
-
-Candidates are the plain layout, every ``Swizzle<B,M,S>`` that can matter, an XOR matrix, and padding. The swizzles
-and matrices are found by linear algebra: two lanes of a phase collide if a mapping that is linear over GF(2)
-sends the difference of their offsets to 0 in the bank bits. Every candidate is then verified by counting wavefronts.
-"""
+"""Suggest a mapping for recorded accesses, which may have many requests: searched for on some, verified on all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from ncu_swizzle.errors import UsageError
+import numpy as np
+
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Judge
+from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Judge, find_matrix
+from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.pigeonhole import crowded
+from ncu_swizzle.smem.operations import ATOMIC, LINE
 from ncu_swizzle.smem.swizzle import Padding, Swizzle
-from ncu_swizzle.smem.xor_search import find_matrix
+
+# Why no mapping can make some accesses conflict-free: more lanes than banks that they could use.
+
+
+WORD = 4
+
+
+def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
+    """Return why no mapping that keeps `granule` elements together makes this access conflict-free; None if one might.
+
+    A word keeps its position within its granule, and a 128-byte bank row holds a fixed number of granules. If one phase
+    accesses words at the same position of more granules than that, they must share banks.
+    """
+    size = plain.element_bytes
+    unit = max(access.operation.width_bytes, WORD, size) // size
+    if granule <= unit or access.operation.kind == ATOMIC:
+        return None
+    slots = LINE // (granule * size)
+    offsets = plain.elements(access.rows, access.columns)
+    active = np.ones(offsets.shape, bool) if access.active is None else access.active
+    most = 0
+    for phase in access.operation.phases:
+        lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
+        for position in range(granule // unit):
+            block = np.where(on & (lanes % granule // unit == position), lanes // granule, -1)
+            block.sort(axis=1)
+            distinct = (np.diff(block, axis=1, prepend=-1) != 0) & (block >= 0)
+            most = max(most, int(distinct.sum(axis=1).max()))
+    if most <= slots:
+        return None
+    return (
+        f"{access.name}: {most} lanes of a phase need words at the same position in different {granule * size}-byte "
+        f"units, but a bank row of 128 bytes holds only {slots}: no mapping that keeps units whole can separate them."
+    )
+
+
+# The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
+#
+# Candidates are the plain layout, every ``Swizzle<B,M,S>`` that can matter, an XOR matrix, and padding. The swizzles
+# and matrices are found by linear algebra: two lanes of a phase collide if a mapping that is linear over GF(2)
+# sends the difference of their offsets to 0 in the bank bits. Every candidate is then verified by counting wavefronts.
+
 
 MOST_REQUESTS = 1 << 12  # of all accesses together; each is counted under hundreds of mappings
 LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
@@ -163,3 +203,53 @@ def _paddings(judge: Judge) -> tuple[list[Candidate], str]:
                 clean.append(candidate)
                 break
     return clean, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
+
+
+TRIED = 96  # requests per access to search on
+VERIFIED = 24  # candidates to count on all requests
+KEPT = 5  # clean ones that are enough
+
+
+def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None) -> Suggestion:
+    """Return what `suggest` says of a sample of each access's requests, with every candidate counted on all of them.
+
+    Raises UsageError if an access is impossible or no rule gives its wavefronts.
+    """
+    limits = constraints or Constraints()
+    most = min(TRIED, MOST_REQUESTS // max(1, len(accesses)))
+    if most == 0:
+        raise UsageError(
+            f"{len(accesses):,} accesses to one tile are too many to search for", "profile a smaller kernel"
+        )
+    samples = [access.chosen(_sample(access, plain, most)) for access in accesses]
+    suggestion = suggest(plain, samples, limits)
+    countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
+    if not countable:
+        raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
+    granule = max(access.granule(plain.element_bytes) for access in accesses)
+    judge = Judge(plain, countable, limits, granule)
+    clean = tuple(islice(_verified(suggestion.clean[:VERIFIED], judge), KEPT))
+    first = judge.candidate(plain)
+    closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.actual)
+    return replace(
+        suggestion,
+        plain=first,
+        clean=clean,
+        closest=closest,
+        unjudged=tuple(access.name for access in accesses if access not in countable),
+        complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
+    )
+
+
+def _verified(candidates: Sequence[Candidate], judge: Judge) -> Iterator[Candidate]:
+    return (counted for counted in map(judge.recounted, candidates) if counted.clean)
+
+
+def _sample(access: Access, plain: Mapping, most: int) -> Ints:
+    """Return the indices of a sample of requests: the worst half first, then an even spread of the rest."""
+    excess = access.wavefronts(plain).actual
+    order = np.argsort(-excess, kind="stable")
+    if len(order) <= most:
+        return np.sort(order)
+    worst, rest = order[: most // 2], order[most // 2 :]
+    return np.concatenate([worst, rest[:: -(-len(rest) // (most - len(worst)))]])

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem.layout import Ints
 
 WHOLE = 1 << 30  # the granule of a transform that moves nothing

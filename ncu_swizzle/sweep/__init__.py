@@ -1,5 +1,7 @@
-"""Sweeps: profile the variants of a family over several problem sizes and show them in one table and one page. Each
-finished point is saved, so an interrupted sweep can be resumed.
+"""Sweeps: profile the variants of a family over several problem sizes, here or on many workers, in one table and page.
 
     plan → running → folder (a saved profile per point, sweep.json) → table → view → page, terminal, Markdown
+
+Each finished point is saved, so an interrupted sweep can be resumed. Workers are processes of this machine, one per
+GPU, or those of a Dask cluster that runs already; Dask is imported for them alone.
 """

@@ -9,18 +9,36 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.engines.context import KEYWORDS, Progress, Request, silent
-from ncu_swizzle.files import slug, write_atomically
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.ncu.options import Options
-from ncu_swizzle.option import names_of, refuse_rest, taken
-from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.sweep import page, plan, running, table, tuned
-from ncu_swizzle.sweep.outcome import Sweep
-from ncu_swizzle.texts import Texts, listed
-from ncu_swizzle.unfinished.folders import scratch
+from ncu_swizzle.base.files import slug, write_atomically
+from ncu_swizzle.base.texts import Texts, listed, names_of, refuse_rest, taken
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.engines.settings import KEYWORDS, Options, Progress, Request, silent
+from ncu_swizzle.frontends.compiled import tuned
+from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels.catalog import Catalog
+from ncu_swizzle.kernels.family import Family, Target
+from ncu_swizzle.kernels.options import PairOptions
+from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.sweep import plan, running, table, view
+from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.options import FleetOptions
+
+# The configurations of ``@triton.autotune`` as variants: a sweep tells which of them conflict.
+
+
+def with_configurations(catalog: Catalog, names: Sequence[str], timeout_s: float) -> Catalog:
+    """Return the catalogue, the family named alone with a kernel per configuration if its function is tuned.
+
+    A family that has variants of its own, or other sources than Python, stays as it is.
+    """
+    families = [_expanded(family, timeout_s) if [family.name] == list(names) else family for family in catalog.families]
+    return Catalog(tuple(families))
+
+
+def _expanded(family: Family, timeout_s: float) -> Family:
+    only = family.kernels[0]
+    alone = len(family.kernels) == 1 and not only.library
+    return tuned(family, timeout_s) if alone and Target(family, only, {}).python else family
 
 
 @dataclass(frozen=True)
@@ -33,14 +51,14 @@ class SweepResult(Sweep):
 
     def html(self) -> str:
         """Return the page with the charts, one HTML document."""
-        return page.render(self)
+        return view.render(self)
 
     def to_html(self, path: str | Path) -> None:
         """Write the page."""
         write_atomically(Path(path), self.html().encode())
 
     def _repr_html_(self) -> str:
-        return page.render_card(self)
+        return view.render_card(self)
 
 
 def profile_sweep(
@@ -74,8 +92,8 @@ def profile_sweep(
     request = Request(engine, {}, Options(**of_ncu), program, timeout, **of_request)
     folders = [Path(folder) for folder in catalog]
     description = own.described({name: values[0] for name, values in sizes.items()})
-    found, named = user_kernels.swept(list(map(str, kernels)), description, folders, config, trust)
-    found = tuned.with_configurations(found, named, timeout)
+    found, named = user.swept(list(map(str, kernels)), description, folders, config, trust)
+    found = with_configurations(found, named, timeout)
     points = plan.make_plan(found, named, plan.listed(listed(variants)), sizes)
     with scratch() as temporary:
         folder = Path(export) if export is not None else temporary / slug(points.family.name)

@@ -11,19 +11,85 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
-from ncu_swizzle.files import brief, not_writable, read_bytes, replace, slug, write_json
-from ncu_swizzle.fleet.tasks import Whereabouts
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.sweep.fingerprint import Fingerprint
-from ncu_swizzle.sweep.outcome import PointValues, Sweep
-from ncu_swizzle.sweep.plan import Point
-from ncu_swizzle.texts import in_json
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
+from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace, slug, write_json
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.counts import Total
+from ncu_swizzle.report.model import MachineInfo, Profile
+from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.sweep.plan import Fingerprint, Plan, Point
+from ncu_swizzle.sweep.worker import HERE, Whereabouts
+
+# The results of a sweep: for each point a profile, or why there is none.
+
+
+@dataclass(frozen=True)
+class PointValues:
+    """What tables and the page show of a point's profile; the profile itself stays in the point's folder."""
+
+    engine: str
+    machine: MachineInfo
+    when: str
+    beside: str
+    duration_ns: float | None
+    total: Total
+    where: Whereabouts = HERE
+
+    @classmethod
+    def of(cls, profile: Profile, where: Whereabouts = HERE) -> PointValues:
+        """Return what is kept of a profile in memory."""
+        return cls(
+            profile.engine, profile.machine, profile.when, profile.beside, profile.duration_ns, profile.total, where
+        )
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What has to match before two durations make a ratio: the GPU, its driver, ncu and the clocks."""
+        machine = self.machine
+        return (machine.gpu, machine.driver, machine.ncu, machine.clock_control, self.where.uuid)
+
+
+@dataclass(frozen=True)
+class PointOutcome:
+    """One point: what it has, or the error that it ended with; neither if it was not reached."""
+
+    point: Point
+    values: PointValues | None = None
+    error: NcuSwizzleError | None = None
+    kept: bool = False  # reused from an earlier run of the sweep
+    where: Whereabouts = HERE
+
+    @property
+    def state(self) -> str:
+        if self.values:
+            return "done"
+        return "failed" if self.error else "open"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points of a plan, in its order; `notes` say which points were reused, and why others were not."""
+
+    plan: Plan
+    engine: str
+    outcomes: tuple[PointOutcome, ...]
+    reason: str = ""  # why "auto" did not measure
+    notes: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def failed(self) -> tuple[PointOutcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.error)
+
+    @property
+    def done(self) -> tuple[PointOutcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.values)
+
 
 MANIFEST, POINT, POINTS, PROFILE = "sweep.json", "point.json", "points", "profile.json"
 SCHEMA = 1

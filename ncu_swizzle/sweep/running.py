@@ -10,22 +10,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.engines.choice import engine_for
-from ncu_swizzle.engines.context import Progress, Request, silent
-from ncu_swizzle.errors import EnvironmentLacking, Interrupted, ProgramFailed, interruption
-from ncu_swizzle.files import note_finished, write_atomically
-from ncu_swizzle.fleet import cluster
-from ncu_swizzle.fleet.crew import Crew, crew
-from ncu_swizzle.fleet.options import ALONE, FleetOptions
-from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Whereabouts
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.engine import NCU, Engine
-from ncu_swizzle.profiles.run_folder import REPORT
-from ncu_swizzle.sweep import fingerprint, folder, points, resumed
-from ncu_swizzle.sweep.fingerprint import Fingerprint
-from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
-from ncu_swizzle.sweep.plan import Plan
+from ncu_swizzle.base.errors import EnvironmentLacking, Interrupted, ProgramFailed, interruption
+from ncu_swizzle.base.files import note_finished, write_atomically
+from ncu_swizzle.engines.profiles import engine_for
+from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.report.run_folder import REPORT, Destination
+from ncu_swizzle.sweep import cluster, folder, points
+from ncu_swizzle.sweep.crew import Crew, crew
+from ncu_swizzle.sweep.folder import PointOutcome, Sweep
+from ncu_swizzle.sweep.options import ALONE, FleetOptions
+from ncu_swizzle.sweep.plan import Fingerprint, Plan, point_fingerprint, shared_fingerprint
+from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask, Whereabouts
 
 OnPoint = Callable[[PointOutcome], None]
 SAVED_EVERY_S = 2.0  # sweep.json, which lists all points; the points themselves are saved one by one
@@ -53,8 +50,8 @@ def run(
             folder.clear(path)
         sweep = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
         if resume:
-            sweep = resumed.with_saved(sweep, begun.common, [member.facts for member in workers.members])
-            sweep = resumed.on_one_gpu(sweep, {member.uuid for member in workers.members})
+            sweep = points.with_saved(sweep, begun.common, [member.facts for member in workers.members])
+            sweep = points.on_one_gpu(sweep, {member.uuid for member in workers.members})
         return _Run(sweep, begun.common, workers, on_point).finished()
 
 
@@ -73,7 +70,7 @@ def begin(plan: Plan, request: Request, destination: Destination, resume: bool, 
     fleet.refuse_nonsense()
     here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
     engine = engine_for(plan.target(plan.points[0]), here)
-    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
+    common = shared_fingerprint(plan.family, engine.name, request)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
@@ -92,8 +89,8 @@ def planned(plan: Plan, request: Request, destination: Destination, resume: bool
     sweep = Sweep(plan, begun.engine.name, tuple(map(PointOutcome, plan.points)), begun.engine.reason,
                   folder=begun.folder)  # fmt: skip
     if resume and (fleet.own or not fleet.given):
-        sweep = resumed.with_saved(sweep, begun.common, [points.tools(begun.job.common)])
-        return resumed.on_one_gpu(sweep, gpus)
+        sweep = points.with_saved(sweep, begun.common, [points.tools(begun.job.common)])
+        return points.on_one_gpu(sweep, gpus)
     if resume:
         return replace(sweep, notes=("The workers of the cluster were not asked which saved points they reuse.",))
     if destination.force_overwrite and (saved := folder.saved(begun.folder)):
@@ -155,7 +152,7 @@ class _Run:
             outcome = PointOutcome(task.given, error=result.error, where=result.where)
         else:
             tools = self._tools(result.where)
-            depends_on = fingerprint.point_fingerprint({**self._common, **tools}, self._sweep.plan.family, task.given)
+            depends_on = point_fingerprint({**self._common, **tools}, self._sweep.plan.family, task.given)
             folder.save_point(staged, self._folder, task.given, depends_on, result.where)
             values = replace(result.value, where=result.where)
             outcome = PointOutcome(task.given, values, where=result.where)
@@ -181,13 +178,13 @@ class _Run:
 
     def _finish(self) -> Sweep:
         """Write the manifest, the dataset and the page of all points so far."""
-        from ncu_swizzle.sweep import dataset, page
+        from ncu_swizzle.sweep import table, view
 
         sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
         note_finished(self._folder)
         folder.save(sweep, self._manifest())
-        dataset.write(sweep, self._folder)
-        write_atomically(self._folder / REPORT, page.render(sweep).encode())
+        table.write(sweep, self._folder)
+        write_atomically(self._folder / REPORT, view.render(sweep).encode())
         return sweep
 
 
@@ -195,7 +192,7 @@ def _load_what_the_end_needs() -> None:
     """Load pandas, Jinja and the templates while the first points run: it takes most of a second."""
     with suppress(Exception):  # whatever needs it will raise the same error
         from ncu_swizzle.render.page import environment
-        from ncu_swizzle.sweep import dataset, page  # noqa: F401
+        from ncu_swizzle.sweep import table, view  # noqa: F401
 
         environment().get_template("sweep/page.html")
 

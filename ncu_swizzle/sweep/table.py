@@ -1,18 +1,29 @@
-"""The one table of a sweep: a row per point, for CSV, JSON and Markdown."""
+"""The table of a sweep, or its plan, on an 80-column terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import importlib.util
+import io
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.console import Console
 
-from ncu_swizzle.profiles.frames import COUNT, RATIO, TEXT, Column, frame
-from ncu_swizzle.render import csv_
-from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
-from ncu_swizzle.texts import in_json, in_markdown, in_words
+from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking
+from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
+from ncu_swizzle.base.texts import encodable, in_json, in_markdown, in_words
+from ncu_swizzle.render import formats, text
+from ncu_swizzle.render.listing import PlainTable, plain_table, table_line
+from ncu_swizzle.report.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
+
+# The one table of a sweep: a row per point, for CSV, JSON and Markdown.
+
 
 SCHEMA = 1
 MILLISECOND = 1e-6  # of a nanosecond
@@ -79,7 +90,7 @@ COLUMNS: tuple[Column[PointRow], ...] = (
 )
 
 
-def rows(sweep: Sweep) -> tuple[PointRow, ...]:
+def rows_table(sweep: Sweep) -> tuple[PointRow, ...]:
     """Return a row per point, in the order of the plan."""
     by_point = {(outcome.point.kernel, outcome.point.problem): outcome for outcome in sweep.outcomes}
     baselines = sweep.plan.baselines()
@@ -94,7 +105,7 @@ def to_frame(sweep: Sweep, more: tuple[Column[PointRow], ...] = ()) -> pd.DataFr
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
     lead: tuple[Column[PointRow], ...] = (Column("kernel", TEXT, "", "the variant", lambda r: r.kernel),)
     sizes = tuple(_size(name) for name in parameters)
-    return frame((*lead, *sizes, *COLUMNS, *more), rows(sweep))
+    return frame((*lead, *sizes, *COLUMNS, *more), rows_table(sweep))
 
 
 def _size(name: str) -> Column[PointRow]:
@@ -103,7 +114,7 @@ def _size(name: str) -> Column[PointRow]:
 
 def to_csv(sweep: Sweep) -> str:
     """Return the table as CSV, unrounded; unknown values are empty."""
-    return csv_.written(to_frame(sweep))
+    return formats.written(to_frame(sweep))
 
 
 def to_json(sweep: Sweep) -> str:
@@ -146,7 +157,7 @@ def to_markdown(sweep: Sweep) -> str:
     heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
     marks = [" --- ", *(" ---: " for _ in heads[1:])]
     lines = [f"| {' | '.join(map(in_markdown, heads))} |", f"|{'|'.join(marks)}|"]
-    shown = rows(sweep)
+    shown = rows_table(sweep)
     unit = time_unit(shown)
     lines += [f"| {' | '.join(map(in_markdown, cells(row, varied, unit)))} |" for row in shown]
     failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
@@ -165,7 +176,7 @@ def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str
     sizes = [f"{row.outcome.point.sizes[name]:,}" for name in varied]
     if not row.values:
         return [row.kernel, *sizes, row.outcome.state, "-", "-", "-"]
-    duration = text.duration(row.values.duration_ns or None, unit)
+    duration = text.duration_text(row.values.duration_ns or None, unit)
     speed = text.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}×"
     return [row.kernel, *sizes, duration, speed, text.count(row.count("excessive")), text.degree(row.count("degree"))]
 
@@ -205,3 +216,189 @@ def _ncu(profile: PointValues) -> str:
 
 def _clocks(profile: PointValues) -> str:
     return f"clock control {profile.machine.clock_control}" if profile.machine.clock_control else ""
+
+
+# The points of a sweep as a Parquet file, for pandas, DuckDB, Polars: `table.COLUMNS`, and where each point ran.
+
+
+DATASET = "points.parquet"
+INSTALL = "pip install 'ncu-swizzle[fleet]'"
+
+# Of the machines; what `table.COLUMNS` lacks because it differs from run to run.
+WHERE: tuple[Column[PointRow], ...] = (
+    Column("driver", TEXT, "", "the GPU's driver", lambda r: r.values.machine.driver if r.values else ""),
+    Column("ncu", TEXT, "", "the ncu that measured", lambda r: r.values.machine.ncu if r.values else ""),
+    Column("clocks", TEXT, "", "ncu's clock control", lambda r: r.values.machine.clock_control if r.values else ""),
+    Column("when", TEXT, "", "the day and time in UTC", lambda r: r.values.when if r.values else ""),
+    Column("worker", TEXT, "", "the worker; empty: none, one process did it all", lambda r: r.outcome.where.worker),
+    Column("host", TEXT, "", "the worker's machine", lambda r: r.outcome.where.host),
+    Column("gpu_uuid", TEXT, "", "the worker's GPU", lambda r: r.outcome.where.uuid),
+    Column("seconds", RATIO, "s", "with building and checking", lambda r: r.outcome.where.seconds or None),
+)
+
+
+def write(sweep: Sweep, folder: Path) -> None:
+    """Write the dataset into the sweep's folder if pyarrow is installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return
+    content = io.BytesIO()
+    points = to_frame(sweep, WHERE)
+    for name, column in points.items():
+        if column.dtype == TEXT:
+            points[name] = column.map(encodable)
+    points.columns = pd.Index([encodable(str(name)) for name in points.columns])
+    points.to_parquet(content, engine="pyarrow", index=False)
+    write_atomically(folder / DATASET, content.getvalue())
+
+
+def load_sweep(path: str | Path) -> pd.DataFrame:
+    """Return the points of a sweep, given its folder or its points.parquet: a row per point, unknown values NA.
+
+    The columns are ``kernel``, the problem's sizes, and those that docs/sweep.md lists. Raises BadFile, DamagedFile,
+    and EnvironmentLacking without pyarrow.
+    """
+    path = Path(path)
+    if importlib.util.find_spec("pyarrow") is None:
+        raise EnvironmentLacking("pyarrow is not installed, which reads and writes Parquet", INSTALL)
+    file = path / DATASET if is_folder(path) else path
+    if is_folder(path) and not file.exists():
+        raise BadFile(
+            f"{path} has no {DATASET}: without pyarrow none is written",
+            f"{INSTALL}, then add -o {path} --resume to the command of the sweep",
+        )
+    data = read_bytes(file, "give the folder of a sweep, such as swizzle-out/sweep-gemm")
+    try:
+        return pd.read_parquet(io.BytesIO(data), engine="pyarrow")
+    except Exception as error:  # pyarrow's own, and whatever a damaged file leads to
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", "run the sweep again with --resume") from error
+
+
+# The position of a value on an axis, from 0 (the low end) to 1. Pure.
+
+
+MOST_TICKS = 7
+ZERO_ROOM = 0.12  # of the axis, between 0 and the smallest positive value of a logarithmic one
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis: the position of a value, and the values to mark."""
+
+    position: Callable[[float], float]
+    ticks: tuple[float, ...]
+
+
+def linear(values: Sequence[float]) -> Scale:
+    """Return an axis from 0 to a round number at or above all values."""
+    top = max([*values, 0.0]) or 1.0
+    step = next(s for s in (m * 10.0**e for e in range(_exponent(top) - 2, _exponent(top) + 2) for m in (1, 2, 5))
+                if top / s <= MOST_TICKS - 2)  # fmt: skip
+    count = math.ceil(top / step)
+    return Scale(lambda value: value / (count * step), tuple(n * step for n in range(count + 1)))
+
+
+def logarithmic(values: Sequence[float]) -> Scale:
+    """Return an axis of positive values, with ticks at 1, 2 and 5 times each power of ten, or at the powers alone."""
+    low, high = _span([value for value in values if value > 0])
+    exponents = range(_exponent(low), _exponent(high) + 1)
+    fine = [m * 10.0**e for e in exponents for m in (1, 2, 5) if low <= m * 10.0**e <= high]
+    coarse = [10.0**e for e in exponents if low <= 10.0**e <= high]
+    ticks = fine if len(fine) <= MOST_TICKS or len(coarse) < 2 else coarse
+    return Scale(_log(low, high), _thinned(ticks))
+
+
+def counts(values: Sequence[float]) -> Scale:
+    """Return a logarithmic axis with a separate position for 0."""
+    positive = [value for value in values if value > 0]
+    if not positive:
+        return Scale(lambda value: 0.0, (0.0,))
+    low, high = 10.0 ** _exponent(min(positive)), 10.0 ** math.ceil(math.log10(max(positive)) + 1e-9)
+    inner = _log(low, max(high, 10 * low))
+    powers = [10.0**e for e in range(_exponent(low), _exponent(max(high, 10 * low)) + 1)]
+    return Scale(lambda v: ZERO_ROOM + (1 - ZERO_ROOM) * inner(v) if v > 0 else 0.0, (0.0, *_thinned(powers)))
+
+
+def degrees(values: Sequence[float]) -> Scale:
+    """Return an axis of powers of two, starting at 1."""
+    top = max(1, math.ceil(math.log2(max([*values, 1.0])) - 1e-9))
+    return Scale(lambda value: math.log2(max(value, 1.0)) / top, tuple(2.0**e for e in range(top + 1)))
+
+
+def sizes(values: Sequence[int]) -> Scale:
+    """Return the axis of a parameter: logarithmic, with every value marked; a single value is in the middle."""
+    distinct = sorted(set(values))
+    ticks = tuple(map(float, distinct))
+    if len(distinct) < 2:
+        return Scale(lambda value: 0.5, ticks)
+    return Scale(_log(distinct[0], distinct[-1]), ticks)
+
+
+def _log(low: float, high: float) -> Callable[[float], float]:
+    return lambda value: math.log(value / low) / math.log(high / low)
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, slightly beyond the values."""
+    if not values:
+        return 1.0, 10.0
+    ratio = max(values) / min(values)
+    margin = max(1.15, ratio**0.05, math.sqrt(2.6 / ratio))  # from 2 to 5 is the widest gap between ticks
+    return min(values) / margin, max(values) * margin
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(value) + 1e-9)
+
+
+def _thinned(ticks: Sequence[float]) -> tuple[float, ...]:
+    return tuple(ticks[:: math.ceil(len(ticks) / MOST_TICKS)]) if ticks else ()
+
+
+def show(sweep: Sweep, console: Console) -> None:
+    """Print where the values come from, the table, what failed, and where it was written."""
+    style = "" if sweep.engine == "ncu" else "bold yellow"
+    reason = f" Nothing can be measured here: {sweep.reason}." if sweep.reason else ""
+    console.print(table_line(f"{where(sweep)}{reason}", style=style))
+    for note in sweep.notes:
+        console.print(table_line(note, style="dim"))
+    console.print(_table(sweep))
+    for outcome in sweep.failed:
+        console.print(table_line(f"failed: {outcome.point}: {outcome.error}", style="red"))
+    console.print()
+    console.print(table_line(f"Written to {sweep.folder}/: report.html, sweep.json, points/"), soft_wrap=True)
+
+
+def show_plan(sweep: Sweep, console: Console, known: bool) -> None:
+    """Print the points of a sweep that was not run, and which are reused if that is `known`."""
+    reason = f" Nothing can be measured here: {sweep.reason}." if sweep.reason else ""
+    console.print(table_line(f"A plan: nothing was run. Engine: {sweep.engine}.{reason}"))
+    console.print(table_line(f"Folder: {sweep.folder}/"), soft_wrap=True)
+    for note in sweep.notes:
+        console.print(table_line(note, style="dim"))
+    varied = sweep.plan.varied
+    shown = plain_table(title(sweep), "kernel")
+    for name in (*varied, ""):
+        shown.add_column(name, justify="right")
+    for each in sweep.outcomes:
+        state = ("reused" if each.kept else "to run") if known else text.UNKNOWN
+        shown.add_row(each.point.kernel, *(f"{each.point.sizes[name]:,}" for name in varied), state)
+    console.print(shown)
+    console.print()
+    reused = sum(each.kept for each in sweep.outcomes)
+    rest = f": {reused:,} reused, {len(sweep.outcomes) - reused:,} to run" if known else ""
+    console.print(table_line(f"{len(sweep.outcomes):,} points{rest}."))
+
+
+def _table(sweep: Sweep) -> PlainTable:
+    varied = sweep.plan.varied
+    shown = plain_table(title(sweep), "kernel")
+    for name in (*varied, "duration", "speedup", "excessive", "degree"):
+        shown.add_column(name, justify="right")
+    rows = rows_table(sweep)
+    unit = time_unit(rows)
+    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
+        for row in group:
+            style = "red" if row.error or row.count("excessive") else ""
+            shown.add_row(*cells(row, varied, unit), style=style)
+        shown.add_section()
+    return shown

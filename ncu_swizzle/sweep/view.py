@@ -1,20 +1,91 @@
-"""The data of a sweep's page, built before any markup: charts over the varied parameter, and the table.
-
-Series differ in colour, in mark shape and in dash pattern. Coordinates are in the units of a WIDTH by HEIGHT SVG.
-"""
+"""A sweep as one HTML file: charts and the table behind them. No script but for very many points, to search them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median_low
 
-from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep import marks, scales, table
-from ncu_swizzle.sweep.marks import Sample
-from ncu_swizzle.sweep.outcome import Sweep
-from ncu_swizzle.sweep.scales import Scale
-from ncu_swizzle.sweep.table import PointRow
+from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.render import text
+from ncu_swizzle.render.page import environment, script_parts
+from ncu_swizzle.sweep import table
+from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.table import PointRow, Scale
+
+# What a chart marks: each point, or of very many the median of neighbouring ones; and which charts there are.
+
+
+MOST_POINTS = 1000  # of a page that shows each
+BINS = 40  # of a line that stands for more
+
+Get = Callable[[PointRow], "float | None"]
+Show = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value at a size; None where nothing is known, which breaks the line."""
+
+    size: int
+    value: float | None
+    tip: str
+
+
+def samples(rows: Sequence[PointRow], axis: str, get: Get, show: Show) -> list[Sample]:
+    """Return what one variant's line shows, by size."""
+    ordered = sorted(rows, key=lambda row: row.outcome.point.sizes[axis])
+    each = [(row.outcome.point.sizes[axis], get(row)) for row in ordered]
+    return [Sample(size, value, "" if value is None else f"{axis}={size:,}: {show(value)}") for size, value in each]
+
+
+def medians(rows: Sequence[PointRow], axis: str, get: Get, show: Show) -> list[Sample]:
+    """Return the same of very many points: the median of those with the nearest sizes, whatever their other sizes."""
+    values: dict[int, list[float]] = {}
+    for row in rows:
+        if (value := get(row)) is not None:
+            values.setdefault(row.outcome.point.sizes[axis], []).append(value)
+    sizes = sorted(values)
+    step = max(1, -(-len(sizes) // BINS))
+    found = []
+    for start in range(0, len(sizes), step):
+        near = sizes[start : start + step]
+        held = sorted(value for size in near for value in values[size])
+        middle = median_low(held)
+        span = f"{near[0]:,}" if len(near) == 1 else f"{near[0]:,} to {near[-1]:,}"
+        tip = f"{axis}={span}: median {show(middle)} of {len(held):,} points, {show(held[0])} to {show(held[-1])}"
+        found.append(Sample(median_low(near), middle, tip))
+    return found
+
+
+def grouped(rows: Sequence[PointRow], others: Sequence[str], merged: bool) -> Mapping[str, list[PointRow]]:
+    """Return the rows of each set of charts by its title: per GPU, and per combination of the sizes not on the axis.
+
+    Of very many points all combinations share their charts.
+    """
+    machines = list(dict.fromkeys(_machine(row) for row in rows if row.values))
+    sets: dict[str, list[PointRow]] = {}
+    for row in rows:
+        machine = _machine(row) if row.values else (machines or [""])[0]
+        sizes = "" if merged else in_words({name: row.outcome.point.sizes[name] for name in others})
+        title = ", ".join(part for part in (machine if len(machines) > 1 else "", sizes) if part)
+        sets.setdefault(title, []).append(row)
+    return sets
+
+
+def _machine(row: PointRow) -> str:
+    """Return the GPU, driver, ncu and clock mode of a point in words."""
+    assert row.values is not None
+    machine = row.values.machine
+    named = (("", machine.gpu), ("driver ", machine.driver), ("ncu ", machine.ncu), ("clocks: ", machine.clock_control))
+    return ", ".join(f"{what}{value}" for what, value in named if value)
+
+
+# The data of a sweep's page, built before any markup: charts over the varied parameter, and the table.
+#
+# Series differ in colour, in mark shape and in dash pattern. Coordinates are in the units of a WIDTH by HEIGHT SVG.
+
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 252  # of the plot
@@ -129,7 +200,7 @@ class SweepFigure:
 
 def build(sweep: Sweep) -> SweepPage:
     """Return the page of a sweep."""
-    rows = table.rows(sweep)
+    rows = table.rows_table(sweep)
     varied = sweep.plan.varied
     done, failed = len(sweep.done), len(sweep.failed)
     baselines = set(sweep.plan.baselines().values())
@@ -148,7 +219,7 @@ def build(sweep: Sweep) -> SweepPage:
         heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
         lines=tuple(_lines(rows, varied)),
         baseline=baseline,
-        large=len(rows) > marks.MOST_POINTS,
+        large=len(rows) > MOST_POINTS,
     )
 
 
@@ -180,7 +251,7 @@ def _style(sweep: Sweep, kernel: str) -> Series:
 
 def _groups(sweep: Sweep, rows: Sequence[PointRow]) -> tuple[ChartGroup, ...]:
     axis, *others = sweep.plan.varied
-    groups = marks.grouped(rows, others, len(rows) > marks.MOST_POINTS)
+    groups = grouped(rows, others, len(rows) > MOST_POINTS)
     return tuple(
         ChartGroup(title, tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, members))))
         for title, members in groups.items()
@@ -192,12 +263,12 @@ def _chart(sweep: Sweep, figure: SweepFigure, axis: str, rows: Sequence[PointRow
     values = [value for row in rows if (value := figure.get(row)) is not None]
     if not values:
         return None
-    choose = marks.medians if len(rows) > marks.MOST_POINTS else marks.samples
+    choose = medians if len(rows) > MOST_POINTS else samples
     lines = {
         kernel.name: choose([row for row in rows if row.kernel == kernel.name], axis, figure.get, figure.show)
         for kernel in sweep.plan.kernels
     }
-    x = scales.sizes([sample.size for line in lines.values() for sample in line])
+    x = table.sizes([sample.size for line in lines.values() for sample in line])
     y = figure.scale(values)
     series = [_drawn(_style(sweep, name), line, x, y) for name, line in lines.items()]
     return Chart(
@@ -257,7 +328,7 @@ FIGURES = (
         "Duration, ms",
         "Both axes are logarithmic: a straight line is a power law.",
         lambda row: row.ms,
-        scales.logarithmic,
+        table.logarithmic,
         lambda value: f"{text.fixed(value, 3)} ms",
         lambda value: f"{value:g}",
     ),
@@ -265,7 +336,7 @@ FIGURES = (
         "Speedup",
         "The baseline's duration over this variant's at the same problem; 1 is equally fast.",
         lambda row: row.speedup,
-        scales.linear,
+        table.linear,
         lambda value: f"{value:.2f}×",
         lambda value: f"{value:g}×",
         one=True,
@@ -274,7 +345,7 @@ FIGURES = (
         "Excessive wavefronts",
         "Logarithmic, with a separate line for 0 at the bottom: a variant there is conflict-free.",
         lambda row: row.count("excessive"),
-        scales.counts,
+        table.counts,
         text.count,
         _short,
     ),
@@ -282,8 +353,25 @@ FIGURES = (
         "Degree, actual over ideal wavefronts",
         "1 is conflict-free. Each tick doubles.",
         lambda row: row.count("degree"),
-        scales.degrees,
+        table.degrees,
         text.degree,
         lambda value: f"{value:g}",
     ),
 )
+
+
+MOST_ROWS = 50  # a notebook cell lists the first points only
+
+
+def render(sweep: Sweep) -> str:
+    """Return the document; the same sweep gives the same bytes."""
+    plot = {"LEFT": LEFT, "RIGHT": RIGHT, "BOTTOM": BOTTOM}
+    size = {"width": WIDTH, "height": HEIGHT, "plot": plot}
+    page = build(sweep)
+    script = script_parts() if page.large else {}
+    return environment().get_template("sweep/page.html").render(page=page, **size, **script)
+
+
+def render_card(sweep: Sweep) -> str:
+    """Return a sweep as a notebook shows it: an HTML fragment with inline styles, without the charts."""
+    return environment().get_template("sweep/card.html").render(page=build(sweep), most=MOST_ROWS)

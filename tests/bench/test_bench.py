@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
@@ -24,7 +24,7 @@ def test_the_bottlenecks_are_those_of_the_recordings(
     shown = re.search(r"written by bench/bottlenecks.py -->\n(.*?)<!-- end of bottlenecks -->", page, re.DOTALL)
     assert shown
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in shown[1].splitlines()[2:]}
-    assert list(lines) == [kernel.name for _, kernel in collection.shipped()]
+    assert list(lines) == [kernel.name for _, kernel in catalog.shipped()]
     for name in ("kernel1", "kernel2", "gemm-pipelined", "transpose-plain", "tma-128"):  # reading all takes long
         assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 

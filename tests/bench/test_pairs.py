@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 

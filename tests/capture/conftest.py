@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
-from ncu_swizzle.capture import cupti, library
-from ncu_swizzle.launches import container
+from ncu_swizzle.capture import running
+from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures
 from tests.support.places import PROGRAMS, ROOT
 
@@ -18,7 +18,7 @@ SUPPORT = ROOT / "tests" / "support"
 
 @pytest.fixture
 def cubin() -> bytes:
-    with container.open_launches(captures.recorded("driver")) as file:
+    with open_launches(captures.recorded("driver")) as file:
         return file.cubin(next(iter(file.manifest.cubins)))
 
 
@@ -39,11 +39,11 @@ def fake_program(cubin: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     folder = tmp_path / "fake"
     folder.mkdir()
     (folder / "driver.cubin").write_bytes(cubin)
-    compile_ = [library.compiler(), f"-I{library.sources()}"]
+    compile_ = [running.compiler(), f"-I{running.sources()}"]
     source, driver = str(SUPPORT / "fake_driver.c"), folder / "libcuda.so.1"
     soname = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda.so.1"]
     subprocess.run([*compile_, *soname, "-o", str(driver), source], check=True)
     subprocess.run([*compile_, "-o", str(folder / "app"), source, str(driver), "-ldl"], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
-    monkeypatch.setenv(cupti.VARIABLE, str(driver))
+    monkeypatch.setenv(running.VARIABLE, str(driver))
     return folder

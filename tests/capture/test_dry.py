@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
-from ncu_swizzle.capture import dry, fatbinary, gpus
+from ncu_swizzle.base.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.capture import dry, running
+from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.capture.launches import CapturedLaunch, Manifest
 from ncu_swizzle.capture.running import CaptureLimits
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.commands import run_several
+from ncu_swizzle.commands.run_program import UserProgram
+from ncu_swizzle.commands.run_several import CaptureSettings
+from ncu_swizzle.cubin import symbols
 from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.jobs import capture_program
-from ncu_swizzle.jobs.capture_program import CaptureSettings
-from ncu_swizzle.jobs.profile_program import UserProgram
-from ncu_swizzle.launches import container
-from ncu_swizzle.launches.model import CapturedLaunch, Manifest
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures, runtime_programs
 from tests.support.marks import NEEDS_ALL
 
@@ -36,17 +36,17 @@ def built(folder: Path, text: str, *options: str) -> None:
 def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32) -> Manifest:
     limits = CaptureLimits(name, count, MEMORY, 60)
     program = UserProgram(argv, folder)
-    return capture_program.capture_dry(program, CaptureSettings(out, limits), "h100", Toolchain())
+    return run_several.capture_dry(program, CaptureSettings(out, limits), "h100", Toolchain())
 
 
 @NEEDS_ALL
 def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "app.launches"
     manifest = captured(shared_programs, "./counting", out=out)
-    names = [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+    names = [symbols.function(symbols.demangle(launch.kernel)) for launch in manifest.launches]
     assert names == ["count", "permute", "permute"]
     assert (manifest.origin, manifest.machine.compute_capability, manifest.machine.gpu) == ("dry", "9.0", "")
-    with container.open_launches(out) as file, container.open_launches(captures.recorded("counting")) as real:
+    with open_launches(out) as file, open_launches(captures.recorded("counting")) as real:
         first, theirs = file.manifest.launches[0], real.manifest.launches[0]
         assert (first.grid, first.block, first.layout) == (theirs.grid, theirs.block, theirs.layout)
         rows = {row.offset: row for row in Replay(file).emulate(first).counts.rows}
@@ -79,7 +79,7 @@ def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
     built(tmp_path, runtime_programs.QUERIES)
     manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches")
     assert manifest.notes == (), "the program compares the answers, and ended with 0"
-    h100 = gpus.H100.attributes
+    h100 = running.H100.attributes
     assert (h100[16], h100[97], h100[81]) == (132, 232448, 233472)
 
 
@@ -104,7 +104,7 @@ def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
     inner = int.from_bytes(launches[5].parameters[0].bytes, "little")
     assert {(box, 8), (inner, 64)} <= known(launches[4])
     assert (inner, 64) not in known(launches[5]), "reached through a pointer in memory"
-    with container.open_launches(out) as file:
+    with open_launches(out) as file:
         variables = [{part.name: part.contents for part in launch.variables} for launch in launches]
         fixed = {file.memory(one["fixed"].sha256) for one in variables}
         assert fixed == {b"\1\0\0\0\2\0\0\0"}, "no kernel writes constant memory"
@@ -170,21 +170,21 @@ def test_functions_of_the_runtime_that_the_stand_in_has() -> None:
 @pytest.mark.parametrize("cut", [20, 40, 80, 200])
 def test_damaged_device_code_is_an_error(cut: int) -> None:
     entry = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (100).to_bytes(8, "little") + bytes(48)
-    whole = fatbinary.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
-    (binary,) = fatbinary.fat_binaries(whole)
+    whole = dry.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
+    (binary,) = dry.fat_binaries(whole)
     assert [(one.kind, len(one.content())) for one in binary.entries] == [(2, 100)]
     if cut < len(whole):
         with pytest.raises(DamagedFile):
-            list(fatbinary.fat_binaries(whole[:cut] if cut > 40 else whole[:24] + b"\xff" * 8 + whole[32:]))
+            list(dry.fat_binaries(whole[:cut] if cut > 40 else whole[:24] + b"\xff" * 8 + whole[32:]))
 
 
 @pytest.mark.parametrize("packed", [b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"])
 def test_damaged_lz4_is_an_error_or_short(packed: bytes) -> None:
-    entry = fatbinary.FatEntry(1, 90, fatbinary.LZ4, packed, 64)
+    entry = dry.FatEntry(1, 90, dry.LZ4, packed, 64)
     with contextlib.suppress(DamagedFile):
         assert len(entry.content()) <= 64
 
 
 def test_lz4_repeats_what_it_wrote() -> None:
     packed = b"\x32abc\x03\x00\x10!"
-    assert fatbinary.FatEntry(1, 90, fatbinary.LZ4, packed, 10).content() == b"abcabcabc!"
+    assert dry.FatEntry(1, 90, dry.LZ4, packed, 10).content() == b"abcabcabc!"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import digest
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled
 from ncu_swizzle.capture import running
+from ncu_swizzle.capture.launches import CapturedLaunch
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
-from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled
-from ncu_swizzle.launches.model import CapturedLaunch
 from tests.support.marks import needs_cc
 
 pytestmark = needs_cc
@@ -33,7 +33,7 @@ def test_every_form_of_a_launch(fake_program: Path, cubin: bytes, tmp_path: Path
     shapes = [(launch.grid[0], launch.block[0], launch.shared, launch.cluster) for launch in found.launches[:3]]
     assert shapes == [(4, 32, 4356, ()), (4, 32, 4356, ()), (8, 64, 0, (2, 1, 1))]
     assert [odd(launch) for launch in found.launches[:3]] == [1, 2, 1], "one by one, packed, in a configuration"
-    assert {launch.cubin for launch in found.launches} == {digest.sha256(cubin)}
+    assert {launch.cubin for launch in found.launches} == {cache.sha256(cubin)}
     assert {launch.kernel for launch in found.launches} == {"columns"}
     assert (found.machine.gpu, found.machine.compute_capability) == ('Fake "GPU"', "9.0")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import cache
-from ncu_swizzle.capture import cupti, library, running
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.capture import running
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
-from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from tests.support.marks import needs_cc
 
 
@@ -22,29 +22,29 @@ def test_a_library_is_built_once_and_is_the_same_from_the_cache(
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    first = library.build("injection.c", tmp_path / "a", "x.so").read_bytes()
+    first = running.build("injection.c", tmp_path / "a", "x.so").read_bytes()
     assert first[:4] == b"\x7fELF"
-    monkeypatch.setattr(library, "_compiled", lambda *_: pytest.fail("it is built again"))
-    assert library.build("injection.c", tmp_path / "b", "x.so").read_bytes() == first
-    (entry,) = (tmp_path / "cache" / library.KIND).iterdir()
+    monkeypatch.setattr(running, "_compiled", lambda *_: pytest.fail("it is built again"))
+    assert running.build("injection.c", tmp_path / "b", "x.so").read_bytes() == first
+    (entry,) = (tmp_path / "cache" / running.KIND).iterdir()
     entry.write_bytes(entry.read_bytes()[:-1] + b"?")
     with pytest.raises(pytest.fail.Exception, match="it is built again"):
-        library.build("injection.c", tmp_path / "b", "x.so")
+        running.build("injection.c", tmp_path / "b", "x.so")
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", "")
     with pytest.raises(EnvironmentLacking, match="there is no C compiler") as error:
-        library.compiler()
+        running.compiler()
     assert "CC=" in error.value.hint
     chosen = tmp_path / "my-cc"
     chosen.write_text("#!/bin/sh\necho no >&2; exit 1\n", encoding="utf-8")
     chosen.chmod(0o755)
     monkeypatch.setenv("CC", str(chosen))
-    assert library.compiler() == str(chosen)
+    assert running.compiler() == str(chosen)
     with pytest.raises(EnvironmentLacking, match=r"could not build injection\.c"):
-        library.build("injection.c", tmp_path, "x.so", cached=False)
+        running.build("injection.c", tmp_path, "x.so", cached=False)
 
 
 def test_cupti_is_found_in_a_toolkit_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,20 +53,20 @@ def test_cupti_is_found_in_a_toolkit_newest_first(tmp_path: Path, monkeypatch: p
     for name in ("libcupti.so", "libcupti.so.12", "libcupti.so.13"):
         (folder / name).touch()
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    assert cupti.find() == folder / "libcupti.so.13"
+    assert running.find() == folder / "libcupti.so.13"
     named = tmp_path / "mine.so"
-    monkeypatch.setenv(cupti.VARIABLE, str(named))
+    monkeypatch.setenv(running.VARIABLE, str(named))
     with pytest.raises(EnvironmentLacking, match="which is not a file"):
-        cupti.find()
+        running.find()
     named.touch()
-    assert cupti.find() == named
+    assert running.find() == named
 
 
 def test_a_machine_without_cupti(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cupti, "_folders", lambda: iter([tmp_path]))
-    monkeypatch.delenv(cupti.VARIABLE, raising=False)
+    monkeypatch.setattr(running, "_folders", lambda: iter([tmp_path]))
+    monkeypatch.delenv(running.VARIABLE, raising=False)
     with pytest.raises(EnvironmentLacking, match="CUPTI, which is part of the CUDA toolkit"):
-        cupti.find()
+        running.find()
 
 
 @pytest.mark.parametrize(

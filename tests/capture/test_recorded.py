@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import digest
+from ncu_swizzle.base import cache
 from ncu_swizzle.capture import recorded
-from ncu_swizzle.launches import container
-from ncu_swizzle.launches.model import Contents
+from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.capture.launches import Contents
 from tests.support import captures
 
 ATTRIBUTES = [1024, 0, 0, 0, 32, 90]  # what the H100's driver says of `columns`
 
 
 def parameters() -> list[list[Any]]:
-    with container.open_launches(captures.recorded("driver")) as file:
+    with open_launches(captures.recorded("driver")) as file:
         return [[part.offset, part.value] for part in file.manifest.launches[0].parameters]
 
 
@@ -48,7 +48,7 @@ def keep(folder: Path, *cubins: bytes) -> list[dict[str, Any]]:
 def test_a_launch_gets_its_cubin(cubin: bytes, tmp_path: Path) -> None:
     found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch())
     (one,) = found.launches
-    assert (one.kernel, one.cubin, one.grid, one.shared) == ("columns", digest.sha256(cubin), (4, 1, 1), 4356)
+    assert (one.kernel, one.cubin, one.grid, one.shared) == ("columns", cache.sha256(cubin), (4, 1, 1), 4356)
     assert one.cluster == ()
     assert found.cubins[one.cubin].read_bytes() == cubin
 
@@ -74,7 +74,7 @@ def test_the_call_that_loads_a_module_tells_its_cubin(cubin: bytes, tmp_path: Pa
     first, second = keep(tmp_path, other(cubin), cubin)
     load = {"is": "load", "module": 77, "from": 1, "to": 2}
     (one,) = read(tmp_path, first, second, load, MODULE, launch()).launches
-    assert one.cubin == digest.sha256(cubin)
+    assert one.cubin == cache.sha256(cubin)
 
 
 def test_the_same_cubin_loaded_twice_is_no_doubt(cubin: bytes, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_contents_are_kept_once_and_incomplete_ones_are_unknown(cubin: bytes, tm
     buffers.append({"address": 1 << 20, "bytes": 9, "content": None, "why": "over the limit on memory"})
     found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(buffers=buffers))
     contents = [buffer.contents for buffer in found.launches[0].buffers]
-    known = Contents(digest.sha256(b"abcd"))
+    known = Contents(cache.sha256(b"abcd"))
     incomplete = Contents(why="its recording is incomplete")
     assert contents == [known, known, incomplete, incomplete, Contents(why="over the limit on memory")]
     assert list(found.memory) == [known.sha256]
@@ -130,4 +130,4 @@ def test_limits_notes_and_problems(cubin: bytes, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_cubin_fits_nothing(cubin: bytes, tmp_path: Path) -> None:
     found = read(tmp_path, *keep(tmp_path, b"\x7fELF", cubin), MODULE, launch())
-    assert [one.cubin for one in found.launches] == [digest.sha256(cubin)]
+    assert [one.cubin for one in found.launches] == [cache.sha256(cubin)]

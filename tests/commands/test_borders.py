@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render import json_, terminal
+from ncu_swizzle.render import formats, terminal
+from ncu_swizzle.report.model import Profile
 from tests.support import writers
 from tests.support.hostile import CHECKS, EVERYTHING, PARTS, STARTS, check_json, poisoned, text_fields, texts_in
 from tests.support.writers import Made, Writer
@@ -58,7 +58,7 @@ def test_saved_profiles_and_json_keep_hostile_text_exactly(pair: tuple[Profile, 
         text = profile.to_json()
         check_json(text)
         assert Profile.from_json(text) == profile
-    whole = json_.to_json(writers.result_of(hostile))
+    whole = formats.to_json(writers.result_of(hostile))
     assert f"{pair[0].kernel.name}{EVERYTHING}" in set(texts_in(json.loads(whole)))
 
 

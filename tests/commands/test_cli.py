@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.report.model import Profile
 from tests.support.process import command, environment
 from tests.support.recordings import Recorded
 

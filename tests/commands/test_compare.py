@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ncu_swizzle import cli
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.jobs import compare
-from ncu_swizzle.ncurep import container, reader
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.report import container, reader
 from tests.support.pages import Page
 
 
@@ -59,4 +59,4 @@ def test_a_run_s_rows_are_checked(files: Path) -> None:
     run.mkdir()
     (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
     with pytest.raises(NcuSwizzleError, match="is damaged"):
-        compare.reopen([str(run)])
+        run_kernel.reopen([str(run)])

@@ -10,7 +10,5 @@ def test_the_command_line_and_its_help_load_nothing_heavy() -> None:
 
 
 def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:
-    jobs = ", ".join(
-        f"ncu_swizzle.jobs.{name}" for name in ("compare", "profile_kernel", "profile_program", "time_kernels")
-    )
+    jobs = ", ".join(f"ncu_swizzle.commands.{name}" for name in ("run_kernel", "run_program", "run_several"))
     assert not imported_by(f"import {jobs}, ncu_swizzle.render.terminal") & {"ncu_report", "pycuda", "torch"}

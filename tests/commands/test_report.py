@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ncu_swizzle import cli, errors
+from ncu_swizzle import cli
+from ncu_swizzle.base import errors
 
 
 def command(*arguments: str) -> Result:

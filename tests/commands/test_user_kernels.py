@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import family_json
+from ncu_swizzle.kernels import family
 from tests.support.marks import without_gpu
 from tests.support.own_kernel import EXAMPLE, KERNEL, TYPED, VARIANTS, own
 from tests.support.process import command
@@ -44,7 +44,7 @@ def test_before_and_after_are_profiled_in_one_run(work: Path, fake: Callable[[st
     assert "transpose (after) removes all" in " ".join(again.stdout.split())
     saved = json.loads((folder / "transpose-after.json").read_text(encoding="utf-8"))
     assert saved["sources"].keys() == {"my.cu"}
-    assert family_json.read(folder / "transpose.family.json").folder == work / "a dir"
+    assert family.read(folder / "transpose.family.json").folder == work / "a dir"
 
 
 @without_gpu

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.cubin import demangled, symbols
+from ncu_swizzle.base.errors import BadFile, DamagedFile, UnknownKernel
+from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import BadFile, DamagedFile, UnknownKernel
-from ncu_swizzle.ncurep import container
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.report import container
+from ncu_swizzle.report.model import Profile
 from tests.support.places import RECORDINGS
 from tests.support.recordings import embedded
 
@@ -43,7 +43,7 @@ def test_every_recorded_cubin_can_be_read(report: Path) -> None:
 def test_an_address_in_constant_memory_has_its_relocation() -> None:
     cubin = embedded("transpose-sudoku")
     (one,) = cubin.relocations(".nv.constant4")
-    assert demangled.demangle(one.symbol).endswith("layout::kSquare")
+    assert symbols.demangle(one.symbol).endswith("layout::kSquare")
     (square,) = (symbol for symbol in cubin.symbols if symbol.name == one.symbol)
     assert (square.section, square.size) == (".nv.global.init", 1024)
     assert set((cubin.section(".nv.global.init") or b"")[:32]) == set(range(32))

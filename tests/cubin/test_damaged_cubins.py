@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from elftools.elf.sections import Section
 
-from ncu_swizzle.cubin import parameters, symbols
-from ncu_swizzle.cubin.demangled import demangle, distinct
+from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError
+from ncu_swizzle.cubin import elf, symbols
 from ncu_swizzle.cubin.elf import Cubin, open_elf
-from ncu_swizzle.cubin.line_table import LineTable, TableRow, line_table
-from ncu_swizzle.engines import module_image
-from ncu_swizzle.errors import DamagedFile, NcuSwizzleError
+from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
+from ncu_swizzle.cubin.symbols import demangle, distinct
+from ncu_swizzle.engines import measured
 
 HEADER = 64  # bytes of the file's header, and of each section's
 FIELDS = {"name": (0, 4), "type": (4, 4), "flags": (8, 8), "offset": (24, 8), "size": (32, 8), "link": (40, 4),
@@ -28,13 +28,13 @@ def read_everything(data: bytes) -> None:
     for kernel in cubin.kernels:
         slots = cubin.attributes(kernel).parameters
         distinct([demangle(kernel)])
-        module_image.constants(cubin, kernel)
-        module_image.unknown_constants(cubin, kernel)
-        module_image.initial(cubin)
+        measured.constants(cubin, kernel)
+        measured.unknown_constants(cubin, kernel)
+        measured.initial(cubin)
         table = line_table(data, kernel)
         for offset in range(0, 4096, 16):
             table.stack(offset)
-        parameters.pack(cubin, kernel, [bytes(slot.size) for slot in slots])
+        elf.pack(cubin, kernel, [bytes(slot.size) for slot in slots])
     symbols.find(cubin, cubin.kernels[0])
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.cubin import line_table
-from ncu_swizzle.ncurep import container
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.cubin import lines
+from ncu_swizzle.report import container
+from ncu_swizzle.report.model import Profile
 from tests.support.places import RECORDINGS
 
 HELPER, BODY = "kernels/common/ptx.cuh", "kernels/attention/attention.cuh"
@@ -20,7 +20,7 @@ HELPER, BODY = "kernels/common/ptx.cuh", "kernels/attention/attention.cuh"
 
 def test_ncu_s_location_is_always_in_the_stack(report_file: Path) -> None:
     result = container.inspect(report_file).results[0]
-    table = line_table.line_table(result.cubin, result.function)
+    table = lines.line_table(result.cubin, result.function)
     action = ncu_report.load_report(str(report_file)).range_by_idx(0).action_by_idx(0)
     addresses = action["inst_executed"].correlation_ids()
     pcs = sorted(addresses.as_uint64(k) for k in range(action["inst_executed"].num_instances()))
@@ -46,7 +46,7 @@ def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]
 
 @pytest.mark.parametrize("cubin", [b"", b"\x7fELF", b"no ELF at all"])
 def test_no_cubin_no_stack(cubin: bytes) -> None:
-    assert line_table.line_table(cubin, "kernel2").stack(0) == ()
+    assert lines.line_table(cubin, "kernel2").stack(0) == ()
 
 
 @settings(max_examples=200, deadline=None)
@@ -55,7 +55,7 @@ def test_a_damaged_cubin_never_hangs_or_crashes(place: float, size: int, data: s
     cubin = bytearray(_cubin())
     start = int(place * (len(cubin) - size))
     cubin[start : start + size] = data.draw(st.binary(min_size=size, max_size=size))
-    table = line_table.line_table(bytes(cubin), "kernel2")
+    table = lines.line_table(bytes(cubin), "kernel2")
     assert isinstance(table.stack(0x1110), tuple)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.cubin.kernel_filter import KernelFilter
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.cubin.symbols import KernelFilter
 
 NAMES = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.cubin.libraries import is_library, is_wmma
+from ncu_swizzle.cubin.lines import is_library, is_wmma
 
 LIBRARIES = (
     "/usr/local/cuda-13.0/bin/../targets/x86_64-linux/include/crt/mma.hpp",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import tensor_map
-from ncu_swizzle.cubin import parameters
+from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.cubin import elf
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import ProgramFailed
-from ncu_swizzle.ncurep import container
+from ncu_swizzle.kernels import check
+from ncu_swizzle.report import container
 
 
 def test_parameters_lie_where_the_cubin_wants_them(report_file: Path) -> None:
@@ -20,16 +20,16 @@ def test_parameters_lie_where_the_cubin_wants_them(report_file: Path) -> None:
     slots = cubin.attributes("kernel2").parameters
     assert [(slot.offset, slot.size) for slot in slots] == [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4)]
     values = [bytes([number]) * slot.size for number, slot in enumerate(slots)]
-    assert bytes(parameters.pack(cubin, "kernel2", values)) == b"".join(values)
+    assert bytes(elf.pack(cubin, "kernel2", values)) == b"".join(values)
 
 
 def test_an_aligned_parameter_lies_further_on(recorded_file: Callable[[str], Path]) -> None:
     (result,) = container.inspect(recorded_file("tma-128")).results
     cubin = Cubin(result.cubin, "tma-128")
     map_slot, out, n = cubin.attributes("tma_128").parameters
-    assert map_slot.size == tensor_map.BYTES
-    assert (out.offset, out.size) == (map_slot.offset + tensor_map.BYTES, 8)
-    packed = bytes(parameters.pack(cubin, "tma_128", [b"m" * 128, b"o" * 8, b"n" * 4]))
+    assert map_slot.size == check.BYTES
+    assert (out.offset, out.size) == (map_slot.offset + check.BYTES, 8)
+    packed = bytes(elf.pack(cubin, "tma_128", [b"m" * 128, b"o" * 8, b"n" * 4]))
     assert packed[map_slot.offset : out.offset] == b"m" * 128
     assert packed[n.offset :] == b"n" * 4
 
@@ -38,10 +38,10 @@ def test_an_aligned_parameter_lies_further_on(recorded_file: Callable[[str], Pat
 def test_arguments_that_do_not_fit_the_kernel_are_told(sizes: tuple[int, ...], report_file: Path) -> None:
     (result,) = container.inspect(report_file).results
     with pytest.raises(ProgramFailed, match=r"kernel2 takes parameters of \[8, 8, 8, 8, 4\] bytes"):
-        parameters.pack(Cubin(result.cubin, "kernel2"), "kernel2", [b"x" * size for size in sizes])
+        elf.pack(Cubin(result.cubin, "kernel2"), "kernel2", [b"x" * size for size in sizes])
 
 
 def test_a_kernel_that_is_not_in_the_cubin_is_told(report_file: Path) -> None:
     (result,) = container.inspect(report_file).results
     with pytest.raises(ProgramFailed, match="no kernel kernel9"):
-        parameters.pack(Cubin(result.cubin, "kernel2"), "kernel9", [])
+        elf.pack(Cubin(result.cubin, "kernel2"), "kernel9", [])

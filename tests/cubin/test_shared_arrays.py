@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.cubin.symbols import find
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL

@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.build import argument_check
-from ncu_swizzle.catalog import argument_syntax, fills
-from ncu_swizzle.cubin import demangled, line_table, symbols
+from ncu_swizzle.base.errors import UnknownKernel, UsageError
+from ncu_swizzle.cubin import lines, symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import UnknownKernel, UsageError
-from ncu_swizzle.ncurep import container
+from ncu_swizzle.kernels import arguments, check, fills
+from ncu_swizzle.report import container
 from tests.support.sources import NAMED
 
 
 def test_only_kernels_are_listed(cubin: Cubin) -> None:
-    named = sorted(demangled.qualified(demangled.demangle(name)) for name in cubin.kernels)
+    named = sorted(symbols.qualified(symbols.demangle(name)) for name in cubin.kernels)
     assert named == [
         "(anonymous namespace)::hidden", "none", "ns::fn<32, float, true>", "ns::fn<64, double, false>", "plain",
         "structure",
@@ -42,7 +41,7 @@ def test_only_kernels_are_listed(cubin: Cubin) -> None:
 )
 def test_a_kernel_is_found_by_its_name(wanted: str, found: str, cubin: Cubin) -> None:
     name = symbols.find(cubin, wanted)
-    assert found in (name, demangled.qualified(demangled.demangle(name)))
+    assert found in (name, symbols.qualified(symbols.demangle(name)))
 
 
 def test_several_kernels_of_a_name_are_told_apart(cubin: Cubin) -> None:
@@ -74,9 +73,9 @@ def test_any_source_is_read(text: str) -> None:
 
 def fit(cubin: Cubin, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
-    found = argument_syntax.parse_arguments(texts, Path(), {"n": 8})
+    found = arguments.parse_arguments(texts, Path(), {"n": 8})
     sizes = [8 if one.shape else len(fills.scalar(one, {"n": 8}).tobytes()) for one in found]
-    argument_check.refuse_mismatch(cubin, symbols.find(cubin, kernel), found, sizes)
+    check.refuse_mismatch(cubin, symbols.find(cubin, kernel), found, sizes)
 
 
 def test_right_arguments_pass(cubin: Cubin) -> None:
@@ -114,4 +113,4 @@ def test_arguments_that_do_not_fit_are_told_before_a_launch(
 def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
     (result,) = container.inspect(recorded_file("kernel2")).results
     assert symbols.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
-    assert line_table.line_table(result.cubin, "kernel2").rows
+    assert lines.line_table(result.cubin, "kernel2").rows

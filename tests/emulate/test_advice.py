@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ncu_swizzle.emulate.advice import Advice, advise
-from ncu_swizzle.emulate.observed import observed_tiles
+from ncu_swizzle.emulate.observed import Advice, advise, observed_tiles
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem.judge import Constraints
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from ncu_swizzle.emulate import blocks, limits
+from ncu_swizzle.base.errors import TimeLimit
+from ncu_swizzle.emulate import blocks, requests
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Spent
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.errors import TimeLimit
 
 MANY = Launch((1000, 1, 1), (64, 1, 1))
 START = ("S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT")
@@ -123,7 +123,7 @@ def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pyte
     assert together.rows == one_by_one.rows == emulate(code, launch, exhaustive=True).rows
 
 
-def ask(clock: limits.Clock, steps: int) -> None:
+def ask(clock: requests.Clock, steps: int) -> None:
     """Take some of ten steps, as a run does."""
     with clock.limited(10):
         clock.steps += steps
@@ -133,8 +133,8 @@ def ask(clock: limits.Clock, steps: int) -> None:
 
 def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    clock = limits.Clock(60.0, start=0.0)
+    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    clock = requests.Clock(60.0, start=0.0)
     ask(clock, 10)
     with pytest.raises(Spent):
         ask(clock, 11)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ncu_swizzle.emulate.blocks import Index, Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.coverage import Index, Unclaimed
 from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import kernel, pointers
 

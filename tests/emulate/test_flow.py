@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ncu_swizzle.emulate.code import STEP, Sass
+from ncu_swizzle.emulate.code import STEP, Sass, parse_instruction
+from ncu_swizzle.emulate.effects import MODELLED
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.opcodes import MODELLED
-from ncu_swizzle.emulate.parse import parse_instruction
 
 
 def flow(*lines: str) -> Flow:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.errors import TimeLimit
 from tests.support.emulation import DATA, IN, kernel, outputs, pointers
 
 Ints = NDArray[np.int64]

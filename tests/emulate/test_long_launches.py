@@ -9,20 +9,18 @@ from random import Random
 import numpy as np
 import pytest
 
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.blocks import run_batch
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.faults import Endless
+from ncu_swizzle.emulate.faults import Endless, needed
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.operations import doubles
-from ncu_swizzle.emulate.parse import parse_instruction
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
-from ncu_swizzle.emulate.slice import needed
-from ncu_swizzle.errors import NcuSwizzleError
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import PREDICATES, program
 

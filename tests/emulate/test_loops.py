@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.checkpoint import Checkpoint
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
-from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
 from ncu_swizzle.emulate.together import Movement
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.smem.operations import Ints
 from tests.support.emulation import kernel, pointers, recorded_launch
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import program

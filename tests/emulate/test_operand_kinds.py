@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.emulate.accesses import RequestLog
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, Sass, parse_instruction
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import COMPILERS
 from ncu_swizzle.emulate.operations import table
-from ncu_swizzle.emulate.operations.registry import COMPILERS
-from ncu_swizzle.emulate.parse import PRED, REG, UPRED, UREG, parse_instruction
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
 

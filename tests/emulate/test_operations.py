@@ -9,11 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import PRED, UREG, Code, Sass
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.rounding import fused
-from ncu_swizzle.emulate.parse import PRED, UREG
 from ncu_swizzle.emulate.program import prepare
 from tests.support.operations import Lane, execute
 

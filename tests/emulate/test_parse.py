@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from ncu_swizzle.base.errors import BadFile, UnknownKernel
 from ncu_swizzle.emulate import code
-from ncu_swizzle.emulate.code import Sass
+from ncu_swizzle.emulate.code import CONSTANT, MEMORY, Operand, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
-from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, Operand, SassInstruction, parse_instruction
-from ncu_swizzle.errors import BadFile, UnknownKernel
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.report.model import Profile
 from tests.support.emulation import facts, kernel, text
 from tests.support.recorded_code import from_report
 

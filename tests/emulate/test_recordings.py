@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report.model import Profile
 from tests.support.emulation import recorded_launch
 
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
@@ -20,7 +20,7 @@ ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
 OWN = [
     # each block of those with an architecture of their own loads its tiles by itself
     pytest.param(kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch))
-    for _, kernel in collection.shipped()
+    for _, kernel in catalog.shipped()
     if not kernel.library and not ALIKE.search(kernel.name)
 ]
 

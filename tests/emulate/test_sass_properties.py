@@ -8,12 +8,11 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import code
-from ncu_swizzle.emulate.code import Sass
+from ncu_swizzle.emulate.code import FLOAT, INTEGER, MEMORY, REG, SPECIAL, UREG, Operand, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.parse import FLOAT, INTEGER, MEMORY, REG, SPECIAL, UREG, Operand, parse_instruction
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.errors import NcuSwizzleError
 from tests.support import emulation
 from tests.support.corpus import bytewise
 from tests.support.properties import chances, examples, holds

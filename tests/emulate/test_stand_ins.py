@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.limits import Clock
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import Results, results
 from ncu_swizzle.emulate.worlds import World, shared_contents
 from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.emulation import IN, OUT, pointers
 from tests.support.fix_corpus import CORPUS
 from tests.support.marks import NEEDS_ALL

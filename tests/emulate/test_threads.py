@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncu_swizzle.emulate import limits
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.emulate import requests
+from ncu_swizzle.emulate.code import Code, Sass, SassInstruction
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, MemoryFault, Stuck, Unsupported
-from ncu_swizzle.emulate.operations.registry import COMPILERS, Compute
-from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.operands import COMPILERS, Compute
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.errors import UsageError
 
 ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
 THREAD = "S2R R0, SR_TID.X"
@@ -487,7 +486,7 @@ def test_progress_is_told() -> None:
 
 
 def test_progress_is_told_within_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TOLD_EVERY_S", 0)
+    monkeypatch.setattr(requests, "TOLD_EVERY_S", 0)
     told: list[int] = []
     loop = ("MOV R0, RZ", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x5, PT", "@P0 BRA 0x10", "EXIT")
     launch = Launch((7, 1, 1), (32, 1, 1))

@@ -6,8 +6,8 @@ import numpy as np
 
 from ncu_swizzle.emulate.code import Code, from_disassembly
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.limits import Clock
-from ncu_swizzle.emulate.side_by_side import Trace, Version
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.tracing import Trace, Version
 
 HEAD = """
 \t.section\t.text.k,"ax",@progbits

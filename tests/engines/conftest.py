@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.emulate import run as emulator
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
+from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.emulation import profile_launch
-from ncu_swizzle.ncurep import container, reader
-from ncu_swizzle.ncurep.results import ReportResult
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.report import container, reader
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.report.results import ReportResult
+from tests.support import fake_ncu
 from tests.support.places import PROGRAMS, RECORDED_STRESS
 from tests.support.sources import SHIFT, TURN_AND_BEYOND
+from tests.support.stand_in import Fake
 
 
 @pytest.fixture
@@ -90,3 +92,11 @@ def driver_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source.write_text((PROGRAMS / "driver.cu").read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return source
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    program = fake_ncu.install(tmp_path / "bin" / "ncu")
+    work = tmp_path / "work"
+    work.mkdir()
+    return Fake(program, work)

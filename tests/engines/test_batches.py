@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines import sanitized
+from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
+from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
-from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
+from ncu_swizzle.kernels import catalog
 from tests.support.marks import without_gpu
 
 
 @without_gpu
 def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
-    family, kernel = collection.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     jobs = []
     for name in ("first", "second"):
         folder = tmp_path / name
@@ -32,8 +32,8 @@ def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
 )
 def test_the_sanitizers_summary_is_read(log: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     toolchain = type("Tools", (), {"find": lambda self, name: name, "timeout_s": 1.0})()
-    monkeypatch.setattr(sanitized, "run_batch", lambda *_, **__: ([{}], log))
-    assert sanitized.found_by("memcheck", [], tmp_path, toolchain) == count
-    monkeypatch.setattr(sanitized, "run_batch", lambda *_, **__: ([{}], ""))
+    monkeypatch.setattr(measured, "run_batch", lambda *_, **__: ([{}], log))
+    assert measured.found_by("memcheck", [], tmp_path, toolchain) == count
+    monkeypatch.setattr(measured, "run_batch", lambda *_, **__: ([{}], ""))
     with pytest.raises(ProgramFailed, match="without a summary"):
-        sanitized.found_by("memcheck", [], tmp_path, toolchain)
+        measured.found_by("memcheck", [], tmp_path, toolchain)

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ncu_swizzle import profile_binary
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, shared_shortage
-from ncu_swizzle.errors import TimeLimit
-from ncu_swizzle.profiles import violations
-from ncu_swizzle.profiles.model import Finding, Profile
+from ncu_swizzle.engines import emulated_launch, emulation
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.report import model
+from ncu_swizzle.report.model import Finding, Profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.recorded_code import recorded_code
@@ -148,7 +148,7 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
     def messages(y: bytes | np.ndarray) -> list[str]:
         arguments = [x, y, at, *numbers]
         profile = profile_binary(shift / "s.cubin", "shift", grid=(4,), block=(64,), shared=0, parameters=arguments)
-        return [found.message for found in violations.violations(profile)]
+        return [found.message for found in model.violations(profile)]
 
     assert messages(np.ones(200, np.float32)) == []
     assert "write of 4 bytes through a null pointer (address 0x0)" in messages(struct.pack("<Q", 0))[0]
@@ -158,16 +158,16 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
 
 @pytest.mark.parametrize("title", ["", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"])
 def test_a_title_that_is_no_line_is_none(title: str) -> None:
-    forged = Finding(violations.BOUNDS_RULE, "warning", title, "outside")
-    found = list(violations.violations(replace(EMPTY, findings=(forged,))))
-    assert found == [("outside", None, violations.BOUNDS_RULE)]
+    forged = Finding(model.BOUNDS_RULE, "warning", title, "outside")
+    found = list(model.violations(replace(EMPTY, findings=(forged,))))
+    assert found == [("outside", None, model.BOUNDS_RULE)]
 
 
 def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:
     lines = ("S2R R0, SR_TID.X", "LEA R1, R0, 0x1400, 0x2", "STS [R1], R0", "EXIT")
     code = Code("k", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=0x400)
     launch = Launch((1, 1, 1), (32, 1, 1))
-    assert shared_shortage._needed(code, launch, 1 << 16, 60.0) == 0x1080
-    assert shared_shortage._needed(code, launch, 1 << 10, 60.0) is None
+    assert emulation._needed(code, launch, 1 << 16, 60.0) == 0x1080
+    assert emulation._needed(code, launch, 1 << 10, 60.0) is None
     with pytest.raises(TimeLimit):
-        shared_shortage._needed(code, launch, 1 << 16, 0.0)
+        emulation._needed(code, launch, 1 << 16, 0.0)

@@ -11,22 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import cache, paths
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog import collection, user_kernels
-from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import choice, computed, emulation
-from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.engine import Engine
-from ncu_swizzle.profiles.model import DURATION, Profile
-from ncu_swizzle.profiles.run_folder import load, load_profile
+from ncu_swizzle.engines import emulation, profiles
+from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels import catalog, gpu, user
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import DURATION, Engine, Profile
+from ncu_swizzle.report.run_folder import load, load_profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDINGS
@@ -54,25 +52,25 @@ TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.p
 
 
 def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_lacking", lambda request: "")
-    assert choice.choose_engine(Request()) == Engine("ncu")
-    monkeypatch.setattr(choice, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(profiles, "_lacking", lambda request: "")
+    assert profiles.choose_engine(Request()) == Engine("ncu")
+    monkeypatch.setattr(profiles, "_lacking", lambda request: "no GPU")
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
-    assert choice.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
+    assert profiles.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
-    chosen = choice.choose_engine(Request())
+    chosen = profiles.choose_engine(Request())
     assert chosen.name == "recorded"
     assert "no GPU" in chosen.reason
     assert "nvdisasm was not found" in chosen.reason
     assert "ncu-swizzle[nvcc]" in chosen.reason
-    assert choice.choose_engine(Request("emulated")) == Engine("emulated")
+    assert profiles.choose_engine(Request("emulated")) == Engine("emulated")
 
 
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
-    target = collection.shipped().target("reference-gemm")
+    target = catalog.shipped().target("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
         emulation.emulate_target(target)
-    recalled = computed.compute(target, Context(Request(), Engine("emulated", beside=True), work))
+    recalled = profiles.compute(target, Context(Request(), Engine("emulated", beside=True), work))
     assert recalled.engine == "recorded"
 
 
@@ -85,8 +83,8 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
     monkeypatch.setattr(Toolchain, "compile", lacking)
 
     def compute(engine: Engine, problem: Mapping[str, int] | None = None) -> Profile:
-        target = collection.shipped().target("transpose-plain", problem or {})
-        return computed.compute(target, Context(Request(problem=problem or {}), engine, work))
+        target = catalog.shipped().target("transpose-plain", problem or {})
+        return profiles.compute(target, Context(Request(problem=problem or {}), engine, work))
 
     recalled = compute(Engine("emulated", beside=True))
     assert recalled.engine == "recorded"
@@ -104,7 +102,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 @NEEDS_ALL
 @pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
 def test_every_count_is_the_recorded_one(name: str) -> None:
-    family, kernel = collection.shipped().find(name)
+    family, kernel = catalog.shipped().find(name)
     made = emulation.emulate_target(Target(family, kernel, family.problem()))
     recorded = reader.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
     assert counts(made.profile) == counts(recorded)
@@ -122,15 +120,15 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_lacking", lambda request: "")
+    monkeypatch.setattr(profiles, "_lacking", lambda request: "")
     asked = KernelDescription(
         entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
     )
-    known, (name,) = user_kernels.chosen(str(binary), asked, config="none")
-    engine = choice.engine_for(known.target(name), Request())
+    known, (name,) = user.chosen(str(binary), asked, config="none")
+    engine = profiles.engine_for(known.target(name), Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is already compiled" in engine.reason
-    assert choice.engine_for(collection.shipped().target("kernel2"), Request()) == Engine("ncu")
+    assert profiles.engine_for(catalog.shipped().target("kernel2"), Request()) == Engine("ncu")
 
 
 @NEEDS_ALL
@@ -168,7 +166,7 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
 def test_exhaustive_says_the_same() -> None:
-    family, kernel = collection.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     problem = family.problem({"n": 100})
     some = emulation.emulate_target(Target(family, kernel, problem))
     every = emulation.emulate_target(Target(family, kernel, problem), emulation.EmulationSettings(exhaustive=True))

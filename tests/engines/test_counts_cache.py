@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import cache, paths, profile_binary
-from ncu_swizzle.build.toolchain import ARCH, Toolchain
-from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle import profile_binary
+from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.counts import Counts
-from ncu_swizzle.engines import counts_cache, emulation, packing
+from ncu_swizzle.engines import counts_cache, emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import TimeLimit
+from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import FULL, TYPED, own
@@ -45,7 +46,7 @@ def histogram(folder: Path, x: str = "iota") -> Target:
     if not (folder / "size.cuh").exists():
         (folder / "size.cuh").write_text("#define BINS 1024\n", encoding="utf-8")
     description = replace(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
-    family = user_kernels.family_of(folder / "my.cu", description, ())
+    family = user.family_of(folder / "my.cu", description, ())
     return Target(family, family.kernels[0], family.problem({}))
 
 
@@ -70,7 +71,7 @@ def entries() -> list[Path]:
 @NEEDS_ALL
 def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None:
     counts = emulate(histogram(work)).counts
-    again = packing.unpack(Counts, packing.pack(counts))
+    again = counts_cache.unpack(Counts, counts_cache.pack(counts))
     assert plain(again) == plain(counts)
     assert again.requests.keys() == counts.requests.keys() != set()
     for offset, access in counts.requests.items():
@@ -79,12 +80,12 @@ def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None
             assert before.dtype == after.dtype
             assert np.array_equal(before, after)
             assert after.flags.writeable
-    assert packing.pack(again) == packing.pack(counts)
+    assert counts_cache.pack(again) == counts_cache.pack(counts)
 
 
 @NEEDS_ALL
 def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
-    packed = zlib.decompress(packing.pack(emulate(histogram(work)).counts))
+    packed = zlib.decompress(counts_cache.pack(emulate(histogram(work)).counts))
     text = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
     described, content = json.loads(text)
     rest = packed[8 + len(text) :]
@@ -93,7 +94,7 @@ def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
         altered = json.dumps(parts).encode()
         return zlib.compress(len(altered).to_bytes(8, "little") + altered + more)
 
-    assert packing.unpack(Counts, joined(described, content)).blocks == 1
+    assert counts_cache.unpack(Counts, joined(described, content)).blocks == 1
     wrong_rows = [["x", *row[1:]] for row in content[0]]
     damaged = [
         b"", b"garbage", zlib.compress(b""), zlib.compress(packed)[:-1], zlib.compress(packed) + b"x",
@@ -105,13 +106,13 @@ def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
     ]  # fmt: skip
     for data in damaged:
         with pytest.raises(ValueError):  # noqa: PT011 - any
-            packing.unpack(Counts, data)
+            counts_cache.unpack(Counts, data)
 
 
 def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(counts_cache, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="too large"):
-        packing.unpack(Counts, zlib.compress(bytes(1001)))
+        counts_cache.unpack(Counts, zlib.compress(bytes(1001)))
 
 
 # ---------------------------------------------------------------------------------------------- what is kept
@@ -206,8 +207,10 @@ def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: 
     offset, access = next(iter(first.counts.requests.items()))
     spoilt = {
         "garbage": b"garbage",
-        "too few": packing.pack(replace(first.counts, requests={offset: replace(access, times=access.times[:0])})),
-        "no such operation": packing.pack(replace(first.counts, requests={offset: replace(access, op="ld.nothing")})),
+        "too few": counts_cache.pack(replace(first.counts, requests={offset: replace(access, times=access.times[:0])})),
+        "no such operation": counts_cache.pack(
+            replace(first.counts, requests={offset: replace(access, op="ld.nothing")})
+        ),
     }[content]
     cache.save("emulations", entry.name, spoilt)
     again = emulate(histogram(work))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.model import prediction
+from ncu_swizzle.explain import predict
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 
 SMALL = {
@@ -19,7 +19,7 @@ SMALL = {
 EARLY = ("wgmma-none", "wgmma-32", "wgmma-64", "wgmma-128", "wgmma-ring", "wgmma-wide", "wgmma-specialised")
 KERNELS = [
     pytest.param(family.name, kernel.name, marks=[pytest.mark.slow] * (kernel.name in EARLY))
-    for family, kernel in collection.shipped()
+    for family, kernel in catalog.shipped()
     if not kernel.library and (kernel.arch or kernel.name.startswith("tma-stream"))
 ]
 
@@ -27,7 +27,7 @@ KERNELS = [
 @NEEDS_ALL
 @pytest.mark.parametrize(("family", "name"), KERNELS)
 def test_the_emulator_counts_what_the_tiles_predict(family: str, name: str) -> None:
-    target = collection.shipped().target(name, SMALL[family])
+    target = catalog.shipped().target(name, SMALL[family])
     profile = emulation.emulate_target(target, EmulationSettings(Toolchain())).profile
-    checks = prediction.checked_against(prediction.target_predictions(target), profile)
+    checks = predict.checked_against(predict.target_predictions(target), profile)
     assert {check.predicted.access: check.verdict for check in checks} == dict.fromkeys(target.kernel.degree, "equal")

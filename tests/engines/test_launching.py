@@ -9,19 +9,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.engines import binary_launch, emulated_launch, module_image
+from ncu_swizzle.engines import emulated_launch, measured
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
 from tests.support.recordings import embedded
 
 
 def prepared(name: str) -> tuple[Cubin, Launch]:
-    family, kernel = collection.shipped().find(name)
+    family, kernel = catalog.shipped().find(name)
     cubin = embedded(name)
     return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbols.only_kernel(cubin))
 
@@ -54,12 +54,12 @@ def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known() -> None:
 
 def test_the_constants_hold_the_tables_address() -> None:
     cubin = embedded("transpose-sudoku")
-    constants = module_image.constants(cubin, "transpose_sudoku")
+    constants = measured.constants(cubin, "transpose_sudoku")
     assert struct.unpack("<Q", constants[4]) == (GLOBALS,)
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
-    family, kernel = collection.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     source, *others = family.arguments
     filled = replace(family, arguments=(replace(source, fill="iota%7"), *others))
     cubin = embedded("transpose-plain")
@@ -70,10 +70,10 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
-    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)], ())
+    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)], ())
     with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
-    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)], ())
+    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)], ())
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
 
@@ -93,6 +93,6 @@ def test_what_cuda_would_refuse_is_refused(
     grid: tuple[int, ...], block: tuple[int, ...], shared: int, said: str
 ) -> None:
     cubin = embedded("transpose-plain")
-    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)], ())
+    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)], ())
     with pytest.raises(UsageError, match=said):
         emulated_launch.launch(cubin, "transpose_plain", grid, block, shared, values)

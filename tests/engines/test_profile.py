@@ -8,24 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import headers
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.engines.with_recording import with_recording
-from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.engines.profiles import with_recording
 from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_REGRESSION, Outcome
-from ncu_swizzle.ncurep import container
-from ncu_swizzle.profiles import instruction_mix
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
-from ncu_swizzle.render import markdown
+from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.render import formats, mix
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.view import mix
+from ncu_swizzle.report import container, frames
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.model import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
 from tests.support.recordings import Recorded
 
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
@@ -92,7 +88,7 @@ def test_the_verdict_is_about_counts_alone(recorded: Recorded) -> None:
 def test_the_page_says_computed_and_unknown(recorded: Recorded) -> None:
     before, after = emulated(recorded("kernel1")), without(emulated(recorded("kernel2")), "STS")
     comparison = compare([before, after])
-    page, text = report.render(comparison), markdown.render(comparison)
+    page, text = report.render(comparison), formats.render(comparison)
     for said in (page, text):
         assert "Computed, not measured" in said
         assert "Recorded, not measured now" not in said
@@ -137,9 +133,9 @@ def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Re
 
 def test_the_mix_is_a_lower_bound_where_some_count_is_unknown(recorded: Recorded) -> None:
     whole = emulated(recorded("kernel2"))
-    assert instruction_mix.count(whole) == instruction_mix.count(recorded("kernel2"))
+    assert frames.count(whole) == frames.count(recorded("kernel2"))
     part = without(whole, "STS", executed=None)
-    counted = instruction_mix.count(part)
+    counted = frames.count(part)
     assert counted.known
     assert dict(counted.uncounted) == {"STS": 1}
     built = mix.section(compare([whole, part]))
@@ -199,8 +195,8 @@ def test_what_was_compiled_elsewhere_needs_no_headers_here(
     def missing(header: str) -> Path:
         raise EnvironmentLacking(f"{header} is not installed", "")
 
-    monkeypatch.setattr(headers, "locate", missing)
-    family, kernel = collection.shipped().find(name)
+    monkeypatch.setattr(recipe, "locate", missing)
+    family, kernel = catalog.shipped().find(name)
     assert family.headers
     (result,) = container.inspect(recorded_file(name)).results
     made = emulation.emulate_cubin(Target(family, kernel, family.problem()), result.cubin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.build.toolchain import NVDISASM
+from ncu_swizzle.kernels.toolchain import NVDISASM
 from tests.support.marks import needs
 from tests.support.python_recordings import counted, launched, recorded
 

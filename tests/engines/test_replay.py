@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.build import new_build
-from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.base.errors import BadFile, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.capture.launches import CapturedParameter, Contents
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.engines import captured_image, module_image
+from ncu_swizzle.engines import measured, replay
 from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.errors import BadFile, NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.launches import container
-from ncu_swizzle.launches.model import CapturedParameter, Contents
+from ncu_swizzle.kernels.build import cubins
+from ncu_swizzle.kernels.build import cubins as cubins_new_build
+from ncu_swizzle.kernels.options import NewBuild
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import captures
 from tests.support.captures import changed, recorded
 from tests.support.marks import NEEDS_ALL
@@ -34,7 +35,7 @@ def forget(manifest: dict[str, Any]) -> None:
 @NEEDS_ALL
 @pytest.mark.parametrize("name", captures.NAMES)
 def test_every_count_is_ncu_s(name: str) -> None:
-    with container.open_launches(recorded(name)) as file:
+    with open_launches(recorded(name)) as file:
         launches, counted = file.manifest.launches, captures.counts(name)
         replay = Replay(file)
         compared = 0
@@ -51,7 +52,7 @@ def test_every_count_is_ncu_s(name: str) -> None:
 
 @NEEDS_ALL
 def test_without_memory_what_depends_on_it_is_unknown() -> None:
-    with container.open_launches(recorded("counting")) as file:
+    with open_launches(recorded("counting")) as file:
         launches = file.manifest.launches
         replay = Replay(file)
         whole = [replay.emulate(launch) for launch in launches]
@@ -76,27 +77,27 @@ def test_without_memory_what_depends_on_it_is_unknown() -> None:
 @NEEDS_ALL
 def test_a_variable_that_the_host_changed_counts_as_it_was_then() -> None:
     """``shift`` is 1 in the cubin and at the second launch, 0 at the third."""
-    with container.open_launches(recorded("counting")) as file:
+    with open_launches(recorded("counting")) as file:
         replay = Replay(file)
         degrees = [replay.emulate(launch).profile.accesses["STS"].degree for launch in file.manifest.launches[1:]]
     assert degrees == [2, 1]
 
 
 def test_what_a_cubin_initializes_is_not_believed() -> None:
-    with container.open_launches(recorded("counting")) as file:
+    with open_launches(recorded("counting")) as file:
         cubin = Cubin(file.cubin(file.manifest.launches[1].cubin), "counting.cubin")
     kernel = "_Z7permutePKiPi"
-    address = module_image.variables(cubin)["shift"][0]
-    assert module_image.initial(cubin) == {address: b"\1\0\0\0"}
-    unknown = captured_image.image(cubin, kernel, {})
+    address = measured.variables(cubin)["shift"][0]
+    assert measured.initial(cubin) == {address: b"\1\0\0\0"}
+    unknown = replay.captured_image(cubin, kernel, {})
     assert unknown.memory == {}
     ((first, end),) = unknown.unknown_constants[3]
     assert end - first == 1024
-    filled = captured_image.image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
+    filled = replay.captured_image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
     assert filled.memory == {address: b"\7\0\0\0"}
     assert filled.constants[3][first:end] == bytes(range(256)) * 4
     assert filled.unknown_constants == {}
-    other_size = captured_image.image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
+    other_size = replay.captured_image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
     assert (other_size.memory, other_size.unknown_constants) == ({}, unknown.unknown_constants)
 
 
@@ -114,8 +115,8 @@ def test_relocated_words_of_a_variable_stay_unknown() -> None:
     """A pointer to a variable is, in another process, one into that process's module."""
     cubin = Cubin(Toolchain().compile(LINKED, [], "sm_90", []), "linked.cubin")
     contents = {"linked": b"\xaa" * 24, "fixed": b"\xbb" * 24}
-    image = captured_image.image(cubin, "use", contents)
-    start = module_image.variables(cubin)["linked"][0]
+    image = replay.captured_image(cubin, "use", contents)
+    start = measured.variables(cubin)["linked"][0]
     assert image.memory == {start: b"\xaa" * 8, start + 16: b"\xaa" * 8}
     (offset,) = [symbol.offset for symbol in cubin.symbols if symbol.name == "fixed"]
     assert image.unknown_constants == {3: ((offset + 8, offset + 16),)}
@@ -123,7 +124,7 @@ def test_relocated_words_of_a_variable_stay_unknown() -> None:
 
 
 def test_an_address_of_the_emulator_s_own_is_refused() -> None:
-    with container.open_launches(recorded("driver")) as file:
+    with open_launches(recorded("driver")) as file:
         launch = file.manifest.launches[0]
         pointer = CapturedParameter(0, (0x8001_0000_1000).to_bytes(8, "little").hex())
         moved = dataclasses.replace(launch, parameters=(pointer, *launch.parameters[1:]))
@@ -132,7 +133,7 @@ def test_an_address_of_the_emulator_s_own_is_refused() -> None:
 
 
 def test_a_launch_that_its_cubin_does_not_fit_is_refused() -> None:
-    with container.open_launches(recorded("driver")) as file:
+    with open_launches(recorded("driver")) as file:
         launch = file.manifest.launches[0]
         with pytest.raises(UsageError, match="does not have with these parameters"):
             Replay(file).emulate(dataclasses.replace(launch, parameters=launch.parameters[1:]))
@@ -148,11 +149,11 @@ def rebuilt(command: str, source: Path, old: str = "", new: str = "") -> tuple[C
     text = source.read_text(encoding="utf-8")
     assert old in text
     source.write_text(text.replace(old, new), encoding="utf-8")
-    return new_build.cubins(NewBuild(rebuild=command), Toolchain(), "sm_90")
+    return cubins(NewBuild(rebuild=command), Toolchain(), "sm_90")
 
 
 def degree_of(cubins: tuple[Cubin, ...]) -> float | None:
-    with container.open_launches(recorded("driver")) as file:
+    with open_launches(recorded("driver")) as file:
         return Replay(file, builds=cubins).emulate(file.manifest.launches[0]).profile.accesses["LDS"].degree
 
 
@@ -204,8 +205,8 @@ def test_kernels_of_unnamed_namespaces_are_matched_by_their_full_name(tmp_path: 
     """Their mangled names hold a hash of the file's path."""
     source = tmp_path / "several.cu"
     source.write_text((PROGRAMS / "several.cu").read_text(encoding="utf-8"), encoding="utf-8")
-    cubins = new_build.cubins(NewBuild(rebuild=f"nvcc {source}"), Toolchain(), "sm_90")
-    with container.open_launches(recorded("graph")) as file:
+    cubins = cubins_new_build(NewBuild(rebuild=f"nvcc {source}"), Toolchain(), "sm_90")
+    with open_launches(recorded("graph")) as file:
         last = file.manifest.launches[-1]
         assert last.kernel not in cubins[0].kernels
         emulated = Replay(file, builds=cubins).emulate(last)
@@ -229,12 +230,12 @@ def test_a_build_that_is_none_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises((UsageError, BadFile), match=says):
-        new_build.cubins(build, Toolchain(), "sm_90")
+        cubins(build, Toolchain(), "sm_90")
 
 
 @NEEDS_ALL
 def test_another_architecture_is_refused(driver_source: Path) -> None:
-    cubins = new_build.cubins(NewBuild(rebuild="nvcc driver.cu"), Toolchain(), "sm_80")
+    cubins = cubins_new_build(NewBuild(rebuild="nvcc driver.cu"), Toolchain(), "sm_80")
     assert driver_source.is_file()
     with pytest.raises(UsageError, match="the new build is for sm_80, the launch was captured on sm_90"):
         degree_of(cubins)
@@ -248,6 +249,6 @@ def test_a_file_without_memory_is_still_replayed_as_far_as_it_goes(tmp_path: Pat
     manifest = json.loads(content[captures.MANIFEST])
     manifest["memory"] = {}
     captures.pack(file, {**kept, captures.MANIFEST: captures.sealed(manifest)})
-    with container.open_launches(file) as opened:
+    with open_launches(file) as opened:
         emulated = [Replay(opened).emulate(launch) for launch in opened.manifest.launches]
     assert not any(one.counts.unknown for one in emulated), "nothing of it depends on data"

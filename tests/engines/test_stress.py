@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle.build import compiled
-from ncu_swizzle.build.toolchain import ARCH, Toolchain
-from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.launch import expected_output
-from ncu_swizzle.ncurep.results import ReportResult
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import fills, output, toolchain
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.report.results import ReportResult
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
 from tests.support.recorded_code import recorded_code
@@ -39,7 +37,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
     for family, kernel in KERNELS.values():
         problem, rng = family.problem(), np.random.default_rng(0)
         assert family.source(kernel).is_file()
-        expected = expected_output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
+        expected = output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
         assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
 
 
@@ -94,7 +92,7 @@ def test_every_kernel_can_be_emulated_from_its_binary(
 def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
     family, kernel = KERNELS[name]
     tools = Toolchain()
-    cubin = Cubin(compiled.cubin(family, kernel, ARCH, tools), name)
+    cubin = Cubin(toolchain.cubin(family, kernel, ARCH, tools), name)
     symbol = symbols.find(cubin, kernel.entry)
     check_emulated(name, cubin, symbol, emulated_launch.code(cubin, symbol, tools.disassemble(cubin.data, name)))
 

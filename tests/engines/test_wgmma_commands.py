@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import paths
-from ncu_swizzle.profiles.run_folder import load_profile
+from ncu_swizzle.base import paths
+from ncu_swizzle.report.run_folder import load_profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncu_swizzle.engines.context import Context
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.measured import LaunchJob
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.proof import on_gpu
-from tests.support.fix_corpus import context
+from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.kernels import gpu
+from tests.support.fix_corpus import OnceEmulated, context, specs
 from tests.support.fixes_on_gpu import Launches
 from tests.support.own_headers import DESCRIBED, TURNED, source
 from tests.support.places import DATA, ROOT
@@ -78,3 +80,15 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(DATA / "fix" / "policies", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def once_emulated() -> OnceEmulated:
+    """Return a function that emulates a kernel of the corpus as it is, once."""
+    settings = EmulationSettings.of(context(Path()).request)
+
+    @cache
+    def emulate(name: str) -> Executable:
+        return executable(specs()[name], settings)
+
+    return emulate

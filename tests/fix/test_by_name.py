@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
-from ncu_swizzle.catalog.family import Family
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.by_name import Naming
+from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.copies import source_of
 from ncu_swizzle.fix.fixing import FixOptions, fix
-from ncu_swizzle.fix.other_kernels import OtherKernels
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, OtherKernels
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.patch.candidates import MappingKind
-from ncu_swizzle.patch.headers import source_of
+from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels.family import Family, Target
+from ncu_swizzle.kernels.project import specs
 from tests.support.marks import NEEDS_ALL
 
 XOR = "column ^ (row & 31)"
@@ -81,8 +80,8 @@ def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
 
 
 def _families(folder: Path) -> list[Family]:
-    settings = project.read(folder / project.OWN)
-    return [kernel_spec.family(spec) for spec in project_kernels.specs(settings)]
+    settings = catalog.read(folder / catalog.OWN)
+    return [build.family_of(spec) for spec in specs(settings)]
 
 
 @NEEDS_ALL
@@ -114,7 +113,7 @@ def test_a_policy_may_be_named_in_an_alias_or_a_default(policies: Path) -> None:
 def test_the_catalogues_plain_kernels_become_free_of_conflicts_by_one_name(
     name: str, problem: dict[str, int], sibling: str, emulated: Context
 ) -> None:
-    target = collection.shipped().target(name)
+    target = catalog.shipped().target(name)
     made: KernelFix = fix(replace(target, problem=target.family.problem(problem)), FixOptions(), emulated)
     assert made.proved
     assert [tile.excess_after for tile in made.tiles] == [0]

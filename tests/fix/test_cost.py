@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.cost import with_costs
 from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.sources import with_costs
+from ncu_swizzle.kernels import catalog
 from tests.support.places import ROOT
 
 RECORDED = ROOT / "recordings" / "h100" / "transpose" / "transpose-plain.ncu-rep"
 
 
 def test_the_cost_of_the_conflicts_is_said_first() -> None:
-    target = collection.shipped().target("transpose-plain")
+    target = catalog.shipped().target("transpose-plain")
     fix = KernelFix("transpose-plain", Path("k.cu"), b"", b"")
     (made,) = with_costs([fix], [target], RECORDED)
     assert "Removing the excess would save an estimated 49% of the duration" in next(iter(shown.sentences(made)))
 
 
 def test_a_report_of_other_kernels_is_refused() -> None:
-    target = collection.shipped().target("gemm-plain")
+    target = catalog.shipped().target("gemm-plain")
     fix = KernelFix("gemm-plain", Path("k.cu"), b"", b"")
     with pytest.raises(UsageError, match="says nothing of what conflicts cost gemm_plain") as refused:
         with_costs([fix], [target], RECORDED)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.sources import FixQuery, fix_all
+from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL

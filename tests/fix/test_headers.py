@@ -10,18 +10,17 @@ from typing import BinaryIO
 
 import pytest
 
-from ncu_swizzle.catalog import collection, user_kernels
-from ncu_swizzle.errors import NotWritable, UsageError
-from ncu_swizzle.files import replacing
-from ncu_swizzle.fix import linted, page, shown, together, written_files
+from ncu_swizzle.base.errors import NotWritable, UsageError
+from ncu_swizzle.base.files import replacing
+from ncu_swizzle.fix import copies, page, shown, sources
+from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.fixing import FixOptions
-from ncu_swizzle.fix.other_sources import host_names, mentioned_by_host
+from ncu_swizzle.fix.includers import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
-from ncu_swizzle.gate import sarif
+from ncu_swizzle.fix.spliced import splice
+from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.patch import headers
-from ncu_swizzle.patch.candidates import MappingKind
-from ncu_swizzle.source.spliced import splice
+from ncu_swizzle.kernels import catalog, user
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 
@@ -42,7 +41,7 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     document = page.render(fixed)
     assert "Before and after: include/turned.cuh" in document
 
-    files = written_files.write(fixed, described, applied=True)
+    files = page.write(fixed, described, applied=True)
     assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
     assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
     assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
@@ -105,7 +104,7 @@ def test_a_header_out_of_the_project_stays(described: Path) -> None:
 @NEEDS_ALL
 @pytest.mark.slow
 def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(collection.shipped().target("transpose-plain").family.folder)
+    monkeypatch.chdir(catalog.shipped().target("transpose-plain").family.folder)
     fixed = fix_all(FixQuery("transpose-plain", options=FixOptions()))
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", True)
@@ -115,16 +114,16 @@ def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: p
 def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
     described: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    target = user_kernels.everything().target("floats")
+    target = user.everything().target("floats")
     project = described / "include"
-    assert b"void turned" in headers.source_of(headers.with_headers(target, described))
+    assert b"void turned" in copies.source_of(copies.with_headers(target, described))
     (project / "cute").mkdir()
     (project / "cute" / "tile.hpp").write_text("int of_cute;\n")
     other = tmp_path_factory.mktemp("other") / "turned.cuh"
     (project / "turned.cuh").rename(other)
     (project / "linked.cuh").symlink_to(other)
     target.source.write_text('#include "cute/tile.hpp"\n#include "linked.cuh"\n')
-    assert headers.source_of(headers.with_headers(target, described)) == target.source.read_bytes()
+    assert copies.source_of(copies.with_headers(target, described)) == target.source.read_bytes()
 
 
 def test_sarif_has_a_change_for_each_file() -> None:
@@ -133,9 +132,9 @@ def test_sarif_has_a_change_for_each_file() -> None:
     after = before.replace(b"int k;", b"long k;").replace(b"int t;", b"long t;")
     fixed = SourceFix(Path("/p/k.cu"), before, after, ())
     verdict = Verdict((Check(Outcome.failed, "k", MAX_DEGREE, "", place=Place("k.cu", 2)),))
-    (correction,) = linted.corrected(verdict, [fixed]).corrections
+    (correction,) = shown.corrected(verdict, [fixed]).corrections
     offered = Verdict(verdict.checks, corrections=(type(correction)(("k",), "", correction.files),))
-    (result,) = json.loads(sarif.render(offered))["runs"][0]["results"]
+    (result,) = json.loads(reporting.render_sarif(offered))["runs"][0]["results"]
     changes = result["fixes"][0]["artifactChanges"]
     assert {
         change["artifactLocation"]["uri"]: change["replacements"][0]["insertedContent"]["text"] for change in changes
@@ -156,16 +155,16 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
                 raise NotWritable("no space", "")
 
     with monkeypatch.context() as patched:
-        patched.setattr(together, "replacing", failing)
+        patched.setattr(sources, "replacing", failing)
         with pytest.raises(NotWritable, match="no space"):
-            together.written_together(changes, "again")
+            sources.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"old"] * 3
     paths[2].write_bytes(b"edited")
     with pytest.raises(UsageError, match=r"c\.cuh has changed since it was read"):
-        together.written_together(changes, "again")
+        sources.written_together(changes, "again")
     assert paths[0].read_bytes() == b"old"
     paths[2].write_bytes(b"old")
-    together.written_together(changes, "again")
+    sources.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"new"] * 3
 
 

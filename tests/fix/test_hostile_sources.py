@@ -14,8 +14,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
 
-from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.patch.swapped import Swapped
+from ncu_swizzle.fix.draft import Swapped, Unfit
 from tests.support.places import DATA
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.fix import shown
+from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.patch.candidates import MappingKind
+from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.fix_corpus import CORPUS
 from tests.support.marks import NEEDS_ALL
 

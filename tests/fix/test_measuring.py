@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
-from ncu_swizzle.fix import measuring, shown
+from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
+from ncu_swizzle.fix import shown, sources
+from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.result import KernelFix, TileFix
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.proof.claims import About, Claim, Proof, State
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes
 from tests.support.fixes_on_gpu import Launches
 from tests.support.marks import NEEDS_ALL
@@ -29,7 +29,7 @@ def measured(folder: Path) -> KernelFix:
     proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
     tiles = (TileFix("tile", 5, 992, "Swizzle<5,0,5>", 0, proved=True),)
     fix = KernelFix(NAME, before.source, before.source.read_bytes(), text, tiles, proof)
-    (made,) = measuring.measured([fix], [before], text, Toolchain())
+    (made,) = sources.measured([fix], [before], text, Toolchain())
     return made
 
 
@@ -83,8 +83,8 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "absent", lambda: "no driver")
     proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
     fix = KernelFix("k", Path("k.cu"), b"before", b"after", proof=proof)
-    (made,) = measuring.measured([fix], [], b"after", Toolchain())
+    (made,) = sources.measured([fix], [], b"after", Toolchain())
     assert made.proved
     assert made.not_measured == "no GPU"
     refused = replace(fix, after=fix.before)
-    assert measuring.unmeasured([refused], "no GPU") == (refused,)
+    assert sources.unmeasured([refused], "no GPU") == (refused,)

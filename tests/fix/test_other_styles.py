@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.fix_corpus import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
 

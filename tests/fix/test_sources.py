@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.fix import linted, page, shown, written_files
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.fix import page, shown
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.gate import sarif
+from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from tests.support.marks import NEEDS_ALL
 
@@ -42,14 +42,14 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     before = source.read_bytes()
     fixed = fix_all(FixQuery("turn.cu"))
     assert shown.outcome(fixed.kernels) == "proved"
-    files = written_files.write(fixed, fix_example, applied=True)
+    files = page.write(fixed, fix_example, applied=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
     assert "+        tile[threadIdx.y + j]" in Path(files.patch).read_text(encoding="utf-8")
     assert "Before and after" in Path(files.page).read_text(encoding="utf-8")
     content = json.loads(shown.to_json(fixed, files.patch))
     assert [claim["state"] for claim in content["kernels"][0]["proof"]["claims"]] == ["held"] * 4
     with pytest.raises(UsageError, match="has changed since it was read"):
-        written_files.write(fixed, fix_example, applied=True)
+        page.write(fixed, fix_example, applied=True)
     assert fixed.before == before
 
 
@@ -113,9 +113,9 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other() -> None:
     before, after = b"a\nb\nc\n", b"a\nB\nB2\nc\n"
     fixed = SourceFix(Path("my.cu"), before, after, ())
     verdict = Verdict(tuple(Check(Outcome.failed, name, MAX_DEGREE, "", place=Place("my.cu", 2)) for name in "kl"))
-    with_fixes = linted.corrected(verdict, [fixed])
+    with_fixes = shown.corrected(verdict, [fixed])
     with_fixes = replace(with_fixes, corrections=(replace(with_fixes.corrections[0], kernels=("k",)),))
-    of_k, of_l = json.loads(sarif.render(with_fixes))["runs"][0]["results"]
+    of_k, of_l = json.loads(reporting.render_sarif(with_fixes))["runs"][0]["results"]
     assert "fixes" not in of_l
     (change,) = of_k["fixes"][0]["artifactChanges"]
     assert change["replacements"] == [

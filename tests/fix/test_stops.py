@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.fix import stops
+from ncu_swizzle.fix import result
+from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.result import furthest
 from ncu_swizzle.fix.sources import FixQuery, fix_all
-from ncu_swizzle.fix.stops import furthest
-from ncu_swizzle.patch.candidates import MappingKind
-from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.proof.claims import About, Claim, Proof, State
 from tests.support.marks import NEEDS_ALL
 
 HELD = Claim(About.REBUILT, State.HELD, "by nvcc")
-UNFIT = stops.unwritten(Unfit("p escapes", 7), ("k.cu", 7), "the best")
-WORSE = stops.unproved(Proof((HELD, Claim(About.EXCESS, State.FAILED, "8 are left"))), ("k.cu", 3), "another")
-UNKNOWN = stops.unproved(
+UNFIT = result.unwritten(Unfit("p escapes", 7), ("k.cu", 7), "the best")
+WORSE = result.unproved(Proof((HELD, Claim(About.EXCESS, State.FAILED, "8 are left"))), ("k.cu", 3), "another")
+UNKNOWN = result.unproved(
     Proof((HELD, Claim(About.MEANING, State.UNKNOWN, "it depends", ("body.cuh", 9)))), ("k.cu", 3), "another"
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.fix.draft import Unfit
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.patch.row_xor import RowXor
-from ncu_swizzle.patch.swapped import Swapped
+from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.draft import Swapped, Unfit
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten, web_of
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.frontends.built import Built, built
-from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.frontends.compiled import Built, built
+from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.report import run_folder
 from tests.support import inlined_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_CUTE_DSL, OURS
@@ -22,7 +22,7 @@ PRODUCT = ("--problem", "m=256,n=256,k=128", "--arg", "a=float16[m,k]", "--arg",
 
 def described(name: str) -> Built:
     """Return a kernel of the examples' project file, compiled."""
-    catalog = user_kernels.everything(config=str(EXAMPLES / "ncu-swizzle.toml"), trust=True)
+    catalog = user.everything(config=str(EXAMPLES / "ncu-swizzle.toml"), trust=True)
     family, kernel = next(each for each in catalog if each[1].name == name)
     return built(Target(family, kernel, family.problem()), "sm_90", 120)
 

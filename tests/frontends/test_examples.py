@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.kernels import user
 from tests.support.python_kernels import NEEDS_TRITON
 from tests.support.python_recordings import EXAMPLES, recorded
 
@@ -21,13 +21,11 @@ def test_the_examples_tests_pass() -> None:
 
 
 def test_every_kernel_that_is_described_was_recorded() -> None:
-    described = {
-        kernel.name for family, kernel in user_kernels.everything(config=PROJECT, trust=True) if not family.shipped
-    }
+    described = {kernel.name for family, kernel in user.everything(config=PROJECT, trust=True) if not family.shipped}
     assert described == recorded()[0]["kernels"].keys()
 
 
 def test_a_project_file_alone_executes_nothing() -> None:
-    own = [family for family in user_kernels.everything(config=PROJECT).families if not family.shipped]
+    own = [family for family in user.everything(config=PROJECT).families if not family.shipped]
     assert own
     assert all(family.untrusted for family in own)

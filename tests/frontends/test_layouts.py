@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.frontends import layouts, ttgir
-from ncu_swizzle.pack import bridge
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.report import layouts, pack
+from ncu_swizzle.report.model import Profile
 from tests.support.places import DATA
 
 TEXTS = DATA / "python" / "ttgir"
@@ -21,7 +20,7 @@ def text(name: str) -> str:
 
 @pytest.mark.parametrize("version", ["3.6", "3.9"])
 def test_operations_on_shared_memory_are_read_with_their_lines_and_layouts(version: str) -> None:
-    view = ttgir.read(text(f"matmul-tf32-triton{version}"))
+    view = layouts.read(text(f"matmul-tf32-triton{version}"))
     assert view.warps == 4
     copies = [each for each in view.operations if each.reaches("LDGSTS")]
     assert {(each.operand, each.shape, each.element, each.contiguous) for each in copies} == {
@@ -38,7 +37,7 @@ def test_operations_on_shared_memory_are_read_with_their_lines_and_layouts(versi
 
 
 def test_an_operation_with_a_region_has_the_callers_of_its_line() -> None:
-    (reduction,) = (each for each in ttgir.read(text(SUMS)).operations if each.name == "tt.reduce")
+    (reduction,) = (each for each in layouts.read(text(SUMS)).operations if each.name == "tt.reduce")
     assert (reduction.axis, reduction.shape, reduction.operand) == (0, (32, 64), "total")
     assert reduction.places == (("triton/language/standard.py", 293), ("tiles.py", 29))
 
@@ -50,7 +49,7 @@ def test_what_is_not_ttgir_says_nothing() -> None:
         "%x = ttg.convert_layout",
         "%x = ttg.convert_layout %y : loc(#loc1)\n#loc1 = loc(#loc1)",
     ):
-        assert all(not each.places for each in ttgir.read(other).operations)
+        assert all(not each.places for each in layouts.read(other).operations)
 
 
 def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, Profile]) -> None:
@@ -64,7 +63,7 @@ def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, 
     offsets = {access.pc for access in explained.shared() if (access.wavefronts or 0) > (access.ideal or 0)}
     assert set(note.offsets) == offsets
     assert Profile.from_json(explained.to_json()) == explained
-    (finding,) = (each for each in bridge.findings(explained) if each.rule == "SwizzleAdvice")
+    (finding,) = (each for each in pack.findings(explained) if each.rule == "SwizzleAdvice")
     assert finding.title == "Layout Advice"
     assert finding.message == f"{note.text}."
 

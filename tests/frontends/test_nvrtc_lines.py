@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ncu_swizzle.frontends import nvrtc_lines
+from ncu_swizzle.frontends import nvrtc
 
 PLAIN = 'S = r"""\nfirst\nsecond\n"""\n'
 SUM = 'HEAD = "#define W 32\\n#define V 1\\n"\nS = HEAD + r"""\nfirst\nsecond\n""" + HEAD\n'
@@ -17,7 +17,7 @@ def lines(text: str, variable: str = "S") -> dict[str, str]:
     """Execute a file; return the place that a compiler gives to each line of the source, by the line."""
     names: dict[str, str] = {}
     exec(text, names)
-    numbered = nvrtc_lines.numbered(names[variable], variable, "k.py", text)
+    numbered = nvrtc.numbered(names[variable], variable, "k.py", text)
     found, line, file = {}, 0, ""
     for each in numbered.split("\n"):
         if directive := re.fullmatch(r'#line (\d+) "(.*)"', each):
@@ -58,9 +58,9 @@ def test_what_surrounds_a_literal_has_the_variable_s_lines() -> None:
 def test_a_line_that_is_continued_is_not_interrupted() -> None:
     names: dict[str, str] = {}
     exec('A = "#define first \\\\\\n"\nB = r"""second\nthird\n"""\nS = A + B\n', names)
-    text = nvrtc_lines.numbered(names["S"], "S", "k.py", 'A = 1\nB = r"""second\nthird\n"""\n')
+    text = nvrtc.numbered(names["S"], "S", "k.py", 'A = 1\nB = r"""second\nthird\n"""\n')
     assert "\\\nsecond" in text
 
 
 def test_a_file_that_cannot_be_parsed_has_no_lines() -> None:
-    assert nvrtc_lines.numbered("first\n", "S", "k.py", "S = (") == '#line 1 "k.py::S"\nfirst\n'
+    assert nvrtc.numbered("first\n", "S", "k.py", "S = (") == '#line 1 "k.py::S"\nfirst\n'

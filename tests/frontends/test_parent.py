@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed, TimeLimit, UsageError
-from ncu_swizzle.frontends import parent
-from ncu_swizzle.frontends.request import CompileRequest
+from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.frontends import compiled
+from ncu_swizzle.frontends.contract import CompileRequest
 from tests.support.imports import imported_by
 
 
@@ -17,7 +17,7 @@ def compile_text(folder: Path, text: str, function: str = "f", timeout_s: float 
     """Have a function of this text compiled."""
     file = folder / "kernels.py"
     file.write_text(text, encoding="utf-8")
-    parent.compiled(CompileRequest(str(file), function), timeout_s)
+    compiled.compile_in_child(CompileRequest(str(file), function), timeout_s)
 
 
 def test_a_file_that_fails_is_refused_with_the_line(work: Path) -> None:
@@ -95,5 +95,5 @@ def test_neighbours_are_imported_and_nothing_from_the_current_folder(work: Path)
 
 
 def test_no_library_is_loaded_in_this_process() -> None:
-    loaded = {name.partition(".")[0] for name in imported_by("import ncu_swizzle.api.functions")}
+    loaded = {name.partition(".")[0] for name in imported_by("import ncu_swizzle.commands.api")}
     assert not loaded & {"triton", "numba", "numba_cuda", "cuda"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ncu_swizzle.frontends import ptx_lines, triton_lines
+from ncu_swizzle.frontends import triton_jit
+from ncu_swizzle.report import triton_cache
 
 PTX = """.version 8.7
 	.loc	1 8 4                           // k.py:8:4
@@ -38,7 +39,7 @@ def kernel(ptx: str) -> Any:
 
 
 def test_each_caller_comes_before_what_it_calls() -> None:
-    text = triton_lines._named(PTX)
+    text = triton_jit._named(PTX)
     assert text is not None
     own = ", function_name $L__ncu_swizzle_inlined, inlined_at"
     assert [line.strip() for line in text.splitlines() if ".loc" in line] == [
@@ -51,7 +52,7 @@ def test_each_caller_comes_before_what_it_calls() -> None:
 
 
 def test_ptx_without_inlined_code_stays_as_it_is() -> None:
-    assert triton_lines._named(PTX.partition("\t.loc\t2")[0]) is None
+    assert triton_jit._named(PTX.partition("\t.loc\t2")[0]) is None
 
 
 CALL = """.b8 2                                   // DW_AT_call_file
@@ -63,11 +64,11 @@ CALL = """.b8 2                                   // DW_AT_call_file
 
 def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None:
     text = PTX.replace("/kernels/k.py", "/kernels/standard.py").replace("k.py:9:24", "standard.py:9:24")
-    assert triton_lines._named(text) is None
+    assert triton_jit._named(text) is None
     both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(
         ".b8 2 ", ".b8 1 ", 1
     )
-    assert max(ptx_lines.stacks(text + both).values(), key=len) == (
+    assert max(triton_cache.stacks(text + both).values(), key=len) == (
         ("/site-packages/triton/language/standard.py", 260),
         ("/site-packages/triton/language/standard.py", 290),
         ("/kernels/standard.py", 9),
@@ -80,12 +81,12 @@ def test_files_may_have_their_folder_apart_and_spaces_in_their_names() -> None:
         .replace("// k.py", "// a k.py")
         .replace("[ k.py", "[ a k.py")
     )
-    assert {stack[-1] for stack in ptx_lines.stacks(text).values()} == {
+    assert {stack[-1] for stack in triton_cache.stacks(text).values()} == {
         ("/my kernels/a k.py", 8),
         ("/my kernels/a k.py", 9),
     }
 
 
 def test_another_machine_code_is_not_used() -> None:
-    assert triton_lines.with_callers(kernel(PTX), Backend(b"no cubin"), 90) == b"the original"
-    assert triton_lines.with_callers(kernel(""), Backend(b"no cubin"), 90) == b"the original"
+    assert triton_jit.with_callers(kernel(PTX), Backend(b"no cubin"), 90) == b"the original"
+    assert triton_jit.with_callers(kernel(""), Backend(b"no cubin"), 90) == b"the original"

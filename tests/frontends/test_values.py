@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.frontends import values
-from ncu_swizzle.frontends.request import CompileRequest
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.frontends import compiled
+from ncu_swizzle.frontends.contract import CompileRequest
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ from ncu_swizzle.frontends.request import CompileRequest
 def test_a_text_becomes_the_value_that_the_function_gets(text: str, value: Any) -> None:
     module = ModuleType("kernels")
     vars(module).update(tl=SimpleNamespace(float16="half"), leaky_relu=len)
-    found = values.literal(text, {"n": 4096}, module)
+    found = compiled.literal(text, {"n": 4096}, module)
     assert found == value
     assert type(found) is type(value)
 
 
 def test_a_grid_has_sizes_and_the_functions_own_integers() -> None:
     request = CompileRequest("kernels.py", "f", grid=("n // BM", "2", "1"), sizes={"n": 4096})
-    assert values.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
+    assert compiled.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
     with pytest.raises(UsageError, match=r"grid: .* no size 'BM'"):
-        values.grid(request, {})
+        compiled.grid(request, {})
     with pytest.raises(UsageError, match=r"kernels.py::f has no grid") as refused:
-        values.grid(CompileRequest("kernels.py", "f"), {})
+        compiled.grid(CompileRequest("kernels.py", "f"), {})
     assert refused.value.hint == "--grid 128 gives it, one to three sizes"

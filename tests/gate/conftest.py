@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Verdict
 from tests.support.checkouts import Checkout
 from tests.support.gate_profiles import measured, named

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.cubin.kernel_filter import KernelFilter
-from ncu_swizzle.errors import BadFile, DamagedFile, NotComparable, UsageError
-from ncu_swizzle.gate import baseline, checking, policy
-from ncu_swizzle.gate.baseline import Baseline
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NotComparable, UsageError
+from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.gate import baseline, checking
+from ncu_swizzle.gate.baseline import Baseline, Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.profiles.model import DURATION, IDEAL, Metric, Profile
+from ncu_swizzle.report.model import DURATION, IDEAL, Metric, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
 from tests.support.recordings import Recorded
 
@@ -26,7 +25,7 @@ FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 
 def asking(*texts: str, **more: object) -> Policy:
     """Return the policy of options such as ``max-degree LDSM=1``."""
-    rules = tuple(policy.parse_rule(*text.split(" ", 1)) for text in texts)
+    rules = tuple(baseline.parse_rule(*text.split(" ", 1)) for text in texts)
     return dataclasses.replace(Policy(rules), **more)  # type: ignore[arg-type]
 
 
@@ -307,10 +306,10 @@ def test_a_recorded_baseline_needs_the_same_wish(recorded: Recorded) -> None:
 
 def test_a_regression_needs_a_baseline() -> None:
     with pytest.raises(UsageError, match="needs a baseline") as told:
-        policy.check_baseline(asking("max-regression 5"))
+        baseline.check_baseline(asking("max-regression 5"))
     assert "ncu-swizzle baseline save" in told.value.hint
-    policy.check_baseline(with_baseline("max-regression 5"))
-    policy.check_baseline(asking("max-degree 5"))
+    baseline.check_baseline(with_baseline("max-regression 5"))
+    baseline.check_baseline(asking("max-degree 5"))
 
 
 def test_the_same_launch_given_twice_does_not_pass_for_repeatable(recorded: Recorded) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
-from ncu_swizzle.gate import checking, config, policy
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.gate import baseline, checking
+from ncu_swizzle.gate.baseline import Rule
 from ncu_swizzle.gate.checking import CheckOptions
-from ncu_swizzle.gate.policy import Rule
 
 WHOLE = """
 [tool.ncu-swizzle.check]
@@ -29,7 +29,7 @@ max-excessive = 7
 def test_pyproject_says_it_all(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(WHOLE, encoding="utf-8")
     (tmp_path / "deep" / "er").mkdir(parents=True)
-    found = config.find(tmp_path / "deep" / "er")
+    found = checking.find(tmp_path / "deep" / "er")
     origin = "pyproject.toml [tool.ncu-swizzle.check]"
     assert found.rules == (
         Rule("max-excessive", 10, origin=origin),
@@ -47,9 +47,9 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
-    assert config.find(inner).file == tmp_path / "pyproject.toml"
+    assert checking.find(inner).file == tmp_path / "pyproject.toml"
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\n", encoding="utf-8")
-    assert config.find(inner).rules == (Rule("max-degree", 2, origin="ncu-swizzle.toml [check]"),)
+    assert checking.find(inner).rules == (Rule("max-degree", 2, origin="ncu-swizzle.toml [check]"),)
 
 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_mistakes_in_the_settings_are_told(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError) as told:
-        config.find(tmp_path)
+        checking.find(tmp_path)
     assert said in str(told.value)
     assert told.value.hint
 
@@ -103,7 +103,7 @@ def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     for name, said in {"pyproject.toml": "has no [tool.ncu-swizzle]", "gone.toml": "does not exist"}.items():
         with pytest.raises(BadFile) as told:
-            config.read(tmp_path / name)
+            checking.read(tmp_path / name)
         assert said in str(told.value)
 
 
@@ -118,18 +118,18 @@ def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_names_kernels_and_accesses(text: str, rule: Rule) -> None:
-    found = policy.parse_rule("max-excessive", text)
+    found = baseline.parse_rule("max-excessive", text)
     assert (found.limit, found.kernel, found.access) == (rule.limit, rule.kernel, rule.access)
 
 
 @pytest.mark.parametrize("text", ["", "x", "LDS=", "nan", "-1", "1.5", "1e400", "(:0", "LDS=0:"])
 def test_mistakes_in_an_option_are_told(text: str) -> None:
     with pytest.raises(NcuSwizzleError, match="--max-excessive") as told:
-        policy.parse_rule("max-excessive", text)
+        baseline.parse_rule("max-excessive", text)
     assert told.value.hint
 
 
 def test_an_access_that_nobody_knows_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="unknown access kind 'LDSMM', did you mean 'LDSM'"):
-        policy.check_accesses([policy.parse_rule("max-degree", "LDSMM=1")], ["LDS"])
-    policy.check_accesses([policy.parse_rule("max-degree", "RED=1")], ["RED"])
+        baseline.check_accesses([baseline.parse_rule("max-degree", "LDSMM=1")], ["LDS"])
+    baseline.check_accesses([baseline.parse_rule("max-degree", "RED=1")], ["RED"])

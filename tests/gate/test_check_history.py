@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.gate.baseline import Baseline
+from ncu_swizzle.gate.baseline import Baseline, Policy, parse_rule
+from ncu_swizzle.gate.checking import entries
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.last_good import entries
-from ncu_swizzle.gate.policy import Policy, parse_rule
+from ncu_swizzle.gate.tracks import tracks
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.history.tracks import tracks
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.report.model import Profile
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.gate_profiles import named

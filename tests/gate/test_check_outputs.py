@@ -13,11 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.gate import github, junit, places, reporting, sarif
+from ncu_swizzle.base.texts import one_line
+from ncu_swizzle.gate import reporting, verdict
+from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Place, Verdict
-from ncu_swizzle.texts import one_line
 from tests.support.gate_profiles import HOSTILE, measured, named, verdict_on
 from tests.support.recordings import Recorded
 from tests.support.schemas import SARIF_SCHEMA, validate
@@ -29,7 +29,7 @@ ANYTHING = st.text(st.characters(), max_size=30) | st.just(HOSTILE)
 
 
 def test_junit_has_a_suite_per_kernel(three: Verdict) -> None:
-    root = ElementTree.fromstring(junit.render(three))
+    root = ElementTree.fromstring(reporting.render_junit(three))
     assert root.attrib == {"name": "ncu-swizzle check", "tests": "3", "failures": "1", "errors": "1"}
     suites = {suite.attrib["name"]: suite for suite in root}
     assert list(suites) == ["kernel1", "kernel2", "transpose-plain"]
@@ -47,7 +47,7 @@ def test_junit_has_a_suite_per_kernel(three: Verdict) -> None:
 
 @given(ANYTHING)
 def test_junit_is_xml_whatever_a_kernel_is_called(text: str) -> None:
-    root = ElementTree.fromstring(junit.render(verdict_on(text)).encode())
+    root = ElementTree.fromstring(reporting.render_junit(verdict_on(text)).encode())
     assert {element.tag for element in root.iter()} <= {
         *("testsuites", "testsuite", "testcase", "failure", "error", "system-out")
     }
@@ -58,7 +58,7 @@ def test_junit_is_xml_whatever_a_kernel_is_called(text: str) -> None:
 
 
 def test_sarif_points_at_the_source_line(three: Verdict) -> None:
-    (run,) = json.loads(sarif.render(three))["runs"]
+    (run,) = json.loads(reporting.render_sarif(three))["runs"]
     failed, open_ = run["results"]
     place = failed["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "kernels/attention/attention.cuh", "uriBaseId": "%SRCROOT%"}
@@ -72,11 +72,11 @@ def test_sarif_points_at_the_source_line(three: Verdict) -> None:
 def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> None:
     good = {"three": three, "none": Verdict(()), "hostile": verdict_on(HOSTILE, "\ud800", "")}
     for name, judged in good.items():
-        (tmp_path / f"{name}.json").write_text(sarif.render(judged), encoding="utf-8")
+        (tmp_path / f"{name}.json").write_text(reporting.render_sarif(judged), encoding="utf-8")
     schema = ("--regex-variant", "python", "--schemafile", str(SARIF_SCHEMA))
     done = validate(*schema, *(str(tmp_path / f"{name}.json") for name in good))
     assert done.returncode == 0, done.stdout
-    wrong = sarif.render(three).replace('"startLine": 89', '"startLine": 0')
+    wrong = reporting.render_sarif(three).replace('"startLine": 89', '"startLine": 0')
     (tmp_path / "wrong.json").write_text(wrong, encoding="utf-8")
     assert validate(*schema, str(tmp_path / "wrong.json")).returncode == 1, "the schema bites"
 
@@ -84,7 +84,7 @@ def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> No
 @example("/tmp/k.cu")  # a place outside of the checkout
 @given(ANYTHING)
 def test_sarif_holds_no_link_and_no_control_character(text: str) -> None:
-    (run,) = json.loads(sarif.render(verdict_on(text)))["runs"]
+    (run,) = json.loads(reporting.render_sarif(verdict_on(text)))["runs"]
     told = run["results"] + run["invocations"][0]["toolExecutionNotifications"]
     assert len(told) == 9
     for one in told:
@@ -99,7 +99,7 @@ def test_sarif_holds_no_link_and_no_control_character(text: str) -> None:
 
 def test_a_finding_keeps_its_fingerprint(recorded: Recorded) -> None:
     def prints(*kernels: str) -> list[Any]:
-        log = json.loads(sarif.render(judge([measured(recorded(name)) for name in kernels], Policy())))
+        log = json.loads(reporting.render_sarif(judge([measured(recorded(name)) for name in kernels], Policy())))
         return [one["partialFingerprints"] for one in log["runs"][0]["results"]]
 
     first, second = prints("kernel1", "transpose-plain")
@@ -117,7 +117,7 @@ def decoded(text: str) -> str:
 
 
 def test_github_annotates_what_did_not_pass(three: Verdict) -> None:
-    error, warning = github.commands(three)
+    error, warning = reporting.commands(three)
     assert error == (
         "::error file=kernels/attention/attention.cuh,line=89,title=kernel1%3A max-excessive::"
         "kernel1: 1,886,388,224 excessive wavefronts, at most 0 allowed."
@@ -129,8 +129,8 @@ def test_github_annotates_what_did_not_pass(three: Verdict) -> None:
 @given(ANYTHING)
 def test_a_name_cannot_start_another_command(text: str) -> None:
     verdict = verdict_on(text)
-    commands = github.commands(verdict)
-    told = [check for outcome in github.LEVELS for check in verdict.checks if check.outcome is outcome]
+    commands = reporting.commands(verdict)
+    told = [check for outcome in reporting.LEVELS for check in verdict.checks if check.outcome is outcome]
     assert len(commands) == 9
     for command, check in zip(commands, told, strict=True):
         assert len(command.splitlines()) == 1
@@ -141,7 +141,7 @@ def test_a_name_cannot_start_another_command(text: str) -> None:
 
 @given(ANYTHING)
 def test_the_summary_shows_a_name_as_text(text: str) -> None:
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(github.summary(verdict_on(text)))
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(reporting.github_summary(verdict_on(text)))
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= {"text", "text_special"}, "no link, no code, no HTML, no emphasis"
     assert sum(token.type == "tr_open" for token in tokens) == 13, "a row per check, and the head"
@@ -162,22 +162,22 @@ def test_json_is_all_that_is_known(three: Verdict) -> None:
 def test_a_conflict_is_blamed_on_its_own_access(recorded: Recorded) -> None:
     kernel = measured(recorded("kernel1"))
     source = kernel.sources["kernels/attention/attention.cuh"].splitlines()
-    assert "ldmatrix" in source[places.worst(kernel, "LDSM").line - 1]
-    assert places.worst(kernel, "LDSM") != places.worst(kernel, "STS")
-    assert places.worst(recorded("reference-attention")) == Place("reference-attention.ncu-rep"), "no line is known"
+    assert "ldmatrix" in source[verdict.worst(kernel, "LDSM").line - 1]
+    assert verdict.worst(kernel, "LDSM") != verdict.worst(kernel, "STS")
+    assert verdict.worst(recorded("reference-attention")) == Place("reference-attention.ncu-rep"), "no line is known"
 
 
 def test_places_are_found_in_the_checkout(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "k.cu").touch()
     for foreign in ("/home/ci/work/repo/src/k.cu", "src/k.cu", "repo/src/k.cu"):
-        assert places.in_checkout(foreign, tmp_path) == "src/k.cu"
+        assert verdict.in_checkout(foreign, tmp_path) == "src/k.cu"
     for unknown in ("/opt/cutlass/k.h", "../src/k.cu", "src", ""):
-        assert places.in_checkout(unknown, tmp_path) == unknown
+        assert verdict.in_checkout(unknown, tmp_path) == unknown
 
 
 def test_a_hostile_kernel_goes_through_everything(recorded: Recorded) -> None:
     verdict = judge([named(measured(recorded("kernel1")), HOSTILE)], Policy())
-    assert len(ElementTree.fromstring(junit.render(verdict))) == 1
-    assert len(github.commands(verdict)) == 1
-    assert "<" not in github.summary(verdict)
+    assert len(ElementTree.fromstring(reporting.render_junit(verdict))) == 1
+    assert len(reporting.commands(verdict)) == 1
+    assert "<" not in reporting.github_summary(verdict)

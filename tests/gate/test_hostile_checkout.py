@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import commit
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
-from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu.system import System
+from ncu_swizzle.base.errors import EnvironmentLacking
+from ncu_swizzle.engines import machine
+from ncu_swizzle.engines.machine import System
+from ncu_swizzle.kernels.git import commit_of
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process
 from tests.support.families import FAMILY
 from tests.support.markers import PYTHON, program
@@ -147,7 +147,7 @@ def test_the_checkout_s_git_runs_nothing(hostile: Path, marker: Path) -> None:
     done = lint(hostile, "my.cu")
     assert done.returncode == 0, done.stdout + done.stderr
     assert not marker.exists()
-    assert re.fullmatch("[0-9a-f]{12}", commit.commit_of(hostile))
+    assert re.fullmatch("[0-9a-f]{12}", commit_of(hostile))
 
 
 def test_a_repository_among_the_sources_is_not_taken_for_the_checkout_s(hostile: Path, marker: Path) -> None:
@@ -196,7 +196,7 @@ def test_tools_are_not_taken_from_the_current_folder(
     assert not marker.exists()
     monkeypatch.chdir(hostile)
     assert Toolchain().find(NVCC).is_absolute()
-    assert all(found.path.is_absolute() for found in installed.candidates(System()))
+    assert all(found.path.is_absolute() for found in machine.candidates(System()))
 
 
 def test_a_compiler_in_the_current_folder_must_be_named(

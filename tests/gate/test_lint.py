@@ -11,15 +11,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ncu_swizzle import paths
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.emulate import run
-from ncu_swizzle.emulate.buffers import GlobalAccesses
+from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.lint_inputs import LintOptions
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.sources import BINNED, PITCHED, WMMA

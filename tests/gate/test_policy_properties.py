@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.gate import baseline, policy
-from ncu_swizzle.gate.policy import Policy
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate.baseline import Policy
 from tests.support.corpus import bytewise, originals, trees
 from tests.support.properties import chances, examples, holds
 
@@ -29,22 +29,22 @@ HUGE = st.sampled_from(
 def test_any_text_is_a_rule_or_refused(examples: int) -> None:
     def check(criterion: str, text: str) -> None:
         with contextlib.suppress(NcuSwizzleError):
-            rule = policy.parse_rule(criterion, text)
+            rule = baseline.parse_rule(criterion, text)
             assert math.isfinite(rule.limit)
-            assert rule.limit >= policy.LEAST[criterion]
+            assert rule.limit >= baseline.LEAST[criterion]
 
-    holds(examples, check, st.sampled_from(policy.LIMITS), RULES | HUGE)
+    holds(examples, check, st.sampled_from(baseline.LIMITS), RULES | HUGE)
 
 
 @examples
 def test_any_setting_is_a_rule_or_refused(examples: int) -> None:
     def check(criterion: str, limit: Any, kernel: Any, access: Any) -> None:
         with contextlib.suppress(NcuSwizzleError):
-            rule = policy.rule(criterion, limit, kernel, access, "here")
+            rule = baseline.rule(criterion, limit, kernel, access, "here")
             limits = Policy((rule,)).limits(("kernel2", "void kernel2(int)"), ("LDS", "STS"))
             assert all(chosen is rule for chosen in limits.values())
 
-    holds(examples, check, st.sampled_from(policy.LIMITS), VALUES, VALUES, VALUES)
+    holds(examples, check, st.sampled_from(baseline.LIMITS), VALUES, VALUES, VALUES)
 
 
 @examples

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.ncu import gpu
+from ncu_swizzle.kernels import gpu
 from tests.support.others import DESCRIBED, OTHERS, REFERENCE
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import PROGRAMS

@@ -22,9 +22,9 @@ TIMEOUT_S = 300
 ARCHITECTURE = "sm_90"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import paths
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.base import paths
+from ncu_swizzle.engines import machine
+from ncu_swizzle.engines import settings as options_
 
 OURS = ("--section-folder", f"{NEUTRAL}/rules", "--section", options_.SECTION, "--import-source", "yes")
 RANGES = ("--metrics", "gpu__time_duration.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
@@ -75,7 +75,7 @@ def record(name: str) -> str:
     where = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": where, "TRITON_CACHE_DIR": f"{NEUTRAL}/cache"}
     command = [
-        str(installed.find()), "--clock-control", "none", *options,
+        str(machine.find()), "--clock-control", "none", *options,
         "--export", report.name, "--force-overwrite", "--", *program,
     ]  # fmt: skip
     done = subprocess.run(

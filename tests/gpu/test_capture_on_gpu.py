@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.cubin import demangled
-from ncu_swizzle.jobs.entries import saved_profiles
-from ncu_swizzle.launches import container
-from ncu_swizzle.launches.model import Manifest
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle import capture
+from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.capture.launches import Manifest
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.engines.profiles import saved_profiles
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 from tests.support.on_gpu import command, needs
 
 SEVERAL = ("./several", "--size", "512")
@@ -24,7 +25,7 @@ def captured(folder: Path, out: Path, *words: str) -> Manifest:
     """Capture with these options and return what the file says."""
     done = command(folder, "capture", "-o", str(out), *words)
     assert done.returncode == 0, done.stderr
-    with container.open_launches(out) as file:
+    with open_launches(out) as file:
         return file.manifest
 
 
@@ -35,7 +36,7 @@ def counts(profile_: Profile) -> list[tuple[object, ...]]:
 
 
 def functions(manifest: Manifest) -> list[str]:
-    return [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+    return [symbols.function(symbols.demangle(launch.kernel)) for launch in manifest.launches]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_no_layout_is_declared_that_the_headers_do_not_have(tmp_path: Path) -> N
         pytest.skip("CUPTI's headers are not installed")
     source = tmp_path / "layouts.c"
     source.write_text(LAYOUTS, encoding="utf-8")
-    ours = Path(container.__file__).parent.parent / "capture"
+    ours = Path(capture.__file__).parent
     command = ["cc", "-fsyntax-only", f"-I{headers}", f"-I{ours}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths
-from ncu_swizzle.build import headers
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.profiles.engine import NCU, Engine
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.report.model import NCU, Engine
 from tests.support import worked_example
 from tests.support.process import started as command
 from tests.support.processes import processes_in
@@ -43,7 +42,7 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
     """Run the launching program; return how it ended and its facts."""
     facts = folder / "facts.json"
     done = subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), *arguments],
+        [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(facts), *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -55,10 +54,10 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
 def own_kernels(family: str) -> list[str]:
     """Return a family's kernels; skip the test where headers that they include are not installed."""
     try:
-        [headers.locate(name) for found, _ in collection.shipped() if found.name == family for name in found.headers]
+        [recipe.locate(name) for found, _ in catalog.shipped() if found.name == family for name in found.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(f"{lacking}: {lacking.hint}")
-    return [kernel.name for found, kernel in collection.shipped() if found.name == family and not kernel.library]
+    return [kernel.name for found, kernel in catalog.shipped() if found.name == family and not kernel.library]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
 
 
 def test_the_smallest_problems_leave_no_family_out() -> None:
-    assert SMALLEST.keys() == {family.name for family in collection.shipped().families}
+    assert SMALLEST.keys() == {family.name for family in catalog.shipped().families}
 
 
 @pytest.mark.parametrize("family", SMALLEST)
@@ -158,7 +157,7 @@ def test_the_sanitizer_finds_nothing(tool: str, family: str, tmp_path: Path) -> 
     if not shutil.which("compute-sanitizer"):
         pytest.skip("compute-sanitizer is not on PATH")
     sizes = [f"--problem={size}" for size in SMALLEST[family].split(",")]
-    program = [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(tmp_path / "f.json"), *sizes]
+    program = [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(tmp_path / "f.json"), *sizes]
     done = subprocess.run(
         ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, *own_kernels(family)],
         capture_output=True,

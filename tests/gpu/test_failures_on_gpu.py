@@ -74,7 +74,7 @@ def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, 
     )
 
     def launching() -> bool:
-        return any("ncu_swizzle.launch" in line for line in processes_in(tmp_path))
+        return any("ncu_swizzle.kernels" in line for line in processes_in(tmp_path))
 
     deadline = time.monotonic() + 120
     while not launching() and time.monotonic() < deadline:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.proof import on_gpu
-from ncu_swizzle.proof.claims import About, State
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.fix.claims import About, State
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes, fixes_on_gpu
 from tests.support.fix_corpus import specs, with_text
 from tests.support.fixes import FIXES

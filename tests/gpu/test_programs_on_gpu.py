@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncurep import reader
+from ncu_swizzle.engines import machine
+from ncu_swizzle.report import reader
 from tests.support.on_gpu import command as profile
 from tests.support.on_gpu import needs
 from tests.support.places import ROOT
@@ -159,7 +159,7 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
 ) -> None:
     file = tmp_path / "foreign.ncu-rep"
     command = [
-        str(installed.find()),
+        str(machine.find()),
         "--clock-control",
         "none",
         *options,
@@ -182,7 +182,7 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
 
 def test_the_command_that_completes_a_report_does(built: Path, tmp_path: Path) -> None:
     file = tmp_path / "basic.ncu-rep"
-    command = [str(installed.find()), "--clock-control", "none", "--set", "basic", "-o", str(file)]
+    command = [str(machine.find()), "--clock-control", "none", "--set", "basic", "-o", str(file)]
     subprocess.run([*command, "./several", "--size", "512"], cwd=built, check=True, capture_output=True)
     found = data(profile(built, "report", str(file), "--launch", "2", "-o", str(tmp_path / "p.html"), "--json", "-"))
     (warning,) = found["warnings"]

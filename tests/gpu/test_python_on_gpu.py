@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.answers import Profile
-from ncu_swizzle.errors import WrongOutput
+from ncu_swizzle.base.errors import WrongOutput
+from ncu_swizzle.commands.answers import Profile
 
 
 def test_a_function_with_live_tensors_is_measured_and_checked(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.ncu import gpu
+from ncu_swizzle.kernels import gpu
 from tests.support.emulation import DATA
 
 

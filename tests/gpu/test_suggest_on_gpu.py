@@ -8,20 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.base import paths
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.model import prediction
-from ncu_swizzle.model.prediction import Prediction
-from ncu_swizzle.profiles.engine import NCU, Engine
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.explain import predict
+from ncu_swizzle.explain.predict import Prediction
+from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.report.model import NCU, Engine, Profile
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.suggestions import suggest
-from ncu_swizzle.tiles import lookup
 
 # A plain kernel, the policy that it names, and a small problem.
 PLAIN = [
@@ -39,7 +36,7 @@ def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Pat
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
     """Hold what ncu counted against the predictions; only copies may have none."""
-    for check in prediction.checked_against(predictions, profile):
+    for check in predict.checked_against(predictions, profile):
         known = check.predicted.wavefronts is not None
         assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
 
@@ -48,7 +45,7 @@ def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Fami
     """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
     kernels = folder / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    family, plain = collection.load(kernels).find(name)
+    family, plain = catalog.load(kernels).find(name)
     text = family.source(plain).read_text(encoding="utf-8")
     include, rest = text.split("\n", 1)
     used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
@@ -56,24 +53,24 @@ def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Fami
     (family.folder / "suggested.cu").write_text(f"{include}\n\n{source}{used}", encoding="utf-8")
     with (family.folder / "family.toml").open("a", encoding="utf-8") as toml:
         toml.write('\n[[variant]]\nname = "suggested"\ntitle = "As suggested"\nlesson = "The loop is closed."\n')
-    return collection.load(kernels).find("suggested")
+    return catalog.load(kernels).find("suggested")
 
 
 @pytest.mark.parametrize(("name", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
 def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
-    family, plain = collection.shipped().find(name)
+    family, plain = catalog.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
-    hold(prediction.target_predictions(Target(family, plain, problem)), before)
+    hold(predict.target_predictions(Target(family, plain, problem)), before)
     assert before.total.excessive
 
-    (tile,) = lookup.tiles_of(Target(family, plain, problem))
+    (tile,) = declared_tiles.tiles_of(Target(family, plain, problem))
     best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
     assert best is not None
     assert best.extra_bytes == 0
 
     applied = with_policy(name, policy, code.policy(best.mapping, tile.unit), tmp_path)
     after = measure(*applied, problem, tmp_path / "after")
-    predictions = [prediction.prediction_of(access, best.mapping) for access in tile.accesses]
+    predictions = [predict.prediction_of(access, best.mapping) for access in tile.accesses]
     hold(predictions, after)
     assert after.total.excessive == 0

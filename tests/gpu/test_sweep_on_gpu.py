@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import WrongOutput
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import WrongOutput
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.run_folder import Destination
 from ncu_swizzle.sweep import plan, running, table
 
 SIZES = (256, 512)
@@ -31,7 +31,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     assert wrong != right
     source.write_text(wrong, encoding="utf-8")
 
-    known = collection.load(kernels)
+    known = catalog.load(kernels)
     planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
     first = running.run(planned, Request("ncu"), Destination(place))
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
@@ -40,7 +40,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
         **{("transpose-xor", n): "failed" for n in SIZES},
     }
     assert all(isinstance(one.error, WrongOutput) for one in first.failed)
-    rows = {(row.kernel, row.outcome.point.sizes["n"]): row for row in table.rows(first)}
+    rows = {(row.kernel, row.outcome.point.sizes["n"]): row for row in table.rows_table(first)}
     for n in SIZES:
         plain, padded = rows["transpose-plain", n], rows["transpose-padded", n]
         assert plain.count("degree") == 16.5, "stores are conflict-free, loads are 32-way"
@@ -54,7 +54,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     assert (place / "report.html").is_file()
 
     source.write_text(right, encoding="utf-8")
-    known = collection.load(kernels)
+    known = catalog.load(kernels)
     planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
     again = running.run(planned, Request("ncu"), Destination(place), resume=True)
     assert not again.failed

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import headers
-from ncu_swizzle.build.recipe import OPTIONS
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import family as catalog
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.model import prediction
+from ncu_swizzle.base.errors import EnvironmentLacking
+from ncu_swizzle.explain import predict
+from ncu_swizzle.kernels import family as catalog
+from ncu_swizzle.kernels import recipe
+from ncu_swizzle.kernels.catalog import shipped
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.recipe import OPTIONS
 from tests.support import worked_example
 
 # CuTe's headers take ten seconds a kernel; the GPU tests compile them all.
@@ -26,7 +25,7 @@ SLOW = {"cute-8x8-plain", "cute-8x8-swizzled", "cute-128x32-plain", "cute-128x32
 
 
 def own_kernels() -> Iterator[tuple[Family, Kernel]]:
-    return ((family, kernel) for family, kernel in collection.shipped() if not kernel.library)
+    return ((family, kernel) for family, kernel in shipped() if not kernel.library)
 
 
 KERNELS = [(family, kernel) for family, kernel in own_kernels() if kernel.name not in SLOW]
@@ -34,7 +33,7 @@ KERNELS = [(family, kernel) for family, kernel in own_kernels() if kernel.name n
 
 def compile_(family: Family, kernel: Kernel, arch: str, folder: Path) -> str:
     """Compile a kernel as the launching program does, and return what the compiler says of it."""
-    folders = [catalog.include_folder(family.folder), *map(headers.locate, family.headers)]
+    folders = [catalog.include_folder(family.folder), *map(recipe.locate, family.headers)]
     include = [f"-I{folder}" for folder in folders]
     done = subprocess.run(
         ["nvcc", "-cubin", f"-arch={arch}", *OPTIONS, *include, "-Xptxas", "-v", "-Werror", "all-warnings",
@@ -55,7 +54,7 @@ def test_it_compiles_without_spills(family: Family, kernel: Kernel, arch: str, t
     if arch < least.rstrip("a"):
         pytest.skip(f"{kernel.name} needs {least}")
     try:
-        [headers.locate(name) for name in family.headers]
+        [recipe.locate(name) for name in family.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(str(lacking))
     said = compile_(family, kernel, family.architecture(kernel, arch), tmp_path)
@@ -65,7 +64,7 @@ def test_it_compiles_without_spills(family: Family, kernel: Kernel, arch: str, t
 
 @pytest.mark.parametrize(("family", "kernel"), list(own_kernels()), ids=lambda item: item.name)
 def test_stated_degrees_are_what_arithmetic_predicts(family: Family, kernel: Kernel) -> None:
-    predicted = prediction.by_kind(prediction.target_predictions(Target(family, kernel, family.problem())))
+    predicted = predict.by_kind(predict.target_predictions(Target(family, kernel, family.problem())))
     assert {one.access: one.degree for one in predicted} == dict(kernel.degree)
 
 

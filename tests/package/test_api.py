@@ -15,14 +15,14 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle import Profile
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.base.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.base.texts import names_of
 from ncu_swizzle.commands import lint, profile, sweep
-from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.fleet.options import FleetOptions
-from ncu_swizzle.ncu.options import Launches
-from ncu_swizzle.option import names_of
-from ncu_swizzle.profiles import frames
+from ncu_swizzle.engines.settings import Launches
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.report import frames
+from ncu_swizzle.sweep.options import FleetOptions
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
@@ -155,7 +155,7 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
     assert project.profile.accesses["LDS"].degree == 1
     family = tmp_path / "mine"
     shutil.copytree(DATA / "stress" / "rotate", family)
-    known = collection.load(tmp_path)
+    known = catalog.load(tmp_path)
     (kernel,) = known.families[0].kernels
     assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
 

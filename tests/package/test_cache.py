@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import cache
+from ncu_swizzle.base import cache
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import child
-from ncu_swizzle.errors import EnvironmentLacking, TimeLimit
+from ncu_swizzle.base import child
+from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit
 from tests.support.processes import alive
 
 

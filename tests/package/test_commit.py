@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import commit
+from ncu_swizzle.kernels.git import commit_of
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -30,9 +30,9 @@ def test_a_checkout_has_one_and_says_when_files_differ(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-qm", "One")
     git(tmp_path, "tag", "-am", "A release", "v1")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert commit.commit_of(tmp_path) == head[:12], "a commit, not a tag"
+    assert commit_of(tmp_path) == head[:12], "a commit, not a tag"
     (tmp_path / "kernel.cu").write_text("two", encoding="utf-8")
-    assert commit.commit_of(tmp_path) == f"{head[:12]}-dirty"
+    assert commit_of(tmp_path) == f"{head[:12]}-dirty"
 
 
 def test_only_the_files_in_question_make_it_dirty(tmp_path: Path) -> None:
@@ -47,17 +47,17 @@ def test_only_the_files_in_question_make_it_dirty(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("two", encoding="utf-8")
     (tmp_path / "kernels" / "new.cu").write_text("untracked", encoding="utf-8")
     (tmp_path / "kernels" / "a.cu").write_bytes(b"one\r\ntwo\r\n")  # as git checks it out elsewhere
-    assert commit.commit_of(tmp_path / "kernels") == head
-    assert commit.commit_of(tmp_path / "kernels", [tmp_path / "other.txt"]) == f"{head}-dirty"
+    assert commit_of(tmp_path / "kernels") == head
+    assert commit_of(tmp_path / "kernels", [tmp_path / "other.txt"]) == f"{head}-dirty"
     (tmp_path / "kernels" / "b\n\u00e4.cu").write_text("two", encoding="utf-8")
-    assert commit.commit_of(tmp_path / "kernels", [tmp_path / "kernels" / "a.cu"]) == head
-    assert commit.commit_of(tmp_path / "kernels") == f"{head}-dirty"
+    assert commit_of(tmp_path / "kernels", [tmp_path / "kernels" / "a.cu"]) == head
+    assert commit_of(tmp_path / "kernels") == f"{head}-dirty"
     (tmp_path / "kernels" / "b\n\u00e4.cu").unlink()
-    assert commit.commit_of(tmp_path) == f"{head}-dirty"
+    assert commit_of(tmp_path) == f"{head}-dirty"
 
 
 def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert commit.commit_of(tmp_path) == ""
+    assert commit_of(tmp_path) == ""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert commit.commit_of(tmp_path) == ""
+    assert commit_of(tmp_path) == ""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import BadFile, NotWritable
-from ncu_swizzle.files import exists, is_file, is_folder, not_readable, read_bytes, write_atomically
+from ncu_swizzle.base.errors import BadFile, NotWritable
+from ncu_swizzle.base.files import exists, is_file, is_folder, not_readable, read_bytes, write_atomically
 from tests.support.process import command
 
 LONG = "x" * 100_000

@@ -11,10 +11,10 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle import Comparison, Profile
-from ncu_swizzle.profiles import frames
-from ncu_swizzle.profiles.comparison import compare as compared
-from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import KernelId, Metric
+from ncu_swizzle.report import frames
+from ncu_swizzle.report.comparison import compare as compared
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import KernelId, Metric
 from tests.support.recordings import Recorded
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.ncurep import container
+from ncu_swizzle.report import container
 from tests.support import fake_ncu, process
 from tests.support.places import RECORDINGS
 from tests.support.processes import alive

@@ -13,7 +13,7 @@ from jinja2 import Environment
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from ncu_swizzle import texts
+from ncu_swizzle.base import texts
 from tests.support.hostile import EVERYTHING, STARTS, commands, hidden
 
 ANYTHING = st.text(st.characters(exclude_categories=())) | st.sampled_from((EVERYTHING, *STARTS))

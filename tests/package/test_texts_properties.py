@@ -6,7 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
-from ncu_swizzle import texts
+from ncu_swizzle.base import texts
 from tests.support.corpus import hostile
 from tests.support.properties import examples, holds
 

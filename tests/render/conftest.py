@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.profiles import many_launches, sanity
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.model import Finding, KernelId, Metric, Profile
+from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.view import banks, bit_picture
-from ncu_swizzle.smem import access, bankmap, mapping, pictures
+from ncu_swizzle.report import many_launches, sanity
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.model import Finding, KernelId, Metric, Profile
+from ncu_swizzle.smem import access, bankmap, mapping
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import launched
@@ -113,8 +113,8 @@ def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `banks --show bits --html` writes."""
     file = tmp_path_factory.mktemp("maps") / "bits.html"
-    bits = pictures.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
-    file.write_text(report.render_bits(bit_picture.bit_picture(bits), "bits"), encoding="utf-8")
+    bits = mapping.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
+    file.write_text(report.render_bits(banks.bit_picture(bits), "bits"), encoding="utf-8")
     return file
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import FileSystemBytecodeCache
 from jinja2.bccache import bc_magic
 
-from ncu_swizzle import paths
+from ncu_swizzle.base import paths
 from ncu_swizzle.render import page
 from tests.support import process
 from tests.support.places import RECORDINGS

@@ -9,11 +9,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.engine import Engine
-from ncu_swizzle.profiles.model import Metric, Profile, stall_reason
-from ncu_swizzle.profiles.result import JobResult
-from ncu_swizzle.render import json_, markdown, terminal
+from ncu_swizzle.render import formats, terminal
+from ncu_swizzle.report.comparison import JobResult, compare
+from ncu_swizzle.report.model import Engine, Metric, Profile, stall_reason
 from tests.support.pages import rendered, shown
 from tests.support.recordings import Recorded
 
@@ -47,8 +45,8 @@ def test_every_table_of_stalls_says_how_many_samples_it_rests_on(recorded: Recor
     assert all(f"% of its {number} samples" in page.text for number in numbers)
     (row,) = [line.split() for line in on_terminal(before, after).splitlines() if line.startswith("all warp samples")]
     assert row[3:] == numbers
-    assert f"| all warp samples | {numbers[0]} | {numbers[1]} |  |" in markdown.render(compare([before, after]))
-    assert [f"{n:,}" for n in json.loads(json_.to_json(result(before, after)))["samples"]] == numbers
+    assert f"| all warp samples | {numbers[0]} | {numbers[1]} |  |" in formats.render(compare([before, after]))
+    assert [f"{n:,}" for n in json.loads(formats.to_json(result(before, after)))["samples"]] == numbers
     assert "wide few" not in page.values("class")
 
 
@@ -66,7 +64,7 @@ def test_below_a_hundred_samples_shares_are_grey_and_no_sentence_compares_them(
     assert ("wide few" in page.values("class")) == few
     assert ("Grey: too few samples" in page.text) == few
     assert ("kernel2 (99)" in on_terminal(before, after)) == few
-    assert ("kernel2 (99)" in markdown.render(compare([before, after]))) == few
+    assert ("kernel2 (99)" in formats.render(compare([before, after]))) == few
 
 
 def test_a_line_and_an_instruction_with_few_samples_are_grey(recorded: Recorded) -> None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.profiles import instruction_mix
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.model import KernelId, Profile
-from ncu_swizzle.render import csv_, markdown
-from ncu_swizzle.texts import in_markdown
+from ncu_swizzle.base.texts import in_markdown
+from ncu_swizzle.render import formats
+from ncu_swizzle.report import frames
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.model import KernelId, Profile
 from tests.support.pages import unpacked
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
@@ -24,19 +24,19 @@ HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code
 
 def test_markdown_has_the_verdict_the_figures_and_the_tables(recorded: Recorded) -> None:
     comparison = compare([recorded(name) for name in ("kernel1", "kernel2", "reference-attention")])
-    text = markdown.render(comparison)
+    text = formats.render(comparison)
     assert comparison.verdict in text
     assert "Recorded, not measured now" in text
     assert "| LDSM | SMEM→RF | kernel1 | 2,151,677,952 | 268,959,744 | 1,882,718,208 | 8.00 |" in text
     assert "| HMMA | 134,217,728 | 134,217,728 | same | 134,217,728 |" in text
     assert "`LDSM.16.M88.4 R92, [R186]`" in text
-    assert markdown.render(comparison) == text
+    assert formats.render(comparison) == text
 
 
 def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
     edited = replace(after, sources={path: f"// edited\n{text}" for path, text in after.sources.items()})
-    assert markdown.render(compare([before, edited])) == markdown.render(compare([before, after]))
+    assert formats.render(compare([before, edited])) == formats.render(compare([before, after]))
 
 
 def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
@@ -44,7 +44,7 @@ def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     hostile = replace(profile, kernel=KernelId(HOSTILE, HOSTILE))
     for profiles in ([profile], [hostile, recorded("kernel2")], [profile] * 9):
         block: list[int] = []
-        for line in [*markdown.render(compare(profiles)).splitlines(), ""]:
+        for line in [*formats.render(compare(profiles)).splitlines(), ""]:
             if line.startswith("|"):
                 block.append(line.replace("\\|", "").count("|"))
             else:
@@ -67,14 +67,14 @@ def test_hostile_names_stay_names_in_markdown() -> None:
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
     profile = recorded("tma-none")
     many = [replace(profile, kernel=KernelId(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
-    text = markdown.render(compare(many))
+    text = formats.render(compare(many))
     assert len(text.encode()) < 65_536
     assert text.endswith("Truncated to fit; the HTML report has everything.\n")
 
 
 def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
     profiles = [recorded("kernel1"), recorded("kernel2")]
-    rows = list(csv.DictReader(io.StringIO(csv_.to_csv(compare(profiles)))))
+    rows = list(csv.DictReader(io.StringIO(formats.to_csv(compare(profiles)))))
     assert len(rows) == sum(len(profile.instructions) for profile in profiles)
     for label, profile in zip(("kernel1", "kernel2"), profiles, strict=True):
         own = [row for row in rows if row["profile"] == label]
@@ -86,7 +86,7 @@ def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
         assert {row["engine"] for row in own} == {"recorded"}
         assert own[0]["offset"] == "0"
         classes: Counter[str] = Counter()
-        for (name, _), executed in instruction_mix.count(profile).classes.items():
+        for (name, _), executed in frames.count(profile).classes.items():
             classes[name] += executed
         for row in own:
             classes[row["class"]] -= int(row["executed"] or 0)
@@ -97,7 +97,7 @@ def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
 def test_an_unknown_count_is_empty_in_csv(recorded: Recorded, count: str) -> None:
     profile = recorded("kernel1")
     bare = replace(profile, instructions=(replace(profile.instructions[0], **{count: None}),))
-    (row,) = csv.DictReader(io.StringIO(csv_.to_csv(compare([bare]))))
+    (row,) = csv.DictReader(io.StringIO(formats.to_csv(compare([bare]))))
     assert row[count] == ""
 
 

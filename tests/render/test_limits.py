@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import Finding, Metric, Profile
-from ncu_swizzle.render import page
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import excerpt, source
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.render import page, source
+from ncu_swizzle.render.page import Colours
+from ncu_swizzle.report import reader, run_folder
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import Finding, Metric, Profile
 from tests.support.pages import shown
 from tests.support.reports import EMPTY
 
@@ -62,7 +60,7 @@ def test_blank_lines_are_plain_and_the_page_says_so() -> None:
 
 
 def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
-    said: list[excerpt.Coloured] = []
+    said: list[source.Coloured] = []
     text = "int a = 1; // in a thread\n"
     for each in (text, "\n" * 50_000 + "// in a thread"):
         thread = threading.Thread(target=lambda each=each: said.append(Colours()(each, "a.cu")), daemon=True)

@@ -7,10 +7,10 @@ import io
 import json
 from collections import Counter
 
-from ncu_swizzle.profiles import many_launches
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.render import csv_, json_, markdown
+from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
+from ncu_swizzle.report import many_launches
+from ncu_swizzle.report.comparison import compare
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import Recorded
 from tests.support.reports import launched
@@ -36,8 +36,8 @@ def test_the_page_lists_all_and_shows_the_worst(recorded: Recorded) -> None:
 def test_one_comparison_is_the_page_that_it_always_was(recorded: Recorded) -> None:
     one = compare([recorded("kernel1"), recorded("kernel2")])
     assert report.render_all([one]) == report.render(one)
-    assert markdown.render_all([one]) == markdown.render(one)
-    assert csv_.to_csv(one).splitlines()[1].startswith("kernel1,")
+    assert formats.render_all([one]) == formats.render(one)
+    assert formats.to_csv(one).splitlines()[1].startswith("kernel1,")
 
 
 def test_the_terminal_shows_a_list_then_the_worst(recorded: Recorded) -> None:
@@ -53,16 +53,16 @@ def test_the_terminal_shows_a_list_then_the_worst(recorded: Recorded) -> None:
 
 def test_markdown_json_and_csv_have_every_launch(recorded: Recorded) -> None:
     result = laid_out(program(recorded), program(recorded)[:3])
-    text = markdown.render_all(result.comparisons, result.notes, result.title)
+    text = formats.render_all(result.comparisons, result.notes, result.title)
     assert "| 0 | rows&lt;float&gt; | 8 | 32x8 | 16,252,928 → 16,252,928 |" in text
     assert "Only in run0, not paired: 3 copy." in text
-    data = json.loads(json_.to_json(result))
+    data = json.loads(formats.to_json(result))
     assert [one["launch"] for one in data["kernels"]] == [[0, 0], [1, 1], [2, 2], [3]]
     assert [len(one["profiles"]) for one in data["comparisons"]] == [2, 2, 2, 1]
-    rows = list(csv.DictReader(io.StringIO(csv_.to_csv(*result.comparisons))))
+    rows = list(csv.DictReader(io.StringIO(formats.to_csv(*result.comparisons))))
     assert len(rows) == sum(len(p.instructions) for one in result.comparisons for p in one.profiles)
     assert {row["profile"] for row in rows} >= {"rows<float>: run0", "rows<float>: run1", "copy: run0"}
-    many = markdown.render_all(laid_out(program(recorded, times=100)).comparisons)
+    many = formats.render_all(laid_out(program(recorded, times=100)).comparisons)
     assert len(many.encode()) < 65_536
 
 
@@ -71,5 +71,5 @@ def test_hostile_names_stay_names(recorded: Recorded) -> None:
     result = laid_out(evil, evil)
     page = Page(report.render_all(result.comparisons, [HOSTILE], HOSTILE))
     assert not set(page.tags) & {"img"}
-    assert "<img" not in markdown.render_all(result.comparisons, [HOSTILE], HOSTILE)
+    assert "<img" not in formats.render_all(result.comparisons, [HOSTILE], HOSTILE)
     assert "\x1b" not in shown(result)

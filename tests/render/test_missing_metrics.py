@@ -10,12 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.profiles.comparison import Comparison, compare
-from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
-from ncu_swizzle.profiles.result import JobResult
-from ncu_swizzle.render import csv_, json_, markdown
+from ncu_swizzle.render import formats, kernels
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.view import kernels
+from ncu_swizzle.report.comparison import Comparison, JobResult, compare
+from ncu_swizzle.report.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
 from tests.support.pages import Page
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, without
@@ -31,9 +29,9 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
         assert "./app -n 3" in page.text
         assert "Not in the report" in page.text
         assert "--section SwizzleConflicts" in " ".join(shown(result, 1000).split())
-        markdown.render_all(result.comparisons, result.notes)
-        json.loads(json_.to_json(result))
-        csv_.to_csv(*result.comparisons)
+        formats.render_all(result.comparisons, result.notes)
+        json.loads(formats.to_json(result))
+        formats.to_csv(*result.comparisons)
     if workload != "kernel":
         assert f"no per-instruction counts for a {workload}" in laid_out([bare]).comparison.warnings[0]
 
@@ -65,16 +63,16 @@ def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
     for name in missing:
         assert name in page.text
         assert name in " ".join(shown(result, 2000).split())
-    for text in (page.text, shown(result), markdown.render(comparison)):
+    for text in (page.text, shown(result), formats.render(comparison)):
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
-    json.loads(json_.to_json(result))
-    csv_.to_csv(comparison)
+    json.loads(formats.to_json(result))
+    formats.to_csv(comparison)
 
 
 def _show_everywhere_together(result: JobResult) -> None:
     Page(report.render_all(result.comparisons, result.notes))
     shown(result)
-    markdown.render_all(result.comparisons, result.notes)
+    formats.render_all(result.comparisons, result.notes)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0, "n/a"])

@@ -8,9 +8,9 @@ import re
 import time
 from dataclasses import replace
 
-from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
-from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from ncu_swizzle.render import page as report
+from ncu_swizzle.report.comparison import SHARED_PIPE, compare
+from ncu_swizzle.report.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from tests.support.pages import HOSTILE, Page, rendered, shown, unpacked
 from tests.support.recordings import KERNELS, Recorded, faster
 from tests.support.reports import EMPTY

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.pack import bridge
-from ncu_swizzle.profiles.model import Finding
-from ncu_swizzle.render.view.source import Panel, SourceLine
+from ncu_swizzle.render.source import Panel, SourceLine
+from ncu_swizzle.report import pack
+from ncu_swizzle.report.model import Finding
 from tests.support.pages import rendered, shown
 from tests.support.recordings import KERNELS, Recorded
 
@@ -179,9 +179,9 @@ def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> 
     profiles = [recorded("kernel1"), recorded("kernel2")]
     page = rendered(*profiles)
     for profile in profiles:
-        for finding in bridge.findings(profile):
+        for finding in pack.findings(profile):
             assert finding.message in page.text
-    cost = next(one for one in bridge.findings(profiles[0]) if one.rule == "ConflictCost")
+    cost = next(one for one in pack.findings(profiles[0]) if one.rule == "ConflictCost")
     assert f"{cost.saving:.1f} % of the duration, {cost.low:.1f} % to {cost.high:.1f} %" in page.text
     assert "@source:" not in page.text
     inside = Finding("SharedExcess", "optimization", "As ncu ran it", "Said twice")

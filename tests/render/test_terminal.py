@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.engine import Engine
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.result import JobResult, Timing
-from ncu_swizzle.render import terminal, terminal_times
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.render import listing, terminal
+from ncu_swizzle.report.comparison import JobResult, Timing, compare
+from ncu_swizzle.report.model import Engine, Profile
 
 MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
 
 
 def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Timing:
-    found, _ = collection.shipped().find(next(iter(times)))
+    found, _ = catalog.shipped().find(next(iter(times)))
     assert found.name == family
     kernels = tuple(kernel for kernel in found.kernels if kernel.name in times)
     facts: dict[str, Any] = {"machine": MACHINE, "problem": found.problem(), "times_ms": times, "copy_ms": copy}
@@ -29,13 +27,13 @@ def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Tim
 
 def shown(one: Timing) -> str:
     console = Console(file=StringIO(), width=120)
-    terminal_times.show_times(one, console)
+    listing.show_times(one, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
     one = timing("transpose", {"transpose-plain": [0.3, 0.2, 0.1], "transpose-xor": [0.1]}, [0.05, 0.06, 0.05])
-    assert terminal_times.reference_time(one) == ("a plain copy", 0.05)
+    assert listing.reference_time(one) == ("a plain copy", 0.05)
     text = shown(one)
     assert "of a plain copy" in text
     assert "0.250" in text, "the median of plain, 0.2 ms, is four copies long"
@@ -44,14 +42,14 @@ def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
 
 def test_a_library_s_kernel_comes_first() -> None:
     one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
-    assert terminal_times.reference_time(one) == ("reference-gemm", 2.0)
+    assert listing.reference_time(one) == ("reference-gemm", 2.0)
     assert "0.200" in shown(one)
 
 
 @pytest.mark.parametrize("copy", [[], None])
 def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
     one = timing("gemm", {"gemm-plain": [10.0]}, copy)
-    assert terminal_times.reference_time(one) is None
+    assert listing.reference_time(one) is None
     assert " of " not in shown(one).splitlines()[-2]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import text
-from ncu_swizzle.render.view.excerpt import Token
+from ncu_swizzle.render import text
+from ncu_swizzle.render.page import Colours
+from ncu_swizzle.render.source import Token
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_counts_are_short_or_lower_bounds_and_times_have_one_unit() -> None:
     assert (text.counted(None, 5), text.counted(None, 0), text.counted(7, 5)) == ("at least 5", "unknown", "7")
     assert text.percent(-0.01) == "0.0 %"
     assert text.change(100_000, 100_002) == "+0.002 %"
-    assert (text.duration(80_000), text.duration(1.5e6)) == ("80.00 µs", "1.500 ms")
-    assert text.duration(80_000, text.time_unit([80_000, 2e6, None])) == "0.080 ms"
+    assert (text.duration_text(80_000), text.duration_text(1.5e6)) == ("80.00 µs", "1.500 ms")
+    assert text.duration_text(80_000, text.time_unit([80_000, 2e6, None])) == "0.080 ms"
 
 
 def test_highlighting_keeps_every_character_on_its_line() -> None:

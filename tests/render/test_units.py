@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.model import DURATION, Metric, Profile
-from ncu_swizzle.render.view import stall_bars, units
+from ncu_swizzle.render import pipes, text
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.model import DURATION, Metric, Profile
 from tests.support.pages import rendered
 from tests.support.recordings import Recorded
 
@@ -26,7 +26,7 @@ def with_metrics(profile: Profile, values: dict[str, float | None]) -> Profile:
 
 def test_the_units_are_those_that_ncu_measured_and_the_busiest_is_named(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    section = units.section(compare([before, after]))
+    section = pipes.section(compare([before, after]))
     assert section is not None
     assert [row.name for row in section.rows] == ["Shared memory", "Tensor cores", "Issue slots", "L2", "DRAM"]
     assert section.rows[0].values == tuple(f"{profile.number(SHARED):.1f} %" for profile in (before, after))
@@ -37,7 +37,7 @@ def test_the_units_are_those_that_ncu_measured_and_the_busiest_is_named(recorded
 
 def test_an_idle_gpu_is_not_said_to_have_a_bottleneck(recorded: Recorded) -> None:
     idle = with_metrics(recorded("kernel1"), {SHARED: 12.0})
-    section = units.section(compare([idle]))
+    section = pipes.section(compare([idle]))
     assert section is not None
     assert section.sentences == (
         "No unit of kernel1 is near its ceiling; the busiest: Shared memory, at 12.0 % of its ceiling. "
@@ -47,7 +47,7 @@ def test_an_idle_gpu_is_not_said_to_have_a_bottleneck(recorded: Recorded) -> Non
 
 def test_without_the_metrics_there_is_no_such_section(recorded: Recorded) -> None:
     bare = replace(recorded("kernel1"), metrics={})
-    assert units.section(compare([bare])) is None
+    assert pipes.section(compare([bare])) is None
     page = rendered(recorded("kernel1"), bare)
     assert "units" not in page.values("id")
     assert "#units" not in page.values("href")
@@ -56,7 +56,7 @@ def test_without_the_metrics_there_is_no_such_section(recorded: Recorded) -> Non
 
 def test_a_full_report_names_more_units(recorded: Recorded) -> None:
     fma = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
-    section = units.section(compare([with_metrics(recorded("kernel2"), {fma: 99.0})]))
+    section = pipes.section(compare([with_metrics(recorded("kernel2"), {fma: 99.0})]))
     assert section is not None
     assert (section.rows[0].name, section.rows[0].metric) == ("FMA pipe", fma)
 
@@ -66,10 +66,10 @@ def test_a_full_report_names_more_units(recorded: Recorded) -> None:
 
 def test_a_bar_is_the_duration_divided_as_the_samples_are(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    drawn = stall_bars.bars(compare([before, after]))
+    drawn = text.bars(compare([before, after]))
     assert drawn is not None
     assert drawn.reasons[0] == "short_scoreboard"
-    assert drawn.reasons[-1] == stall_bars.OTHER
+    assert drawn.reasons[-1] == text.OTHER
     widths = [sum(float(part.width.rstrip("%")) for part in bar.segments) for bar in drawn.bars]
     assert widths == pytest.approx([100, 100 * after.duration_ns / before.duration_ns], rel=1e-3)
     spent = before.duration_ns * before.stalls["short_scoreboard"] / sum(before.stalls.values()) * 1e-6
@@ -79,10 +79,10 @@ def test_a_bar_is_the_duration_divided_as_the_samples_are(recorded: Recorded) ->
 
 def test_profiles_without_samples_or_a_duration_have_no_bar(recorded: Recorded) -> None:
     untimed = with_metrics(recorded("kernel1"), {DURATION: None})
-    assert stall_bars.bars(compare([untimed])) is None
-    drawn = stall_bars.bars(compare([untimed, recorded("kernel2")]))
+    assert text.bars(compare([untimed])) is None
+    drawn = text.bars(compare([untimed, recorded("kernel2")]))
     assert drawn is not None
     assert [bar.label for bar in drawn.bars] == ["kernel2"]
-    many = stall_bars.bars(compare([recorded("kernel2")] * 11))
+    many = text.bars(compare([recorded("kernel2")] * 11))
     assert many is not None
-    assert (len(many.bars), many.left_out) == (stall_bars.MOST_BARS, 3)
+    assert (len(many.bars), many.left_out) == (text.MOST_BARS, 3)

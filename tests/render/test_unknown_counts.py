@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render import markdown, page
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import source
-from ncu_swizzle.render.view.source import Panel
+from ncu_swizzle.render import formats, page, source
+from ncu_swizzle.render.page import Colours
+from ncu_swizzle.render.source import Panel
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import EMULATED, Profile
 from tests.support.pages import shown
 from tests.support.reports import EMPTY
 
@@ -42,7 +40,7 @@ UNKNOWN = profile_of(access(3, None, None), access(5, None, None))
 def test_a_page_is_made_of_unknown_counts(profile: Profile) -> None:
     comparison = compare([profile, profile])
     assert "unknown" in page.render(comparison)
-    markdown.render_all([comparison], (), "")
+    formats.render_all([comparison], (), "")
 
 
 def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:

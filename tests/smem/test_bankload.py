@@ -6,7 +6,7 @@ import numpy as np
 
 from ncu_swizzle.smem import access, bankmap, mapping
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.bankload import PhaseLoad, loads, worst_request
+from ncu_swizzle.smem.bankmap import PhaseLoad, loads, worst_request
 
 
 def first(layout: str, element_bytes: int, name: str, swizzle: str | None = None) -> PhaseLoad:

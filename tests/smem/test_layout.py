@@ -12,14 +12,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import paths
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import access, gf2, layout, mapping, swizzle
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.kernels import declared_tiles
+from ncu_swizzle.smem import access, layout, mapping, swizzle
+from ncu_swizzle.smem.lanes import basis, rank, ranks
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table, XorMatrix
 from ncu_swizzle.smem.wavefronts import wavefronts
-from ncu_swizzle.tiles import policies
 
 SIZES = st.sampled_from([1, 2, 3, 4, 6, 8])
 STRIDES = st.sampled_from([0, 1, 2, 3, 4, 8, 16, 24, 33])
@@ -242,12 +243,12 @@ def test_the_rank_counts_what_the_vectors_span(vectors: list[int]) -> None:
     span = {0}
     for vector in vectors:
         span |= {vector ^ other for other in span}
-    assert 2 ** gf2.rank(vectors) == len(span)
+    assert 2 ** rank(vectors) == len(span)
 
 
 def degree(vectors: list[int], width_bytes: int = 4) -> int:
     """A phase touches 2^(rank of unit bits) units, evenly spread over 2^(rank of bank bits) banks."""
-    units, banks = gf2.ranks(vectors, width_bytes)
+    units, banks = ranks(vectors, width_bytes)
     return 1 << (units - banks)
 
 
@@ -258,7 +259,7 @@ def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], star
     lanes = np.zeros(32, dtype=np.int64) + 4 * start
     for bit, vector in enumerate(vectors):
         lanes ^= np.where(np.arange(32) >> bit & 1, vector, 0)
-    assert gf2.basis(lanes) == tuple(vectors)
+    assert basis(lanes) == tuple(vectors)
     for op in ("ld.shared.b32", "st.shared.b32"):
         assert wavefronts(op, lanes).actual.tolist() == [degree(vectors)]
 
@@ -275,7 +276,7 @@ def test_the_degree_of_wide_stores_is_that_of_a_phase(chunks: list[int]) -> None
 
 
 def test_a_pattern_that_is_not_linear_has_no_basis() -> None:
-    assert gf2.basis(np.arange(32) * 12) is None
+    assert basis(np.arange(32) * 12) is None
 
 
 # ---------------------------------------------------------------------------------------------- the CUDA source
@@ -293,14 +294,14 @@ int main() {
 SOURCE = (paths.kernels() / "common" / "layout.cuh").read_text(encoding="utf-8")
 CASES = [
     (policy, rows, columns, element_bytes, unit_bytes)
-    for policy in policies.NAMES if policy != "Sudoku" and f"struct {policy} " in SOURCE
+    for policy in declared_tiles.NAMES if policy != "Sudoku" and f"struct {policy} " in SOURCE
     for rows, columns, element_bytes, unit_bytes in
     [(64, 128, 2, 16), (64, 64, 2, 16), (32, 32, 4, 4), (32, 32, 4, 8), (32, 32, 4, 16)]
 ]  # fmt: skip
 
 
 def expected(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> list[int]:
-    tile = policies.mapping(policy, rows, columns, element_bytes, unit_bytes)
+    tile = declared_tiles.policy_mapping(policy, rows, columns, element_bytes, unit_bytes)
     unit = unit_bytes // element_bytes
     cells = tile.addresses(np.arange(rows)[:, None], np.arange(0, columns, unit)[None, :])
     return [tile.bytes, *cells.ravel().tolist()]
@@ -342,17 +343,17 @@ def test_the_boxes_of_tma() -> None:
     """Chunk c of row r: bits 4 to 6 of the address XORed with bits 7 to 9, as far as a row of the box has chunks."""
     for span in (32, 64, 128):
         rows, columns, chunks = 16, 128, span // 16
-        tile = policies.boxed(span, rows, columns, 2)
+        tile = declared_tiles.boxed(span, rows, columns, 2)
         for row in range(rows):
             for chunk in range(columns // 8):
                 inner = (chunk ^ (row * span // 128)) % chunks
                 place = chunk // chunks * rows * span + row * span + inner * 16
                 assert int(tile.addresses(row, 8 * chunk)) == place
-        assert mapping.tma_mode(policies.boxed(span, rows, span // 2, 2)) == f"{span}B"
+        assert mapping.tma_mode(declared_tiles.boxed(span, rows, span // 2, 2)) == f"{span}B"
 
 
 def test_the_swizzle_that_only_half_works() -> None:
-    tile = policies.mapping("HalfSwizzle", 64, 64, 2, 16)
+    tile = declared_tiles.policy_mapping("HalfSwizzle", 64, 64, 2, 16)
     assert tile.transform == Swizzle(2, 3, 5)
     found = access.parse("ldmatrix", tile.layout, 2).wavefronts(tile)
     assert found.actual.sum() == 4 * found.ideal.sum(), "two distinct values for eight rows leave four ways"
@@ -360,8 +361,8 @@ def test_the_swizzle_that_only_half_works() -> None:
 
 def test_a_policy_that_is_not_known_is_refused() -> None:
     with pytest.raises(UsageError, match="Nonsense"):
-        policies.mapping("Nonsense", 32, 32, 4, 4)
-    assert isinstance(policies.mapping("Padded", 32, 32, 4, 4).transform, Padding)
+        declared_tiles.policy_mapping("Nonsense", 32, 32, 4, 4)
+    assert isinstance(declared_tiles.policy_mapping("Padded", 32, 32, 4, 4).transform, Padding)
 
 
 def test_the_model_needs_numpy_alone() -> None:

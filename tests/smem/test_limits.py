@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.smem import access, bankmap, lanes, mapping
-from ncu_swizzle.smem.expression import evaluate
+from ncu_swizzle.smem.access import evaluate
 from ncu_swizzle.smem.layout import Layout, parse_layout
 from ncu_swizzle.smem.suggestions import suggest
 from ncu_swizzle.smem.swizzle import parse_swizzle

@@ -7,8 +7,8 @@ import contextlib
 import numpy as np
 from hypothesis import strategies as st
 
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.smem import access, expression, layout, swizzle
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.smem import access, layout, swizzle
 from ncu_swizzle.smem.layout import Layout
 from tests.support.corpus import arguments
 from tests.support.properties import examples, holds
@@ -46,7 +46,7 @@ def test_a_layout_is_read_as_it_was_written(examples: int) -> None:
 def test_any_text_is_an_expression_or_refused(examples: int) -> None:
     def check(text: str, threads: int) -> None:
         with contextlib.suppress(NcuSwizzleError):
-            values = expression.evaluate(text, threads)
+            values = access.evaluate(text, threads)
             assert values.shape == (threads,)
             assert values.dtype == np.int64
 
@@ -56,7 +56,7 @@ def test_any_text_is_an_expression_or_refused(examples: int) -> None:
 @examples
 def test_splitting_loses_nothing(examples: int) -> None:
     def check(text: str) -> None:
-        assert ",".join(expression.split(text)) == text
+        assert ",".join(access.split(text)) == text
 
     holds(examples, check, st.text(alphabet="(),a ", max_size=40))
 

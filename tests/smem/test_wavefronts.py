@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ncu_swizzle import paths
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ncu_swizzle.smem.wgmma import WARPS, warpgroup_wavefronts
+from ncu_swizzle.smem.descriptors import WARPS, warpgroup_wavefronts
 from tests.support import measured
 
 

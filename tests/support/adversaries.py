@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.catalog import kernel_spec, project, project_kernels
-from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.project import specs
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Adversary:
     def target(self, folder: Path) -> Target:
         """Return the kernel as it is, written to a folder."""
         (folder / "k.cu").write_text(self.text, encoding="utf-8")
-        (folder / project.OWN).write_text(f'[kernel.k]\nsource = "k.cu"\n{self.launch}\n', encoding="utf-8")
-        (spec,) = project_kernels.specs(project.read(folder / project.OWN))
-        family = kernel_spec.family(spec)
+        (folder / catalog.OWN).write_text(f'[kernel.k]\nsource = "k.cu"\n{self.launch}\n', encoding="utf-8")
+        (spec,) = specs(catalog.read(folder / catalog.OWN))
+        family = build.family_of(spec)
         return Target(family, family.kernels[0], family.problem())
 
     def wrong(self, what: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import digest
+from ncu_swizzle.base import cache
 from tests.support.places import DATA
 
 RECORDED = DATA / "launches"
@@ -44,7 +44,7 @@ def sealed(manifest: dict[str, Any]) -> bytes:
     """Return a manifest's bytes, with a digest that holds."""
     bare = {key: value for key, value in manifest.items() if key not in ("schema", "digest")}
     whole = {"schema": manifest["schema"], **bare}
-    return json.dumps({**whole, "digest": digest.sha256_of_json(whole)}).encode()
+    return json.dumps({**whole, "digest": cache.sha256_of_json(whole)}).encode()
 
 
 def changed(file: Path, into: Path, change: Change) -> Path:

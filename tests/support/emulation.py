@@ -21,22 +21,21 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.control import HANDLERS
-from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.launch_constants import bank_0
-from ncu_swizzle.emulate.limits import Clock
+from ncu_swizzle.emulate.counts import Launch, bank_0
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
-from ncu_swizzle.ncurep import container
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.smem.capacity import RESERVED_BYTES
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.report import container
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
 from tests.support.recorded_code import from_report
 
@@ -103,7 +102,7 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
 
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
-    family, variant = collection.shipped().find(name)
+    family, variant = catalog.shipped().find(name)
     (result,) = container.inspect(report).results
     cubin = Cubin(result.cubin, report.name)
     slots = cubin.attributes(result.function).parameters

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.smem import access, bankload, bankmap, mapping, operations
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.smem import access, bankmap, mapping, operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 
@@ -76,7 +76,7 @@ def answer(case: Case) -> dict[str, Any]:
         maps = [bankmap.build(each, taken) for each in (plain, after)]
     except NcuSwizzleError:
         return {"refused": True}
-    request = bankload.worst_request(maps)
+    request = bankmap.worst_request(maps)
     return {"refused": False, "request": request, "maps": [_map(each, taken, request) for each in maps]}
 
 
@@ -87,7 +87,7 @@ def asked(case: Case) -> dict[str, Any]:
 
 def _map(bank_map: bankmap.BankMap, taken: Access, request: int) -> dict[str, Any]:
     counts = taken.wavefronts(bank_map.mapping)
-    loads = list(takewhile(lambda load: load.request == request, bankload.loads(bank_map, request)))
+    loads = list(takewhile(lambda load: load.request == request, bankmap.loads(bank_map, request)))
     return {
         "banks": bank_map.banks.tolist(),
         "ways": bank_map.ways.tolist(),

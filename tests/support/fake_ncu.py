@@ -457,10 +457,10 @@ def _busy_twice() -> str:
 
 def _own(program: list[str], export: Path) -> int:
     """Stand in for a user's kernel: a recorded report, beside the facts that the child would have written."""
-    from ncu_swizzle.catalog import family_json
-    from ncu_swizzle.launch import __main__
+    from ncu_swizzle.kernels import __main__
+    from ncu_swizzle.kernels.family import read
 
-    family = family_json.read(Path(program[program.index("--description") + 1]))
+    family = read(Path(program[program.index("--description") + 1]))
     (kernel,) = (one for one in family.kernels if one.name == program[-1])
     recorded = "kernel2" if kernel.baseline else "kernel1"
     shutil.copy(RECORDINGS / f"{recorded}.ncu-rep", export)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.engines.executable import Executable
-from ncu_swizzle.profiles.engine import EMULATED, Engine
+from ncu_swizzle.engines.emulation import Executable
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.project import specs as specs_project_kernels
+from ncu_swizzle.report.model import EMULATED, Engine
 from tests.support.places import DATA
 
 CORPUS = DATA / "fix"
@@ -20,9 +21,9 @@ CORPUS = DATA / "fix"
 
 def specs() -> dict[str, Target]:
     """Return all kernels of the corpus by name, in the order of its file, those in CuTe last."""
-    settings = project.read(CORPUS / project.OWN)
-    families = [kernel_spec.family(spec) for spec in project_kernels.specs(settings)]
-    families += [family for family, _ in collection.load(*settings.catalog)][:1]
+    settings = catalog.read(CORPUS / catalog.OWN)
+    families = [build.family_of(spec) for spec in specs_project_kernels(settings)]
+    families += [family for family, _ in catalog.load(*settings.catalog)][:1]
     return {kernel.name: Target(family, kernel, family.problem()) for family in families for kernel in family.kernels}
 
 

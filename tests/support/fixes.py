@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.proof.moved import Moved
-from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.fix.excess import Moved
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.smem.operations import Ints
 from tests.support.fix_corpus import specs, with_text
 
 BASE = 1024  # where a kernel's shared memory starts on sm_90

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.proof import on_gpu
-from ncu_swizzle.proof.claims import Claim
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.fix.claims import Claim
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import Toolchain
 
 LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096, "seq": 2048}  # takes longer than to launch it
 SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.errors import ProgramFailed
-from ncu_swizzle.fleet.tasks import FleetResult, FleetTask
+from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.sweep.worker import FleetResult, FleetTask
 from tests.support.places import ROOT
 
 MISSING = [name for name in ("distributed", "cryptography", "pyarrow") if importlib.util.find_spec(name) is None]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
-from ncu_swizzle.profiles.model import DURATION, Metric, Profile
+from ncu_swizzle.report.model import DURATION, Metric, Profile
 
 HOSTILE = "</script>\n::error file=x::|`<b>&\x00\u202e]]>%0A##[error]"
 

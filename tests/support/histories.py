@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ncu_swizzle.history import kept
-from ncu_swizzle.history.dataset import RUN
-from ncu_swizzle.history.kept import RunLabel
-from ncu_swizzle.history.tracks import Track, tracks
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.gate import history
+from ncu_swizzle.gate.history import RUN, RunLabel
+from ncu_swizzle.gate.tracks import Track, tracks
+from ncu_swizzle.report.model import Profile
 from tests.support.gate_profiles import lasting, measured, named
 
 Given = tuple[RunLabel, Sequence[Profile]]
@@ -39,8 +38,8 @@ def unknown(profile: Profile) -> Profile:
 
 def rows_of(*given: Given) -> pd.DataFrame:
     """Return the rows of a history without writing it."""
-    tables = [kept.table(profiles, label) for label, profiles in given]
-    return pd.concat([table.assign(**{RUN: kept.identity(table)}) for table in tables], ignore_index=True)
+    tables = [history.table(profiles, label) for label, profiles in given]
+    return pd.concat([table.assign(**{RUN: history.identity(table)}) for table in tables], ignore_index=True)
 
 
 def track_of(*given: Given) -> Track:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pandas as pd
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.base.errors import NcuSwizzleError
 from tests.support.pages import PACKED, Page, unpacked
 
 STARTS = (

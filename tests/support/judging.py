@@ -6,12 +6,11 @@ import itertools
 from enum import Enum
 from pathlib import Path
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.executable import Executable, executable
-from ncu_swizzle.proof import values
-from ncu_swizzle.proof.claims import About, State
-from ncu_swizzle.proof.proving import prove_version
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
+from ncu_swizzle.fix import values
+from ncu_swizzle.fix.claims import About, State
+from ncu_swizzle.fix.proving import prove_version
+from ncu_swizzle.kernels.family import Target
 from tests.support.fix_corpus import with_text
 from tests.support.fixes import Fix
 

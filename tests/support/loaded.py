@@ -6,7 +6,4 @@ import typer.testing  # noqa: F401
 
 from ncu_swizzle.commands import output  # noqa: F401
 from ncu_swizzle.engines import emulation  # noqa: F401
-from ncu_swizzle.gate import (
-    config,  # noqa: F401
-)
 from ncu_swizzle.sweep import running  # noqa: F401

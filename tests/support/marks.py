@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
-from ncu_swizzle.capture.library import COMPILERS
-from ncu_swizzle.ncu import gpu
+from ncu_swizzle.capture.running import COMPILERS
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
 
 
 def needs(*tools: str) -> pytest.MarkDecorator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "own-kernel"

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from ncu_swizzle.build.toolchain import NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 
 
 def needs_language(package: str, extra: str, *tools: str) -> pytest.MarkDecorator:

@@ -10,9 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ncu_swizzle.catalog import family_json
-from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
+from ncu_swizzle.kernels.family import Target, read
 from tests.support.places import DATA, ROOT
 
 ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere
@@ -83,7 +82,7 @@ def launched(name: str) -> Target:
     with TemporaryDirectory() as folder:
         described = Path(folder) / "family.json"
         described.write_text(json.dumps({**facts["family"], "folder": folder}), encoding="utf-8")
-        family = replace(family_json.read(described), folder=EXAMPLES)
+        family = replace(read(described), folder=EXAMPLES)
     return Target(family, family.kernels[0], family.problem())
 
 

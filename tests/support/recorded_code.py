@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.engines import emulated_launch, module_image
-from ncu_swizzle.smem.capacity import RESERVED_BYTES
+from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.smem.access import RESERVED_BYTES
 
 JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
 _REFERENCE = re.compile(r"`\(([^()]+)\)")
@@ -21,7 +21,7 @@ def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) ->
     return from_report(
         kernel,
         rows,
-        constants=module_image.constants(cubin, kernel),
+        constants=measured.constants(cubin, kernel),
         shared_bytes=emulated_launch._static_shared(cubin, attributes),
         parameter_bytes=attributes.parameter_bytes,
     )

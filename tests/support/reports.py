@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ncu_swizzle.ncurep.container import MAGIC
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.model import KernelId, LaunchId, MachineInfo, Profile
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.container import MAGIC
+from ncu_swizzle.report.model import KernelId, LaunchId, MachineInfo, Profile
 
 
 def join(reports: Sequence[Path]) -> bytes:

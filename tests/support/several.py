@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from ncu_swizzle.profiles import many_launches, pairing
-from ncu_swizzle.profiles.engine import Engine
-from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.result import JobResult
 from ncu_swizzle.render import terminal
+from ncu_swizzle.report import many_launches, pairing
+from ncu_swizzle.report.comparison import JobResult
+from ncu_swizzle.report.model import Engine, Profile
 from tests.support.recordings import Recorded
 from tests.support.reports import launched
 

@@ -6,14 +6,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.emulate.buffers import Buffer
+from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.limits import Clock
-from ncu_swizzle.emulate.misfits import FollowedTiles
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.emulate.tile_probes import followed_tiles
+from ncu_swizzle.emulate.tile_record import FollowedTiles
 from tests.support.emulation import kernel
 from tests.support.tile_oracle import ELEMENT, Gemm, Side, TensorMap, outcome
 

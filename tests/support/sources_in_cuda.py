@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ncu_swizzle.patch.draft import Draft
-from ncu_swizzle.patch.guard import guard, unobstructed
-from ncu_swizzle.patch.padding_edits import PaddingEdits
-from ncu_swizzle.patch.row_xor import RowXor
-from ncu_swizzle.patch.swapped import Swapped, swapped
-from ncu_swizzle.patch.xor_edits import XorEdits
+from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.cuda import Web
+from ncu_swizzle.fix.draft import Draft, Swapped, swapped
+from ncu_swizzle.fix.expressions import edited
+from ncu_swizzle.fix.guard import guard, unobstructed
+from ncu_swizzle.fix.padding_edits import PaddingEdits
+from ncu_swizzle.fix.scopes import Scopes, shared_declarations
+from ncu_swizzle.fix.subject import follow
+from ncu_swizzle.fix.sums import Constants
+from ncu_swizzle.fix.view_classes import inlined, part_called
+from ncu_swizzle.fix.webs import Members, carved
+from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
-from ncu_swizzle.source import cuda
-from ncu_swizzle.source.arrays import shared_declarations
-from ncu_swizzle.source.edits import edited
-from ncu_swizzle.source.follow import follow
-from ncu_swizzle.source.inlined import inlined
-from ncu_swizzle.source.reach import Web
-from ncu_swizzle.source.scopes import Scopes
-from ncu_swizzle.source.sums import Constants
-from ncu_swizzle.source.view_classes import part_called
-from ncu_swizzle.source.webs import Members, carved
 
 ROWS = RowXor(32, 32, 5, 0, 0)  # t[32][32]
 FLAT = RowXor(32, 0, 5, 0, 0)  # t[1024]

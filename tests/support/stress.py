@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.ncurep.results import ReportResult
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.report.results import ReportResult
 from tests.support.places import RECORDED_STRESS, STRESS
 
-KERNELS = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
+KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
 NEEDS_RECORDING = pytest.mark.skipif(
     not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 tests/data/stress/record.py on a GPU"
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
-from ncu_swizzle.fleet.tasks import Whereabouts
-from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import DURATION, Metric, Profile
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report.counts import Instruction
+from ncu_swizzle.report.model import DURATION, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
+from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
+from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support.recordings import Recorded
 
 
@@ -40,7 +40,7 @@ def transposes(
     """Return a sweep of the transpose family; `failing` says which points ended with an error."""
     wrong = {("transpose-xor", 1024): WrongOutput("out differs by 0.5 of its size", "read it as it was written")}
     failing = wrong if failing is None else failing
-    planned = plan.make_plan(collection.shipped(), ["transpose"], variants, {"n": sizes})
+    planned = plan.make_plan(catalog.shipped(), ["transpose"], variants, {"n": sizes})
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))
@@ -51,7 +51,7 @@ def transposes(
 
 def many(recorded: Recorded) -> Sweep:
     """Return a sweep of ten thousand points: four variants at 2,500 sizes, with times that grow with the size."""
-    planned = plan.make_plan(collection.shipped(), ["transpose"], ("plain", "padded", "xor", "sudoku"),
+    planned = plan.make_plan(catalog.shipped(), ["transpose"], ("plain", "padded", "xor", "sudoku"),
                              {"n": range(512, 3012)})  # fmt: skip
     values = {kernel.name: PointValues.of(recorded(kernel.name)) for kernel in planned.kernels}
     outcomes = tuple(

@@ -7,8 +7,8 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Family, Kernel
 from tests.support.places import ROOT
 
 
@@ -24,4 +24,4 @@ def follow(folder: Path) -> tuple[Family, Kernel]:
     (kernels / "attention" / "4_rotated.cu").write_text(copy, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family_file:
         family_file.write(f"\n{entry}\n")
-    return collection.load(kernels).find("rotated")
+    return catalog.load(kernels).find("rotated")

@@ -7,36 +7,31 @@ import io
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ncu_swizzle.answers import Comparison as NotebookComparison
-from ncu_swizzle.answers import Profile as NotebookProfile
-from ncu_swizzle.answers import Profiles
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.commands import doctor as doctor_page
+from ncu_swizzle.commands.answers import Comparison as NotebookComparison
+from ncu_swizzle.commands.answers import ConflictError, Profiles, explain
+from ncu_swizzle.commands.answers import Profile as NotebookProfile
 from ncu_swizzle.commands.console import Output
-from ncu_swizzle.doctor import page as doctor_page
-from ncu_swizzle.doctor.diagnosis import Diagnosis, HealthCheck, Status
-from ncu_swizzle.errors import ProgramFailed
-from ncu_swizzle.gate import baseline, github, junit, reporting, sarif
+from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status
+from ncu_swizzle.explain import shown as model_terminal
+from ncu_swizzle.gate import baseline, reporting
+from ncu_swizzle.gate.baseline import Policy
+from ncu_swizzle.gate.calls import Outputs
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
-from ncu_swizzle.model import terminal as model_terminal
-from ncu_swizzle.pack import findings
-from ncu_swizzle.profiles import many_launches, pairing
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.engine import Engine
-from ncu_swizzle.profiles.model import NEEDED, Finding, LaunchId, Profile
-from ncu_swizzle.profiles.result import JobResult, Timing
-from ncu_swizzle.render import csv_, json_, listing, markdown, terminal, terminal_rules, terminal_times
+from ncu_swizzle.kernels.catalog import Catalog, shipped
+from ncu_swizzle.render import formats, listing, terminal
 from ncu_swizzle.render import page as report
+from ncu_swizzle.report import many_launches, pack, pairing
+from ncu_swizzle.report.comparison import JobResult, Timing, compare
+from ncu_swizzle.report.model import NEEDED, Engine, Finding, LaunchId, Profile
 from ncu_swizzle.smem import access, bankmap, mapping
 from ncu_swizzle.smem.bankmap import BankMap
-from ncu_swizzle.sweep import page as sweep_page
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep import terminal as sweep_terminal
-from ncu_swizzle.sweep.outcome import Sweep
-from ncu_swizzle.testing import ConflictError, explain
+from ncu_swizzle.sweep import table as sweep_terminal
+from ncu_swizzle.sweep import view as sweep_page
+from ncu_swizzle.sweep.folder import Sweep
 from tests.support.hostile import Change, poisoned
 from tests.support.recordings import Recorded
 from tests.support.sweeps import transposes
@@ -112,7 +107,7 @@ def diagnosis() -> Diagnosis:
 
 
 def timing() -> Timing:
-    family, _ = collection.shipped().find("transpose-plain")
+    family, _ = shipped().find("transpose-plain")
     names = [kernel.name for kernel in family.kernels]
     facts = {"problem": family.problem(), "machine": {"gpu": "H100", "driver": "5", "cuda": "13"}, "copy_ms": [1.0],
              "errors": {}, "times_ms": {name: [1.0] for name in names}}  # fmt: skip
@@ -153,13 +148,13 @@ def poisoned_sweep(sweep: Sweep, change: Change, only: Collection[str] = ()) -> 
 def results(result: JobResult, styled: bool = False) -> Iterator[Writer]:
     yield "terminal", lambda: printed(terminal.show, result, styled)
     yield "html", lambda: report.render_all(result.comparisons, result.notes, result.title)
-    yield "md", lambda: markdown.render_all(result.comparisons, result.notes, result.title)
-    yield "csv", lambda: csv_.to_csv(*result.comparisons)
-    yield "json", lambda: json_.to_json(result)
+    yield "md", lambda: formats.render_all(result.comparisons, result.notes, result.title)
+    yield "csv", lambda: formats.to_csv(*result.comparisons)
+    yield "json", lambda: formats.to_json(result)
     for comparison in result.comparisons:
-        launches = findings.launch_findings(comparison)
-        yield "json", lambda shown=launches: findings.to_json(shown)
-        yield "terminal", lambda shown=launches: printed(terminal_rules.show_findings, shown, styled)
+        launches = pack.launch_findings(comparison)
+        yield "json", lambda shown=launches: pack.to_json(shown)
+        yield "terminal", lambda shown=launches: printed(listing.show_findings, shown, styled)
         yield "html", lambda shown=comparison: NotebookComparison.of(shown)._repr_html_()
 
 
@@ -184,9 +179,9 @@ def failure(profile: Profile, verdict: Verdict) -> str:
 def verdicts(verdict: Verdict, styled: bool = False) -> Iterator[Writer]:
     yield "terminal", lambda: printed(lambda shown, console: reporting.show(shown, Outputs(), console), verdict, styled)
     yield "json", lambda: reporting.to_json(verdict)
-    yield "xml", lambda: junit.render(verdict)
-    yield "sarif", lambda: sarif.render(verdict)
-    yield "md", lambda: github.summary(verdict)
+    yield "xml", lambda: reporting.render_junit(verdict)
+    yield "sarif", lambda: reporting.render_sarif(verdict)
+    yield "md", lambda: reporting.github_summary(verdict)
 
 
 def baselines(saved: baseline.Baseline, styled: bool = False) -> Iterator[Writer]:
@@ -212,7 +207,7 @@ def catalogs(catalog: Catalog, styled: bool = False) -> Iterator[Writer]:
 
 
 def times(shown: Timing, styled: bool = False) -> Iterator[Writer]:
-    yield "terminal", lambda: printed(terminal_times.show_times, shown, styled)
+    yield "terminal", lambda: printed(listing.show_times, shown, styled)
 
 
 def diagnoses(shown: Diagnosis, styled: bool = False) -> Iterator[Writer]:
@@ -242,7 +237,7 @@ def inputs(recorded: Recorded) -> dict[str, tuple[Any, Made]]:
     """Return every kind of value that is shown, with what makes its writers."""
     wrong = {("transpose-xor", 1024): ProgramFailed("it failed", "a hint")}
     swept = transposes(lambda name: small(recorded(name)), (512, 1024), ("plain", "xor"), wrong)
-    families = [family for family in collection.shipped().families if family.name in ("attention", "transpose")]
+    families = [family for family in shipped().families if family.name in ("attention", "transpose")]
     catalog = Catalog(tuple(families))
     pair, checked, health, timed = pair_of(recorded), verdict_of(), diagnosis(), timing()
     return {

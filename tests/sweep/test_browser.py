@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ncu_swizzle.sweep import table, view
-from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.sweep.folder import Sweep
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
@@ -41,7 +41,7 @@ def test_the_table_shows_every_point(browser: Browser, page_file: Path, sweep: S
     shown = browser.script(
         "[...document.querySelectorAll('.points tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
     )
-    rows = table.rows(sweep)
+    rows = table.rows_table(sweep)
     unit = table.time_unit(rows)
     for cells, row in zip(shown, rows, strict=True):
         if row.error:
@@ -54,7 +54,7 @@ def test_the_table_shows_every_point(browser: Browser, page_file: Path, sweep: S
 def test_every_figure_is_marked_where_it_belongs(browser: Browser, page_file: Path, sweep: Sweep) -> None:
     browser.open(page_file)
     tips = browser.texts(".chart .mark title")
-    for row in table.rows(sweep):
+    for row in table.rows_table(sweep):
         n = row.outcome.point.sizes["n"]
         for figure in view.FIGURES:
             value = figure.get(row)

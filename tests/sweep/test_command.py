@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.paths import child_environment
+from ncu_swizzle.base.paths import child_environment
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
 from tests.support.marks import without_gpu
 from tests.support.places import ROOT

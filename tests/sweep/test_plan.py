@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.errors import BadProblem, UnknownKernel, UsageError
-from ncu_swizzle.sweep import plan, scales
+from ncu_swizzle.base.errors import BadProblem, UnknownKernel, UsageError
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.sweep import plan, table
 
 # ---------------------------------------------------------------------------------------------- the plan
 
@@ -37,7 +37,7 @@ def test_a_size_that_is_none_is_an_error(text: str) -> None:
 
 
 def test_a_family_stands_for_its_own_variants() -> None:
-    known = collection.shipped()
+    known = catalog.shipped()
     gemm = plan.make_plan(known, ["gemm"], [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
@@ -66,11 +66,11 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make_plan(collection.shipped(), names, variants, sizes)
+        plan.make_plan(catalog.shipped(), names, variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
-    known = collection.shipped()
+    known = catalog.shipped()
     gemm = plan.make_plan(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
@@ -91,7 +91,7 @@ POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
 
 @given(POSITIVE)
 def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
-    for make in (scales.linear, scales.logarithmic, scales.counts, scales.degrees):
+    for make in (table.linear, table.logarithmic, table.counts, table.degrees):
         scale = make(values)
         places = [scale.position(value) for value in sorted(values)]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
@@ -101,13 +101,13 @@ def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
 
 
 def test_axes_are_marked_at_round_numbers() -> None:
-    assert scales.linear([3.4]).ticks == (0, 1, 2, 3, 4)
-    assert scales.linear([1.0, 0.2]).ticks == (0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0)
-    assert scales.degrees([1.0]).ticks == (1, 2)
-    assert scales.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
-    assert scales.counts([0, 0]).ticks == (0,)
-    assert scales.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
-    assert scales.counts([0, 5]).position(0) == 0
-    assert scales.counts([0, 5]).position(5) > scales.ZERO_ROOM
-    assert scales.sizes([7]).position(7) == 0.5
-    assert math.isclose(scales.sizes([512, 1024, 2048]).position(1024), 0.5)
+    assert table.linear([3.4]).ticks == (0, 1, 2, 3, 4)
+    assert table.linear([1.0, 0.2]).ticks == (0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0)
+    assert table.degrees([1.0]).ticks == (1, 2)
+    assert table.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
+    assert table.counts([0, 0]).ticks == (0,)
+    assert table.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
+    assert table.counts([0, 5]).position(0) == 0
+    assert table.counts([0, 5]).position(5) > table.ZERO_ROOM
+    assert table.sizes([7]).position(7) == 0.5
+    assert math.isclose(table.sizes([512, 1024, 2048]).position(1024), 0.5)

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import BadFile, NotWritable
-from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadFile, NotWritable
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.catalog import Catalog
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.run_folder import Destination
 from ncu_swizzle.sweep import folder, plan, running
-from ncu_swizzle.sweep.outcome import PointValues, Sweep
+from ncu_swizzle.sweep.folder import PointValues, Sweep
 from tests.support.recordings import Recorded
 
 RECORDED = Request(engine="recorded")
@@ -33,7 +33,7 @@ def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "x
 
 def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep = sweep_of(collection.shipped(), place)
+    sweep = sweep_of(catalog.shipped(), place)
     assert [one.values for one in sweep.outcomes] == [
         PointValues.of(recorded(one.point.kernel), one.where) for one in sweep.outcomes
     ]
@@ -51,7 +51,7 @@ def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
 
 def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "sweep"
-    known = collection.shipped()
+    known = catalog.shipped()
     sweep_of(known, place, ("plain",))
     stamp = (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns
     seen: list[tuple[str, bool]] = []
@@ -66,15 +66,15 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     shutil.copytree(paths.kernels(), kernels)
     monkeypatch.setattr(paths, "kernels", lambda: kernels)  # recordings are of the shipped families alone
     place = tmp_path / "sweep"
-    sweep_of(collection.load(kernels), place)
+    sweep_of(catalog.load(kernels), place)
     header = kernels / "transpose" / "transpose.cuh"
     header.write_text(header.read_text(encoding="utf-8") + "// edited\n", encoding="utf-8")
-    sweep = sweep_of(collection.load(kernels), place, resume=True)
+    sweep = sweep_of(catalog.load(kernels), place, resume=True)
     assert not any(one.kept for one in sweep.outcomes)
     assert sweep.notes[0].startswith("0 of 2 points were reused")
     assert sweep.notes[1] == "transpose-plain n=4096 is profiled again because of changes to sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
-    planned = plan.make_plan(collection.load(kernels), ["transpose"], ["plain"], {})
+    planned = plan.make_plan(catalog.load(kernels), ["transpose"], ["plain"], {})
     again = running.run(planned, options, Destination(place), resume=True)
     assert again.notes[1].endswith("is profiled again because of changes to options.")
 
@@ -83,20 +83,20 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ruin", [b"", b"{}", b"[1]", b'{"schema": 1}', b"\xff\xfe", b"[" * 100_000])
 def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep_of(collection.shipped(), place, ("xor",))
+    sweep_of(catalog.shipped(), place, ("xor",))
     (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
-    sweep = sweep_of(collection.shipped(), place, ("xor",), resume=True)
+    sweep = sweep_of(catalog.shipped(), place, ("xor",), resume=True)
     assert [one.kept for one in sweep.outcomes] == [False]
     assert run_folder.load_profile(place / "points" / "transpose-xor" / "n4096" / "profile.json") == recorded(
         "transpose-xor"
     )
     assert "is profiled again" in sweep.notes[1]
-    assert sweep_of(collection.shipped(), place, ("xor",), resume=True).outcomes[0].kept
+    assert sweep_of(catalog.shipped(), place, ("xor",), resume=True).outcomes[0].kept
 
 
 def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    known = collection.shipped()
+    known = catalog.shipped()
     place = tmp_path / "sweep"
     sweep_of(known, place, ("xor",))
     with pytest.raises(NotWritable, match="already holds"):
@@ -119,10 +119,10 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
     with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
-        sweep_of(collection.shipped(), tmp_path, ("xor",))
-    sweep_of(collection.shipped(), tmp_path, ("xor",))
+        sweep_of(catalog.shipped(), tmp_path, ("xor",))
+    sweep_of(catalog.shipped(), tmp_path, ("xor",))
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_at_once() -> None:
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
-        sweep_of(collection.shipped(), Path("/proc/sweep"), ("xor",))
+        sweep_of(catalog.shipped(), Path("/proc/sweep"), ("xor",))

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.sweep import page, plan, table, view
-from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.sweep import plan, table, view
+from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from tests.support.recordings import Recorded
 from tests.support.sweeps import hostile, transposes
 
@@ -47,10 +47,10 @@ def test_markdown_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
 
 
 def test_names_stay_names_on_the_page(recorded: Recorded) -> None:
-    html = page.render(hostile(recorded))
+    html = view.render(hostile(recorded))
     assert html.count("<script") == html.count("<img") == 0
     assert "&lt;script&gt;" in html
-    assert page.render(hostile(recorded)) == html
+    assert view.render(hostile(recorded)) == html
 
 
 def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
@@ -76,7 +76,7 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert "unknown" in built.lines[0].cells
     assert built.where.startswith("Computed, not measured")
     nothing = replace(sweep, outcomes=tuple(PointOutcome(point) for point in sweep.plan.points))
-    assert "No point has results." in page.render(nothing)
+    assert "No point has results." in view.render(nothing)
 
 
 def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
@@ -89,7 +89,7 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make_plan(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    planned = plan.make_plan(catalog.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded(point.kernel))) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
@@ -98,7 +98,7 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make_plan(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make_plan(catalog.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded("transpose-plain"))) for point in planned.points)

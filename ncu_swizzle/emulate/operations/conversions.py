@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import Operand, SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import raw
+from ncu_swizzle.emulate.operands import Compute, operation, raw
 from ncu_swizzle.emulate.operations.doubles import QUIET, words
 from ncu_swizzle.emulate.operations.reals import LOWER, UPPER, Reals, calculation, double, single, widened
-from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
     F64,
@@ -25,9 +25,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     rounded,
     saturated,
 )
-from ncu_swizzle.emulate.parse import Operand, SassInstruction
-from ncu_swizzle.emulate.partial import narrowed
-from ncu_swizzle.emulate.values import Bits, Value, wide
+from ncu_swizzle.emulate.values import Bits, Value, narrowed, wide
 
 FORMATS = {"F16": HALF, "BF16": BRAIN, "F32": SINGLE}
 INTEGERS = {f"{sign}{size}": (sign == "S", size) for sign in "SU" for size in (8, 16, 32, 64)}

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import TRUE, SassInstruction
+from ncu_swizzle.emulate.operands import Compute, operation
 from ncu_swizzle.emulate.operations.floating import fsetp
 from ncu_swizzle.emulate.operations.reals import calculation, double
-from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import F64, ROUNDINGS, directed, to_odd, two_sum
-from ncu_swizzle.emulate.parse import TRUE, SassInstruction
 from ncu_swizzle.emulate.values import Bits, high_half, low_half
 
 GENERATED, QUIET = np.uint64(0xFFF80000_00000000), np.uint64(1 << 51)  # NaN, and what makes one quiet

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, any_way
-from ncu_swizzle.emulate.effects import number
+from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.machine import LANES, Machine
-from ncu_swizzle.emulate.operands import guard as operands_guard
-from ncu_swizzle.emulate.operands import integer, pair, predicate, raw
-from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
+from ncu_swizzle.emulate.operands import Compute, integer, operation, pair, predicate, raw
+from ncu_swizzle.emulate.operands import guard_operands as operands_guard
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, derived, wide
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.smem.operations import Bools
 
 
 @operation("R2UR")
@@ -26,7 +25,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
     lanes for which it was true stay true.
     """
     read, executing = integer(ins.operands[-1]), _executing(ins)
-    source = number(ins.operands[-1])
+    source = operand_number(ins.operands[-1])
     tells = ins.operands[0].kind == PRED
     before = predicate(ins.operands[0]) if tells and ins.has("OR") else None
 
@@ -117,7 +116,7 @@ def shfl(ins: SassInstruction) -> Compute | None:
     """The value of another lane: by index (.IDX), below (.UP), above (.DOWN), or by XOR (.BFLY)."""
     mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
     a, b, c = (integer(operand) for operand in ins.operands[2:5])
-    source = number(ins.operands[2])
+    source = operand_number(ins.operands[2])
     executing = _executing(ins)
     if mode is None:
         return None

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import predicate
+from ncu_swizzle.emulate.operands import Compute, operation, predicate
 from ncu_swizzle.emulate.operations.predicates import COMBINATIONS, COMPARISONS, negation
 from ncu_swizzle.emulate.operations.reals import Reals, calculation, condition, double, nothing, single
-from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import (
     F32,
     ROUNDINGS,
@@ -22,7 +22,6 @@ from ncu_swizzle.emulate.operations.rounding import (
     rounded,
     saturated,
 )
-from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, computed, joint
 
 ONE = np.ones((1, 1), F32)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import FLOAT, TRUE, ZERO, Operand, SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import predicate
+from ncu_swizzle.emulate.operands import Compute, operation, predicate
 from ncu_swizzle.emulate.operations.floating import comparing, extreme
 from ncu_swizzle.emulate.operations.predicates import COMBINATIONS
 from ncu_swizzle.emulate.operations.reals import UPPER, Reals, calculation, condition, halves, nothing
-from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
     HALF,
@@ -23,7 +23,6 @@ from ncu_swizzle.emulate.operations.rounding import (
     rounded,
     saturated,
 )
-from ncu_swizzle.emulate.parse import FLOAT, TRUE, ZERO, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, computed, joint
 
 ONE = np.ones((1, 1, 1))

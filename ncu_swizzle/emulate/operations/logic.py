@@ -6,14 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.dependence import NOTHING, Tag, affine, aligned, bitwise, function_of, scaled
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import integer, predicate, raw
+from ncu_swizzle.emulate.operands import Compute, integer, operation, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
 from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
-from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
-from ncu_swizzle.emulate.partial import sure_of_bitwise, with_sure
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -23,6 +21,8 @@ from ncu_swizzle.emulate.values import (
     derived,
     low_half,
     same_for_all,
+    sure_of_bitwise,
+    with_sure,
 )
 
 ONE = np.uint32(1)

@@ -6,14 +6,22 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import FLOAT, INTEGER, PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, bitwise
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
+from ncu_swizzle.emulate.operands import Compute, Reader, integer, operation, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, ordered
-from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import FLOAT, INTEGER, PRED, UPRED, Operand, SassInstruction
-from ncu_swizzle.emulate.partial import sure_of_either, with_sure
-from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, truth
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Known,
+    Value,
+    computed,
+    dependent,
+    first_origin,
+    sure_of_either,
+    truth,
+    with_sure,
+)
 
 SIGN = np.uint32(1 << 31)
 COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
@@ -216,7 +224,7 @@ def p2r(ins: SassInstruction) -> Compute | None:
 
 
 def _all_predicates() -> list[Reader]:
-    from ncu_swizzle.emulate.parse import Operand
+    from ncu_swizzle.emulate.code import Operand
 
     return [predicate(Operand(PRED, number)) for number in range(7)]
 

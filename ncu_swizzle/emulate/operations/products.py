@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, product_halves, scaled, total
 from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import integer, pair, predicate, raw
+from ncu_swizzle.emulate.operands import Compute, integer, operation, pair, predicate, raw
 from ncu_swizzle.emulate.operations.integer import TOP, added, extended, no_wrap
-from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import SassInstruction
-from ncu_swizzle.emulate.partial import lowest, with_sure
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -24,9 +22,11 @@ from ncu_swizzle.emulate.values import (
     high_half,
     joint,
     low_half,
+    lowest,
     same_for_all,
     signed,
     wide,
+    with_sure,
 )
 
 

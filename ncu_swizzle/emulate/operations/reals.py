@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ncu_swizzle.emulate.code import FLOAT, Operand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import predicate, raw
-from ncu_swizzle.emulate.operations.registry import Compute
+from ncu_swizzle.emulate.operands import Compute, predicate, raw
 from ncu_swizzle.emulate.operations.rounding import BRAIN, F32, F64, Format
-from ncu_swizzle.emulate.parse import FLOAT, Operand
-from ncu_swizzle.emulate.partial import narrowed
-from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, joint, wide
+from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, joint, narrowed, wide
 
 Reals = Callable[[Machine], tuple[Bits, tuple[Value, ...]]]
 UPPER, LOWER = np.uint32(16), np.uint32(0xFFFF)

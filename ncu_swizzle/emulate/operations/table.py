@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+from ncu_swizzle.emulate.operands import COMPILERS
 from ncu_swizzle.emulate.operations import (
-    approximations,
     conversions,
     doubles,
     exchange,
-    extremes,
     floating,
     halves,
     integer,
     logic,
     predicates,
     products,
-    scaled,
     shifts,
     special,
 )
-from ncu_swizzle.emulate.operations.registry import COMPILERS
 
 _MODULES = (
-    approximations,
+    special,
     conversions,
     doubles,
     exchange,
-    extremes,
+    integer,
     floating,
     halves,
     integer,
     logic,
     predicates,
     products,
-    scaled,
+    shifts,
     shifts,
     special,
 )

@@ -24,9 +24,9 @@ ARCH = "sm_90"
 TIMEOUT_S = 300
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle.catalog import family_json, user_kernels
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.frontends.built import built
+from ncu_swizzle.frontends.compiled import built
+from ncu_swizzle.kernels import family, user
+from ncu_swizzle.kernels.family import Target
 
 
 def main(names: list[str]) -> int:
@@ -40,7 +40,7 @@ def main(names: list[str]) -> int:
         return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
     home = Path(os.environ[HOME])
     home.mkdir(exist_ok=True)
-    catalog = user_kernels.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
+    catalog = user.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
     for described, kernel in catalog:
         if kernel.name in names:
             compile_one(Target(described, kernel, described.problem()), home)
@@ -53,7 +53,7 @@ def compile_one(target: Target, home: Path) -> None:
     python = sys.prefix.encode()
     code = made.code.replace(python, b"/site".ljust(len(python), b"-")[: len(python)])
     (home / f"{target.name}.cubin").write_bytes(code)
-    family_json.write(replace(made.target.family, kernels=(made.target.kernel,)), home / f"{target.name}.json")
+    family.write(replace(made.target.family, kernels=(made.target.kernel,)), home / f"{target.name}.json")
     (home / f"{target.name}.txt").write_text(made.compiler, encoding="utf-8")
     print(f"{target.name}: {made.compiler}, {len(code):,} bytes", flush=True)
 

@@ -17,8 +17,8 @@ NEUTRAL = Path("/tmp/ncu-swizzle/inlined")
 KEPT = (".cubin", ".ptx", ".ttgir", ".ttir")
 
 sys.path.insert(0, str(HERE.parent.parent.parent))
-from ncu_swizzle.frontends import loading, triton_jit
-from ncu_swizzle.frontends.request import CompileRequest, Given
+from ncu_swizzle.frontends import contract, triton_jit
+from ncu_swizzle.frontends.contract import CompileRequest, Given
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
-        module = loading.module(Path(request.file))
+        module = contract.module(Path(request.file))
         triton_jit.compiled(module.turn_tiles, "", request, module)
         (cubin,) = Path(cache).glob("*/turn_tiles.cubin")
         for suffix in KEPT:

@@ -34,21 +34,20 @@ TIMEOUT_S = 330
 sys.path.insert(0, str(ROOT))
 import numpy as np
 
-from ncu_swizzle import paths
-from ncu_swizzle.catalog import family_json, fills, user_kernels
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.files import write_json
-from ncu_swizzle.frontends.built import built
-from ncu_swizzle.launch import device, expected_output, ready_kernel
-from ncu_swizzle.launch.__main__ import output_errors
-from ncu_swizzle.launch.buffers import Buffers
-from ncu_swizzle.launch.compiler import nvcc_version
-from ncu_swizzle.ncu import gpu, installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncu.system import System
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.files import write_json
+from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.engines.machine import System
+from ncu_swizzle.frontends.compiled import built
+from ncu_swizzle.kernels import device, fills, gpu, output, user
+from ncu_swizzle.kernels.__main__ import output_errors
+from ncu_swizzle.kernels.family import Target, read, write
+from ncu_swizzle.kernels.gpu import Buffers
+from ncu_swizzle.kernels.output import nvcc_version
+from ncu_swizzle.report import reader
+from ncu_swizzle.report.model import Profile
 
 
 def main(arguments: list[str]) -> int:
@@ -73,7 +72,7 @@ def record(home: Path, names: Sequence[str]) -> int:
     names = names or sorted(file.stem for file in COMPILED.glob("*.cubin"))
     archived = home / ("h100-elsewhere.tar.xz" if COMPILED.is_dir() else "h100.tar.xz")
     arch = "sm_{}{}".format(*gpu.devices()[0][1])
-    catalog = user_kernels.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
+    catalog = user.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
     chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
     chosen = [target for target in chosen if not names or target.name in names]
     chosen.sort(key=lambda target: "descriptors" in target.name or "cluster" in target.name)  # what can fail goes last
@@ -84,10 +83,10 @@ def record(home: Path, names: Sequence[str]) -> int:
     report = folder / "python.ncu-rep"
     program = [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(folder), *compiled]
     options = options_.Options(launch_count=len(compiled))
-    profiler.collect(installed.find(), program, report, options, TIMEOUT_S, paths.child_environment())
+    ncu.collect(machine.find(), program, report, options, TIMEOUT_S, paths.child_environment())
     content = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
     content["failed"] |= failed
-    content["machine"]["ncu"] = ".".join(map(str, installed.version(System(), installed.find())))
+    content["machine"]["ncu"] = ".".join(map(str, machine.version(System(), machine.find())))
     found = reader.read(report)
     if len(found) != len(content["kernels"]):
         raise SystemExit(f"{len(content['kernels'])} kernels were launched, {len(found)} were profiled")
@@ -137,7 +136,7 @@ def compile_one(target: Target, arch: str, folder: Path) -> str:
     except NcuSwizzleError as error:
         return f"!{error}"
     (folder / f"{target.name}.cubin").write_bytes(made.code)
-    family_json.write(replace(made.target.family, kernels=(made.target.kernel,)), folder / f"{target.name}.json")
+    write(replace(made.target.family, kernels=(made.target.kernel,)), folder / f"{target.name}.json")
     return made.compiler
 
 
@@ -157,15 +156,15 @@ def launch_all(folder: Path, names: Sequence[str]) -> int:
 
 def launch_one(folder: Path, name: str) -> dict[str, Any]:
     """Check one kernel against its reference, if it has one, and launch it for ncu; return its launch."""
-    family = family_json.read(folder / f"{name}.json")
+    family = read(folder / f"{name}.json")
     kernel, problem, rng = family.kernels[0], family.problem(), np.random.default_rng(SEED)
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
     code = (folder / f"{name}.cubin").read_bytes()
-    launch = ready_kernel.launcher(family, kernel, problem, code, buffers)
-    expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
+    launch = gpu.launcher(family, kernel, problem, code, buffers)
+    expected = output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
     errors = output_errors(family, kernel, problem, launch, buffers, expected)
-    ready_kernel.profile_once(launch, family, problem)
+    gpu.profile_once(launch, family, problem)
     described = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return {"family": {**described, "folder": "", "origin": "", "reference": ""}, "errors": errors}
 

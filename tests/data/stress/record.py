@@ -32,21 +32,19 @@ TIMEOUT_S = 570
 sys.path.insert(0, str(ROOT))
 import numpy as np
 
-from ncu_swizzle import paths
-from ncu_swizzle.build import compiled
-from ncu_swizzle.catalog import collection, fills
-from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.files import write_atomically, write_json
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.files import write_atomically, write_json
-from ncu_swizzle.launch import device, expected_output, ready_kernel
-from ncu_swizzle.launch.__main__ import output_errors
-from ncu_swizzle.launch.buffers import Buffers
-from ncu_swizzle.launch.compiler import PyCudaCompiler, nvcc_version
-from ncu_swizzle.ncu import installed, profiler
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncurep import reader
+from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.kernels import catalog, device, fills, gpu, output, toolchain
+from ncu_swizzle.kernels.__main__ import output_errors
+from ncu_swizzle.kernels.family import Family, Kernel
+from ncu_swizzle.kernels.gpu import Buffers
+from ncu_swizzle.kernels.output import PyCudaCompiler, nvcc_version
+from ncu_swizzle.report import reader
 
 
 def main(arguments: list[str]) -> int:
@@ -70,8 +68,8 @@ def record(home: Path, names: list[str]) -> int:
     folder.mkdir(exist_ok=True)
     report, facts = folder / REPORT, folder / FACTS
     program = [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(facts), *names]
-    options = options_.Options(launch_count=len(list(collection.load(STRESS))))
-    profiler.collect(installed.find(), program, report, options, TIMEOUT_S, paths.child_environment())
+    options = options_.Options(launch_count=len(list(catalog.load(STRESS))))
+    ncu.collect(machine.find(), program, report, options, TIMEOUT_S, paths.child_environment())
     content = json.loads(facts.read_text(encoding="utf-8"))
     found = reader.read(report)
     if len(found) != len(content["kernels"]):
@@ -89,7 +87,7 @@ def launch_all(facts: Path, names: list[str]) -> int:
     gpu = device.open_device()
     machine = device.describe(gpu, nvcc_version())
     arch = "sm_{}{}".format(*gpu.compute_capability())
-    chosen = [(family, kernel) for family, kernel in collection.load(STRESS) if not names or kernel.name in names]
+    chosen = [(family, kernel) for family, kernel in catalog.load(STRESS) if not names or kernel.name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda variant: compile_one(*variant, arch), chosen))
     content: dict[str, Any] = {"machine": machine, "seed": SEED, "kernels": {}, "failed": {}, "sources": sources()}
@@ -105,7 +103,7 @@ def launch_all(facts: Path, names: list[str]) -> int:
 
 def compile_one(family: Family, kernel: Kernel, arch: str) -> None:
     with contextlib.suppress(NcuSwizzleError):  # it is said where the kernel is launched
-        compiled.cubin(family, kernel, arch, PyCudaCompiler())
+        toolchain.cubin(family, kernel, arch, PyCudaCompiler())
 
 
 def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
@@ -113,12 +111,12 @@ def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
     problem, rng = family.problem(), np.random.default_rng(SEED)
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
-    cubin = compiled.cubin(family, kernel, arch, PyCudaCompiler())
-    launch = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
+    cubin = toolchain.cubin(family, kernel, arch, PyCudaCompiler())
+    launch = gpu.launcher(family, kernel, problem, cubin, buffers)
     errors = output_errors(
-        family, kernel, problem, launch, buffers, expected_output.expected_outputs(family, problem, inputs, rng)
+        family, kernel, problem, launch, buffers, output.expected_outputs(family, problem, inputs, rng)
     )
-    ready_kernel.profile_once(launch, family, problem)
+    gpu.profile_once(launch, family, problem)
     function = symbols.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}
 

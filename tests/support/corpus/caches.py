@@ -11,7 +11,7 @@ from random import Random
 
 from jinja2.bccache import bc_magic  # how Jinja's own compiled templates begin
 
-from ncu_swizzle import cache, digest
+from ncu_swizzle.base import cache
 from tests.support.corpus import bytewise, hostile, originals
 from tests.support.corpus.case import Draft
 
@@ -91,7 +91,7 @@ def _rewrite(file: Path, data: bytes) -> None:
 def _sealed(file: Path, chance: Random) -> None:
     """Put content of another type under a digest that fits, as `cache.save` does and as entries were written before."""
     content = chance.choice((*VALUES, hostile.pickled()))
-    _rewrite(file, digest.sha256(content).encode() + content)
+    _rewrite(file, cache.sha256(content).encode() + content)
 
 
 def _saved(file: Path, chance: Random) -> None:

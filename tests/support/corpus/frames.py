@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from ncu_swizzle.ncurep import container, protobuf
+from ncu_swizzle.report import container, results
 from tests.support.corpus import hostile
 
 Field = tuple[int, int, int | bytes]  # number, wire type, value
@@ -39,7 +39,7 @@ class Report:
         blocks = []
         while position < len(data):
             header, position = _sized(data, position)
-            counts = protobuf.Message(memoryview(header))
+            counts = results.Message(memoryview(header))
             payload = []
             for kind in _PAYLOAD_ORDER:
                 for _ in range(counts.number(kind)):
@@ -92,8 +92,8 @@ def _resized(header: bytes, size: int) -> bytes:
 def taken_apart(message: bytes) -> list[Field]:
     """Return the fields of a message; raise ValueError or IndexError if it is none."""
     parts: list[Field] = []
-    for number, value, start in protobuf.fields(memoryview(message)):
-        tag, _ = protobuf.varint(message, start)
+    for number, value, start in results.fields(memoryview(message)):
+        tag, _ = results.varint(message, start)
         parts.append((number, tag & 7, value if isinstance(value, int) else bytes(value)))
     return parts
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from ncu_swizzle import digest
-from ncu_swizzle.launches import container
+from ncu_swizzle.base import cache
+from ncu_swizzle.capture.file import EPOCH
 from tests.support import captures
 from tests.support.corpus import bytewise, commands, executables, hostile, trees
 from tests.support.corpus.case import Draft
@@ -57,7 +57,7 @@ def _with_cubin(content: Entries, others: Entries, damage: str, chance: Random) 
     name = chance.choice([entry for entry in content if entry.startswith("cubins/")])
     other = next(data for entry, data in others.items() if entry.startswith("cubins/"))
     data = executables.CUBIN_DAMAGES[damage.removeprefix(IN_A_CUBIN)](content[name], other, chance)
-    old, new = name.removeprefix("cubins/").removesuffix(".cubin"), digest.sha256(data)
+    old, new = name.removeprefix("cubins/").removesuffix(".cubin"), cache.sha256(data)
     manifest = json.loads(content[captures.MANIFEST].replace(old.encode(), new.encode()))
     manifest["cubins"] = {**manifest["cubins"], new: len(data)}
     rest = {entry: blob for entry, blob in content.items() if entry != name}
@@ -68,7 +68,7 @@ def _packed(content: Entries) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in content.items():
-            entry = zipfile.ZipInfo(name, container.EPOCH)  # the same case has the same bytes at any time
+            entry = zipfile.ZipInfo(name, EPOCH)  # the same case has the same bytes at any time
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return file.getvalue()
 

@@ -11,14 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle.build import recipe
-from ncu_swizzle.build.toolchain import ARCH, NVCC, Toolchain
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.files import read_toml
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline
-from ncu_swizzle.ncurep import container, launch_facts, reader
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
+from ncu_swizzle.report import container, reader
+from ncu_swizzle.report.model import Profile
 from tests.support.corpus import trees
 from tests.support.corpus.hostile import EVIL, MODULE, PROGRAM
 from tests.support.own_kernel import EXAMPLE, TYPED
@@ -67,7 +66,7 @@ def joined() -> bytes:
 @cache
 def facts(source: str) -> trees.Content:
     """Return the facts of one of our reports, sealed."""
-    file = launch_facts.facts_path(RECORDINGS / f"{source}.ncu-rep")
+    file = container.facts_path(RECORDINGS / f"{source}.ncu-rep")
     return trees.sealed_facts(json.loads(file.read_text(encoding="utf-8")))
 
 
@@ -167,7 +166,7 @@ def compiled(name: str) -> Compiled:
         entry = re.findall(r"^KERNEL\((\w+)\)", file.read_text(encoding="utf-8"), re.MULTILINE)[0]
         words = ("out=int32[256]:out", "in=int32[256]:random", "n=int32:256")
         return _compiled(file, ("-lineinfo",), ("--kernel", entry, "--grid", "2", "--block", "128", *_args(words)))
-    family, kernel = collection.shipped().find(name)
+    family, kernel = catalog.shipped().find(name)
     problem = family.problem(SIZES[name])
     grid, block = (",".join(map(str, sizes)) for sizes in family.geometry(kernel, problem))
     words = tuple(

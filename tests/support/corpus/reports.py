@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from ncu_swizzle import digest
+from ncu_swizzle.base import cache
 from tests.support.corpus import bytewise, commands, executables, frames, hostile, originals, trees
 from tests.support.corpus.case import WHOLE, Draft
 from tests.support.corpus.saved import changed, hostile_tree
@@ -30,7 +30,7 @@ def hostile_report(chance: Random) -> Draft:
     data = REPORT_DAMAGES[damage](whole, originals.report(chance.choice(originals.RECORDED)), chance)
     files = {"k.ncu-rep": data, WHOLE: originals.saved(originals.RECORDED[0])}
     if source in originals.RECORDED and chance.random() < 0.5:
-        content = {**originals.facts(source), "report": {"sha256": digest.sha256(data), "bytes": len(data)}}
+        content = {**originals.facts(source), "report": {"sha256": cache.sha256(data), "bytes": len(data)}}
         files["k.facts.json"] = trees.written(content, trees.sealed_facts)
     command, outputs = commands.showing("k.ncu-rep", chance, WHOLE)
     return Draft(damage, source, files, command, False, outputs)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from ncu_swizzle import digest
-from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.base import cache
+from ncu_swizzle.report import container
 from tests.support.corpus import hostile
 
 Content = dict[str, Any]
@@ -53,12 +53,12 @@ def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 def sealed_profile(content: Content) -> Content:
     """Return the content of a saved profile with its digest."""
     bare = {name: value for name, value in content.items() if name != "digest"}
-    return {**bare, "digest": digest.sha256_of_json(bare)}
+    return {**bare, "digest": cache.sha256_of_json(bare)}
 
 
 def sealed_facts(content: Content) -> Content:
     """Return the content of a facts file with its digest."""
-    return {**content, "digest": launch_facts.facts_digest(content)}
+    return {**content, "digest": container.facts_digest(content)}
 
 
 def sealed_baseline(content: Content) -> Content:

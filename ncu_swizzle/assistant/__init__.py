@@ -1,1 +1,0 @@
-"""The tools for coding agents, over the Model Context Protocol. Each tool is one call of `service`."""

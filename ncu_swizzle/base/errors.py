@@ -1,0 +1,224 @@
+"""What can go wrong, and the exit code of each.
+
+    NcuSwizzleError
+    ├── GateFailed           1  a limit that the user set was exceeded
+    ├── UsageError           2  the command line, or a file that it names, is invalid
+    │   ├── UnknownKernel       no such kernel in the catalogue
+    │   ├── LaunchLacking       a kernel's grid, block or arguments are missing or do not fit
+    │   ├── BadProblem          a problem size outside the kernel's limits
+    │   ├── BadCatalog          an invalid family.toml
+    │   ├── Untrusted           a project file asks for what needs --trust
+    │   ├── BadFile             missing, or neither a report nor a saved profile
+    │   ├── DamagedFile         truncated or changed after it was written
+    │   └── NotWritable         the output cannot be written
+    ├── EnvironmentLacking   3  no GPU, no ncu, no permission, no PyCUDA
+    ├── ProgramFailed        4  the profiled program or ncu failed
+    │   ├── WrongOutput         the kernel's output differs from the reference
+    │   ├── NothingProfiled     ncu succeeded but saw no kernel
+    │   └── TimeLimit           it exceeded its time limit
+    ├── NotComparable        5  the values do not allow a verdict
+    ├── InternalError       70  a bug in ncu-swizzle; a file has the traceback
+    └── Interrupted        130  Ctrl-C; finished work is kept
+        ├── Terminated     143  SIGTERM
+        └── HungUp         129  SIGHUP
+
+Every error says what failed (``str(error)``), and ``hint`` says what to type next. Values that they quote are
+shortened, see `shortened`. What an OSError means is decided here too, by its number.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+LONGEST_WORD = 255  # characters of a value in an error: any file name stays whole
+LONGEST_LINE = 1000
+LONGEST_TEXT = 8000
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+OUTPUT_LOST = (*FULL, errno.EBADF, errno.EIO)  # how writing to stdout fails
+REFUSED = (errno.EACCES, errno.EPERM)
+OUT_OF_MEMORY = "use a smaller --problem, or fewer or smaller files"
+
+# What to type after an OSError, whatever was being done.
+REMEDIES = {
+    **dict.fromkeys(FULL, "free some disk space, or name another path"),
+    errno.ENAMETOOLONG: "give a shorter path: a file name has at most 255 bytes, a path 4095",
+    errno.E2BIG: "pass fewer and shorter options: the system limits a command line",
+    errno.ELOOP: "readlink shows where each symbolic link of the path leads",
+    errno.EMFILE: "allow more open files: ulimit -n 4096",
+    errno.ENFILE: "close other programs: this machine has too many files open",
+    errno.EAGAIN: "close other programs, or allow more processes: ulimit -u",
+    errno.ENOMEM: OUT_OF_MEMORY,
+}
+
+
+def did_you_mean(name: str, choices: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what follows an unknown name in an error: ``, did you mean 'kernel2'?``, or nothing if none is close."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+class NcuSwizzleError(Exception):
+    """Base of all errors that a user can act on; ``hint`` is the next thing to try."""
+
+    exit_code: ClassVar[int] = 4
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = shortened(hint)
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
+
+
+class GateFailed(NcuSwizzleError):
+    exit_code = 1
+
+
+class UsageError(NcuSwizzleError):
+    exit_code = 2
+
+
+class UnknownKernel(UsageError):
+    pass
+
+
+class LaunchLacking(UsageError):
+    """The hint is the missing options; if there is a `spec`, what is known of the kernel, see `kernels.build`."""
+
+    spec: object = None
+    kernel: str = ""  # to be named: the file has several
+
+
+class BadProblem(UsageError):
+    pass
+
+
+class BadCatalog(UsageError):
+    pass
+
+
+class Untrusted(UsageError):
+    pass
+
+
+class BadFile(UsageError):
+    pass
+
+
+class DamagedFile(UsageError):
+    pass
+
+
+class NotWritable(UsageError):
+    pass
+
+
+class EnvironmentLacking(NcuSwizzleError):
+    exit_code = 3
+
+
+class ProgramFailed(NcuSwizzleError):
+    exit_code = 4
+
+
+class WrongOutput(ProgramFailed):
+    pass
+
+
+class NothingProfiled(ProgramFailed):
+    pass
+
+
+class TimeLimit(ProgramFailed):
+    pass
+
+
+class NotComparable(NcuSwizzleError):
+    exit_code = 5
+
+
+class InternalError(NcuSwizzleError):
+    exit_code = 70  # EX_SOFTWARE of sysexits.h
+
+
+class Interrupted(NcuSwizzleError):
+    exit_code = 130
+    word: ClassVar[str] = "interrupted"
+
+
+class Terminated(Interrupted):
+    exit_code = 143
+    word = "terminated"
+
+
+class HungUp(Interrupted):
+    exit_code = 129
+    word = "hung up"
+
+
+def interruption(stop: BaseException) -> type[Interrupted] | None:
+    """Return the error for what Ctrl-C or a signal raised: KeyboardInterrupt or SystemExit; None for any other exit."""
+    if isinstance(stop, KeyboardInterrupt):
+        return Interrupted
+    code = stop.code if isinstance(stop, SystemExit) else None
+    return next((kind for kind in (Interrupted, Terminated, HungUp) if kind.exit_code == code), None)
+
+
+def by_name(name: str) -> type[NcuSwizzleError]:
+    """Return the error class of that name; NcuSwizzleError itself for an unknown name."""
+    kind = globals().get(name)
+    return kind if isinstance(kind, type) and issubclass(kind, NcuSwizzleError) else NcuSwizzleError
+
+
+def shortened(text: str) -> str:
+    """Return an error's text without the middle of overlong words and lines: what it quotes may have any length."""
+    if len(text) <= LONGEST_WORD:
+        return text
+    words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), text[: 1 << 24])
+    return _cut("\n".join(_cut(line, LONGEST_LINE) for line in words.split("\n")), LONGEST_TEXT)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[len(text) - most // 3 + 1 :]}"
+
+
+def reason(error: OSError) -> str:
+    """Return the cause of an OSError in the system's words."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def remedy(error: OSError, otherwise: str) -> str:
+    """Return what to type after an OSError; `otherwise` if its number leaves that to what was being done."""
+    return REMEDIES.get(error.errno or 0, otherwise)
+
+
+def of_system(error: OSError) -> NcuSwizzleError:
+    """Return the error for an OSError that no caller handled: about a file, stdout, or the machine."""
+    if error.filename is not None:
+        return _of_file(error)
+    if error.errno in OUTPUT_LOST:
+        return NotWritable(f"cannot write the output: {reason(error)}", remedy(error, "redirect it to a file"))
+    if error.errno == errno.ENOENT and error.strerror == os.strerror(errno.ENOENT):
+        return EnvironmentLacking("the current folder no longer exists", "cd to a folder that exists")
+    if error.errno == errno.ENOENT:  # tempfile found no folder
+        return EnvironmentLacking(reason(error), "set TMPDIR to a folder that you can write to")
+    return EnvironmentLacking(f"the system refused: {reason(error)}", remedy(error, "free and ulimit -a may say why"))
+
+
+def _of_file(error: OSError) -> NcuSwizzleError:
+    # Of a copy that fails, the first file is the source and the second what could not be written.
+    if error.errno in (*FULL, errno.EROFS):
+        return NotWritable(f"cannot write {_name(error.filename2 or error.filename)}: {reason(error)}",
+                           remedy(error, "name another path"))  # fmt: skip
+    hint = "check its permissions" if error.errno in REFUSED else "check the path"
+    return UsageError(f"{_name(error.filename)} cannot be used: {reason(error)}", remedy(error, hint))
+
+
+def _name(file: object) -> str:
+    return os.fsdecode(file) if isinstance(file, str | bytes) else str(file)

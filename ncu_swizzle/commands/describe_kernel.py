@@ -1,0 +1,153 @@
+"""The job of ``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml, as far as a signature tells."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ncu_swizzle.base import files
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels.build import cubin_of
+from ncu_swizzle.kernels.catalog import OWN, Project
+from ncu_swizzle.kernels.family import FILES, Parameter
+from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.project import KernelSpec, specs
+from ncu_swizzle.kernels.toolchain import Toolchain
+
+
+@dataclass(frozen=True)
+class DescribedKernels:
+    """The file that was written, the names of the new entries, and the functions that had one already."""
+
+    file: Path
+    names: tuple[str, ...]
+    already: tuple[str, ...]
+
+
+def describe(
+    source: Path, description: KernelDescription, config: str = "", toolchain: Toolchain = Toolchain()
+) -> DescribedKernels:
+    """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
+
+    `config` names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
+    description says is taken over, the rest is guessed. No entry is ever changed. Raises UsageError, with the reasons
+    of `kernel_spec.family`, rather than write what cannot be loaded.
+    """
+    if source.suffix not in FILES or not source.is_file():
+        missing = "is not a .cu, cubin or PTX file" if source.exists() else "does not exist"
+        raise BadFile(f"{source} {missing}", "name the file that holds the kernel: ncu-swizzle init my.cu")
+    spec = _spec(source, description)
+    guesses = list(_guesses(spec, toolchain))
+    file = _file(source, config)
+    with files.locked(file.parent):
+        current = catalog.read(file) if file.exists() else Project(file)
+        old = specs(current)
+        fresh = [guess for guess in guesses if not _described(source, guess, old, len(guesses) == 1)]
+        if not fresh:
+            functions = ", ".join(guess.function for guess in guesses)
+            raise UsageError(
+                f"{file} already describes {functions} of {source.name}",
+                "edit it, or write another: --config new.toml",
+            )
+        entries = list(_entries(fresh, spec, current, old))
+        _append(current, entries)
+    already = tuple(guess.function for guess in guesses if guess not in fresh)
+    return DescribedKernels(file, tuple(entry.name for entry in entries), already)
+
+
+def _spec(source: Path, description: KernelDescription) -> KernelSpec:
+    return KernelSpec(
+        name=description.entry or source.stem,
+        source=source,
+        entry=description.entry,
+        problem=tuple(Parameter(name, size) for name, size in description.problem.items()),
+        grid=description.grid,
+        block=description.block,
+        shared=description.shared or "0",
+        args=description.args,
+        options=description.options,
+    )
+
+
+def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
+    try:
+        cubin = cubin_of(spec, toolchain)
+    except EnvironmentLacking:  # no compiler: the source says a little
+        entry = spec.entry or build.only_kernel(spec.source, spec.options)
+        yield build.guess_of(replace(spec, entry=entry), toolchain)
+        return
+    for symbol in [symbols.find(cubin, spec.entry)] if spec.entry else cubin.kernels:
+        yield build.guess_in(cubin, symbol, spec, toolchain)
+
+
+def _file(source: Path, config: str) -> Path:
+    if config == catalog.NONE:
+        raise UsageError("--config none leaves no file to write to", "--config ncu-swizzle.toml")
+    if config:
+        return Path(config).absolute()
+    folder = source.absolute().parent
+    nearest = catalog.find(folder)
+    return nearest.file if nearest else folder / OWN
+
+
+def _described(source: Path, guess: LaunchGuess, old: Iterable[KernelSpec], only: bool) -> bool:
+    """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
+    same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
+    names = {guess.function, symbols.function(guess.function)}
+    return any(spec.entry in names or (only and not spec.entry) for spec in same)
+
+
+def _entries(
+    guesses: Iterable[LaunchGuess], spec: KernelSpec, current: Project, old: Iterable[KernelSpec]
+) -> Iterator[ProjectEntry]:
+    folder = current.file.parent
+    relative = os.path.relpath(spec.source.absolute(), folder)
+    options = tuple(_relative(option, folder) for option in spec.options)
+    shipped = catalog.shipped()
+    taken = {family.name for family in shipped.families} | {kernel.name for _, kernel in shipped}
+    taken |= {name for other in old for name in (other.name, *(variant.name for variant in other.variants))}
+    for guess in guesses:
+        plain = re.sub(r"\W+", "-", symbols.shorten(guess.function), flags=re.ASCII).strip("-") or "kernel"
+        stem = re.sub(r"\W+", "-", spec.source.stem, flags=re.ASCII).strip("-") or "my"
+        numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
+        name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)
+        taken.add(name)
+        yield ProjectEntry(name, relative, spec, guess, current.outer, options)
+
+
+def _relative(option: str, folder: Path) -> str:
+    for flag in ("-I", "-isystem=", "-include="):
+        if option.startswith(f"{flag}/"):
+            return flag + os.path.relpath(option.removeprefix(flag), folder)
+    return option
+
+
+def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
+    """Write the file with the entries at its end, after reading them as any command would."""
+    file = Path(os.path.realpath(current.file))
+    old = files.read_bytes(file) if file.exists() else b""
+    mode = stat.S_IMODE(file.stat().st_mode) if old else 0o666
+    gap = b"" if not old else b"\n" if old.endswith(b"\n") else b"\n\n"
+    try:
+        new = old + gap + "\n".join(entry.text() for entry in entries).encode()
+        content = tomllib.loads(new.decode())
+    except ValueError as error:
+        raise NotWritable(
+            f"the entry cannot be added to {current.file}: {files.brief(error)}",
+            "write it to another file: --config new.toml",
+        ) from error
+    own = content["tool"]["ncu-swizzle"] if current.outer else content
+    names = {entry.name for entry in entries}
+    for spec in specs(Project(current.file, own, current.outer, current.trusted)):
+        if spec.name in names:
+            build.family_of(spec)
+    files.replace(file, new, mode)
+    files.note_finished(current.file)

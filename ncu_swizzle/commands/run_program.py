@@ -1,0 +1,347 @@
+"""Profile the launches of a launches file: each is emulated, and all of them become one run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from ncu_swizzle.base import bounds
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.base.files import exists, not_writable, slug, write_atomically, write_json
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.commands.run_kernel import AUTO, NONE, meanwhile
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
+from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.engines.profiles import saved_profiles
+from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
+from ncu_swizzle.engines.settings import Context, Launches, Progress, Request, silent
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels.options import LAUNCHES
+from ncu_swizzle.report import run_folder
+from ncu_swizzle.report.comparison import JobResult
+from ncu_swizzle.report.container import facts_path, seal
+from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine, Profile
+from ncu_swizzle.report.pairing import Forced, Row
+from ncu_swizzle.report.run_folder import Destination
+
+# What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
+
+
+_NCU_SAYS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==")
+_LISTED = re.compile(r"\s*\d+\. (.*)")
+_AVAILABLE = "Available Kernels:"
+LONGEST_LINE = 1 << 14  # characters; a longer line is written in pieces
+KEPT_LINES = 50  # at the end, to quote the last of them
+MOST_KERNELS = 1000
+
+
+class ProgramOutput:
+    """Write a program's output to a file, whatever its size; remember its end and the kernels that ncu lists.
+
+    `kernels` are the names under ncu's line ``Available Kernels:``, which it prints if no kernel passed the filters.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("w", encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise not_writable(path, error) from error
+        self.kernels: list[str] = []
+        self._line = ""  # not yet ended
+        self._continues = self._skips = False  # of a long line that was begun: it belongs to ncu
+        self._listing = False
+        self._end: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def feed(self, text: str) -> None:
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._take(f"{line}\n")
+            self._continues = False
+        if len(self._line) > LONGEST_LINE:
+            self._take(self._line)
+            self._line, self._continues = "", True
+
+    def close(self) -> None:
+        """Write what is left; the end of the output can be quoted afterwards too."""
+        if not self._file.closed:
+            self._take(self._line)
+            self._line = ""
+            try:
+                self._file.close()
+            except OSError as error:
+                raise not_writable(self._file.name, error) from error
+
+    @property
+    def last_lines(self) -> str:
+        """The program's last lines, shortened; empty if it printed nothing."""
+        return bounds.last_lines("\n".join(self._end))
+
+    def _take(self, line: str) -> None:
+        if not self._continues:
+            self._skips = bool(_NCU_SAYS.match(line))
+            self._list(line)
+        if self._skips:
+            return
+        if not self._continues:
+            self._end.append(bounds.shortened(line.rstrip("\n")))
+        try:
+            self._file.write(line)
+        except OSError as error:
+            raise not_writable(self._file.name, error) from error
+
+    def _list(self, line: str) -> None:
+        listed = _LISTED.match(line) if self._listing else None
+        if listed and len(self.kernels) < MOST_KERNELS:
+            self.kernels.append(listed[1].strip())
+        self._listing = listed is not None or line.startswith(_AVAILABLE)
+
+
+# Profile any program under ncu: one profile per kernel launch, in the folder of one run.
+
+
+MOST_LAUNCHES = 32  # the default limit: a training loop has thousands
+DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
+REPORT, LOG = "report.ncu-rep", "program.log"
+
+_INTERPRETERS = re.compile(r"(python|pypy)[\d.]*$")
+
+
+@dataclass(frozen=True)
+class UserProgram:
+    """A program to run: its command line, and its working folder."""
+
+    argv: tuple[str, ...]
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the executable, or of the script or module that Python runs."""
+        return program_name(self.argv)
+
+    def __str__(self) -> str:
+        return shlex.join(self.argv)
+
+
+def program_name(argv: Sequence[str]) -> str:
+    """Return a program's name: that of the executable, or of the script or module that Python runs."""
+    first = PurePosixPath(argv[0]).name if argv else ""
+    if not _INTERPRETERS.match(first):
+        return first or "program"
+    words = iter(argv[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, first)
+        if word == "-c":
+            return first
+        if word in ("-W", "-X"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return PurePosixPath(word).stem or first
+    return first
+
+
+def profile_program(
+    program: UserProgram,
+    request: Request,
+    baseline: str = AUTO,
+    pairs: Sequence[Forced] = (),
+    destination: Destination = Destination(),
+    progress: Progress = silent,
+) -> JobResult:
+    """Profile a program's kernels into the folder of a run, compared with a baseline: a run, report or saved profile.
+
+    The program runs in its own folder and environment; its output is saved. Raises UsageError, EnvironmentLacking, and
+    ProgramFailed with the program's last lines of output.
+    """
+    launches = replace(DEFAULTS, **request.options.launches.set)
+    request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
+    run_folder.refuse_to_overwrite(destination)
+    name, engine = slug(program.name), Engine(NCU)
+    before = baseline_profiles(baseline)
+    with meanwhile(dict), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
+        after = _measure(program, Context(request, engine, staged, progress))
+        from ncu_swizzle.render import page
+        from ncu_swizzle.report import many_launches  # pandas and Jinja: loaded while ncu measures
+
+        if before:
+            rows, _ = run_kernel.arrange([before, after], [], pairs)
+            columns = many_launches.columns([baseline, name])
+        else:
+            rows, columns = [(profile,) for profile in after], (name,)
+        comparisons, notes = many_launches.lay_out(rows, columns, _limited(len(after), request))
+        files = save_rows(staged, rows, columns)
+        title = " → ".join(columns)
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
+        run_folder.finish(staged, name, files, columns, rows)
+        folder = run_folder.publish(staged, name, destination)
+    return JobResult(comparisons, engine, folder, notes, title)
+
+
+def _usable_ncu(program: UserProgram, request: Request) -> Path:
+    """Return the ncu to use; raise early if anything is missing."""
+    if request.engine == RECORDED:
+        raise UsageError(
+            "there are no recordings of your programs", "ncu-swizzle report FILE.ncu-rep shows a report you have"
+        )
+    if not program.argv:
+        raise UsageError("no program follows --", "ncu-swizzle profile -- ./app --size 4096")
+    first = program.argv[0]
+    executable = program.folder / first if "/" in first else shutil.which(first)
+    if executable is None or not shutil.which(executable):
+        raise UsageError(f"{first} is not an executable program", f"run it by itself first: {program}")
+    if request.engine == "auto" and (reason := gpu.absent()):
+        raise EnvironmentLacking(
+            f"ncu cannot measure here: {reason}",
+            "profile on a machine with a GPU, then view the report here: ncu-swizzle report FILE.ncu-rep",
+        )
+    return machine.find(request.ncu)
+
+
+def baseline_profiles(baseline: str) -> Sequence[Profile]:
+    """Return the profiles of a baseline; none for "auto" and "none". Raises UsageError if it does not exist."""
+    if baseline in ("", AUTO, NONE):
+        return ()
+    if not exists(Path(baseline)):
+        raise UsageError(f"--baseline {baseline} does not exist", "give a run, a .ncu-rep or a saved profile")
+    return saved_profiles(Path(baseline))
+
+
+def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
+    """Run the program under ncu; leave the report and the program's output in the folder."""
+    file, request = context.folder / REPORT, context.request
+    output = ProgramOutput(context.folder / LOG)
+    try:
+        notes = ncu.collect(
+            machine.find(request.ncu),
+            program.argv,
+            file,
+            request.options,
+            request.timeout_s,
+            on_progress=context.percent_of(program.name),
+            folder=program.folder,
+            on_output=output.feed,
+        )
+    except ProgramFailed as error:
+        output.close()
+        raise _explained(error, program, output) from None
+    finally:
+        output.close()
+    from ncu_swizzle.report import container, python_kernels, reader
+
+    kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
+    write_json(facts_path(file), python_kernels.as_facts(kernels))
+    seal(file, notes)
+    return reader.read(file)
+
+
+def _explained(error: ProgramFailed, program: UserProgram, output: ProgramOutput) -> NcuSwizzleError:
+    """Return the error with the kernels that the program launched, or its last lines of output."""
+    hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
+    if isinstance(error, NothingProfiled):
+        if output.kernels:
+            return NothingProfiled(
+                f"{error}; {program.name} launches {bounds.some(output.kernels)}",
+                "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
+            )
+        return NothingProfiled(
+            f"{error} of {program.name}",
+            "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
+        )
+    last_lines = output.last_lines
+    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
+    return type(error)(f"{error}{more}", hint)
+
+
+def _limited(launches: int, request: Request) -> list[str]:
+    """Return a note if the default limit on launches was reached."""
+    if launches < MOST_LAUNCHES or request.options.launch_count != MOST_LAUNCHES:
+        return []
+    return [
+        f"Only the first {launches} launches were profiled; the program may have launched more. "
+        "-c N profiles more, -k NAME and -s N select others."
+    ]
+
+
+def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
+    files = []
+    for row in rows:
+        for column, launched in zip(columns, row, strict=True):
+            if launched is not None:
+                prefix = f"{slug(column)}." if column != columns[-1] else ""
+                kernel = symbols.function(launched.kernel.function) or launched.kernel.name
+                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
+                launched.save(staged / files[-1])
+    return files
+
+
+def profile_launches(
+    path: Path,
+    request: Request,
+    settings: ReplaySettings,
+    baseline: str = AUTO,
+    pairs: Sequence[Forced] = (),
+    destination: Destination = Destination(),
+    progress: Progress = silent,
+) -> JobResult:
+    """Emulate the chosen launches into the folder of a run, compared with a baseline: a run, report, file of launches.
+
+    A launch that cannot be emulated is named in a note. Raises UsageError, BadFile, DamagedFile, and the first
+    launch's error if none can be emulated.
+    """
+    if request.engine not in ("auto", EMULATED):
+        raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
+    run_folder.refuse_to_overwrite(destination)
+    name, engine = slug(path.name.removesuffix(LAUNCHES)), Engine(EMULATED)
+    with run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
+        with replay.opened(path, settings, progress) as launches:
+            after, failed = _emulated(launches, staged)
+            notes = [*launches.manifest.notes, *failed]
+        before = baseline_profiles(baseline)
+        from ncu_swizzle.render import page
+        from ncu_swizzle.report import many_launches
+
+        if before:
+            rows, _ = run_kernel.arrange([before, after], [], pairs)
+            columns = many_launches.columns([baseline, str(path)])
+        else:
+            rows, columns = [(profile,) for profile in after], (name,)
+        comparisons, shown = many_launches.lay_out(rows, columns, notes)
+        files = save_rows(staged, rows, columns)
+        title = " → ".join(columns)
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, shown, title).encode())
+        run_folder.finish(staged, name, files, columns, rows)
+        folder = run_folder.publish(staged, name, destination)
+    return JobResult(comparisons, engine, folder, shown, title)
+
+
+def _emulated(launches: ChosenLaunches, folder: Path) -> tuple[list[Profile], list[str]]:
+    """Return the profiles of the launches, whose cubins are saved, and notes on those that cannot be emulated."""
+    profiles: list[Profile] = []
+    errors: list[tuple[str, NcuSwizzleError]] = []
+    for launch in launches.chosen:
+        try:
+            profiles.append(_saved(launches.emulate(launch), folder))
+        except UsageError:
+            raise
+        except NcuSwizzleError as error:
+            errors.append((replay.title(launch), error))
+    if not profiles:
+        raise errors[0][1]
+    return profiles, [f"Launch {title} was not emulated: {error}." for title, error in errors]
+
+
+def _saved(emulated: Emulated, folder: Path) -> Profile:
+    """Return the profile, whose report is its cubin: kernels of one name may have several."""
+    profile = emulated.profile
+    report = f"{slug(profile.kernel.name)}-{profile.report_sha256[:8]}.cubin"
+    named = replace(emulated, profile=replace(profile, report=report))
+    if not (folder / report).exists():
+        emulation.save_cubin(named, folder)
+    return named.profile

@@ -1,0 +1,245 @@
+"""The known failures of ncu: the text that identifies each, what it means, and what to do. `diagnosis` applies them.
+
+The numbers are those of ``docs/failures.md``. ncu mixes the program's output with its own, so a text counts only on
+one of ncu's own lines (``==ERROR==``, ``==WARNING==``, ``==PROF==``), unless no other program would print it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
+
+BUSY = 2  # temporary: another profiler holds the counters
+UNWRITABLE, OPTION, TEMPORARY, NO_PROGRAM, NO_KERNELS = 19, 20, 21, 22, 6
+FULL_BYTES = 1 << 20  # a disk with less free space counts as full: no report is smaller
+OWN = re.compile(r"==(?:ERROR|WARNING|PROF)==")
+LONGEST_LINE = 2_000  # characters of one of ncu's lines that are looked at
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known besides ncu's output. The defaults describe a healthy machine."""
+
+    free_bytes: int | None = None  # on the report's disk
+    home_writable: bool = True
+    lock: str = ""  # the path of ncu's lock file, if another user owns it
+    report_bytes: int | None = None  # the report's size, if ncu left one
+
+    @property
+    def full(self) -> bool:
+        """Whether the disk is full."""
+        return self.free_bytes is not None and self.free_bytes < FULL_BYTES
+
+
+@dataclass(frozen=True)
+class Log:
+    """What ncu and the program printed, and ncu's own lines in it, from their mark on."""
+
+    text: str
+    own: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Log:
+        marked = ((line, OWN.search(line)) for line in text.split("\n"))
+        return cls(text, tuple(line[mark.end() : mark.end() + LONGEST_LINE] for line, mark in marked if mark))
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        """Return the first match on one of ncu's own lines."""
+        return next(filter(None, (re.search(pattern, line) for line in self.own)), None)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A text that ncu prints, what it means, and the fix. `anywhere`: the text counts on any line."""
+
+    number: int
+    pattern: str
+    error: type[NcuSwizzleError]
+    message: str
+    hint: str
+    anywhere: bool = False
+
+    def match(self, log: Log) -> re.Match[str] | None:
+        return re.search(self.pattern, log.text) if self.anywhere else log.find(self.pattern)
+
+
+WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle run KERNEL"
+NO_COUNTERS = (
+    "run as root, give the container --cap-add=SYS_ADMIN, or load the driver with "
+    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel. "
+    "Without counters, the launches can be captured and their counts computed from them: "
+    "ncu-swizzle capture -- ./app, then ncu-swizzle profile app.launches"
+)
+OWN_TMPDIR = "use your own folder: mkdir -p ~/tmp && export TMPDIR=~/tmp"
+WRITABLE_HOME = "set HOME to a writable folder: export HOME=/tmp/home && mkdir -p $HOME"
+OLDER_NCU = "use an ncu of the driver's CUDA version: --ncu PATH, or update the driver; ncu-swizzle doctor shows both"
+
+# In search order. Whatever the cause, ncu also prints that the application returned an error code and that no kernel
+# was profiled: those come last.
+FAILURES = (
+    Failure(
+        1,
+        "ERR_NVGPUCTRPERM",
+        EnvironmentLacking,
+        "the driver allows only privileged users to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
+        NO_COUNTERS,
+        anywhere=True,
+    ),
+    Failure(
+        BUSY,
+        "driver resource was unavailable",
+        EnvironmentLacking,
+        "another profiler (often DCGM) holds the GPU's performance counters",
+        "pause it: dcgmi profile --pause, or end the other ncu or nsys, then try again",
+    ),
+    Failure(
+        3,
+        r"Failed to (?:open|create)\S* lock file|InterprocessLockFailed",
+        EnvironmentLacking,
+        "ncu's lock file belongs to another user",
+        OWN_TMPDIR,
+        anywhere=True,
+    ),
+    Failure(
+        4,
+        "(?i:cuda driver is not compatible with nsight compute)",
+        EnvironmentLacking,
+        "this ncu does not support the installed driver",
+        OLDER_NCU,
+    ),
+    Failure(
+        5,
+        r"LibraryNotLoaded|failed to connect to the CUDA driver",
+        EnvironmentLacking,
+        "ncu could not load the driver's profiling libraries",
+        "use an ncu that matches the driver (--ncu PATH); remove stub folders from LD_LIBRARY_PATH; some sandboxes and "
+        "containers hide these libraries",
+    ),
+    Failure(
+        15,
+        r"Unsupported GPU|Profiling is not supported on device",
+        EnvironmentLacking,
+        "this ncu does not support the GPU",
+        "ncu --list-chips shows what it supports; to use another ncu: --ncu PATH",
+    ),
+    Failure(
+        11,
+        "Cannot lock GPU clock frequencies",
+        EnvironmentLacking,
+        "the clocks of a MIG instance cannot be locked",
+        "profile with --clock-control none",
+    ),
+    Failure(
+        8,
+        r"did not match any section",
+        EnvironmentLacking,
+        "ncu did not find the section",
+        "ncu --list-sections shows the available ones; for your own, name the folder with --section-folder; if it is "
+        "SwizzleConflicts, reinstall ncu-swizzle",
+    ),
+    Failure(
+        7,
+        r"Failed to find metric|Failed to access the following \d+ metrics?",
+        EnvironmentLacking,
+        "this ncu or GPU lacks a requested metric",
+        "ncu --query-metrics shows the available ones; to use another ncu: --ncu PATH",
+    ),
+    Failure(
+        10,
+        r"bad allocation|Failed to save memory for replay|ContextSaveFailed",
+        ProgramFailed,
+        "ncu ran out of memory while saving device memory between passes",
+        "use --replay-mode application (it needs no copy of the memory), a smaller --problem or fewer metrics",
+    ),
+    Failure(
+        UNWRITABLE,
+        r"Unable to write to file|No space left on device",
+        EnvironmentLacking,
+        "ncu could not write its report",
+        "check the folder's permissions and the free disk space, or name another path with -o",
+    ),
+    Failure(
+        TEMPORARY,
+        "Failed to access the temporary directory",
+        EnvironmentLacking,
+        "ncu cannot write to the temporary folder",
+        OWN_TMPDIR,
+    ),
+    Failure(
+        NO_PROGRAM,
+        r"'(?P<program>[^']*)' does not exist or is not an executable",
+        UsageError,
+        "{program} does not exist or is not executable",
+        "check its path and permissions with ls -l; put the interpreter before a script, for example python",
+    ),
+    Failure(
+        9,
+        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
+        r"LaunchFailed",
+        ProgramFailed,
+        "ncu could not profile the kernel",
+        "run the program under compute-sanitizer: the kernel may access memory out of bounds; or ncu is newer than the "
+        "CUDA version that the program uses: --ncu PATH",
+    ),
+    Failure(
+        OPTION,
+        r"unrecogni[sz]ed option|the argument .* for option|cannot be specified more than once",
+        UsageError,
+        "ncu rejected an option that was passed to it",
+        "ncu --help lists its options; those of ncu-swizzle come before --",
+    ),
+    Failure(
+        14,
+        "Connection error detected communicating with target application",
+        ProgramFailed,
+        "the profiled program died while ncu was profiling it",
+        f"{WITHOUT_NCU}; dmesg shows whether the OOM killer ended it",
+    ),
+    Failure(
+        12,
+        r"The application returned an error code \((?P<code>-?\d+)\)",
+        ProgramFailed,
+        "the profiled program exited with code {code}",
+        WITHOUT_NCU,
+    ),
+    Failure(
+        13,
+        r"target process may have exited|terminated before first instrumented API call",
+        ProgramFailed,
+        "the profiled program ended before ncu saw a kernel launch: it made no CUDA call",
+        f"{WITHOUT_NCU}; if it starts child processes, --target-processes all profiles them",
+    ),
+    Failure(
+        NO_KERNELS,
+        "No kernels were profiled",
+        NothingProfiled,
+        "ncu saw no kernel to profile",
+        "check the filters: -k, -s, -c, --nvtx-include, --target-processes",
+    ),
+    Failure(
+        16,
+        r"Could not deploy stock|(?i:could not determine user home directory)",
+        EnvironmentLacking,
+        "ncu could not write to the home folder",
+        WRITABLE_HOME,
+    ),
+)
+
+# Non-fatal warnings of ncu, and what they mean for the results.
+NOTES = (
+    (
+        r"Unable to access the following (?P<count>\d+) metrics?: (?P<names>.*)",
+        "ncu could not read {count} metrics: {names}",
+    ),
+    (
+        "Backing up device memory in system memory",
+        "GPU memory could not hold a copy of the kernel's data: ncu kept it in host memory and took longer; "
+        "--replay-mode application needs no copy",
+    ),
+    (
+        r"Could not deploy stock|(?i:could not determine user home directory)",
+        "ncu could not write to the home folder and used its built-in sections; HOME sets that folder",
+    ),
+)

@@ -1,0 +1,154 @@
+"""What every engine gets along with its target: the request, the output folder, and the progress callback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.texts import listed, option, options_of
+from ncu_swizzle.kernels.options import NewBuild
+from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine
+
+# ncu's own options and filters, under ncu's names, and how they are passed to ncu.
+
+
+SECTION = "SwizzleConflicts"
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Which launches of a program are profiled, under ncu's names; empty fields are left to ncu."""
+
+    kernel_name: str = option("", "Only kernels whose name matches.", "NAME|regex:EXPR", ("--kernel-name", "-k"))
+    kernel_name_base: str = option(
+        "", "The form of the name that -k matches.", choices=("function", "demangled", "mangled")
+    )
+    kernel_id: str = option("", "The Nth launch of a kernel.", "CONTEXT:STREAM:NAME:N")
+    launch_skip: int = option(0, "Skip this many launches.", "N", flags=("--launch-skip", "-s"), minimum=0)
+    filter_mode: str = option("", "What -s and -c count.", choices=("global", "per-gpu", "per-launch-config"))
+    nvtx: bool = option(False, "Enable NVTX; implied by the next two.")
+    nvtx_include: tuple[str, ...] = option((), "Only in this range; repeatable.", "RANGE")
+    nvtx_exclude: tuple[str, ...] = option((), "Not in this range; repeatable.", "RANGE")
+    target_processes: str = option("", "Also child processes; default: all.", choices=("all", "application-only"))
+    target_processes_filter: str = option("", "Only processes whose name matches.", "NAME|regex:EXPR")
+    graph_profiling: str = option("", "Each kernel of a graph, or the whole graph.", choices=("node", "graph"))
+    app_replay_match: str = option("", "How application replay matches launches.", choices=("grid", "name", "all"))
+    profile_from_start: str = option("", "Off waits for cudaProfilerStart; default: on.", choices=("on", "off"))
+    import_source: str = option("", "Store the sources in the report; default: yes.", choices=("yes", "no"))
+
+    @classmethod
+    def from_options(cls, **options: Any) -> Launches:
+        """Return the filters from options by field name; a field with several texts takes a sequence or one text."""
+        several = {field.name for field in fields(cls) if isinstance(field.default, tuple)}
+        values: dict[str, Any] = {
+            name: listed(value) if name in several else value for name, value in options.items() if value
+        }
+        return cls(**values)
+
+    def argv(self) -> list[str]:
+        """Return the filters as ncu's arguments; NVTX is enabled if a filter needs it."""
+        words: list[str] = []
+        for flag, value in zip(self.given, self.set.values(), strict=True):
+            values = value if isinstance(value, tuple) else (value,)
+            words += [word for item in values for word in ([flag] if item is True else [flag, str(item)])]
+        needs_nvtx = (self.nvtx_include or self.nvtx_exclude) and not self.nvtx
+        return [*words, *(["--nvtx"] if needs_nvtx else [])]
+
+    @property
+    def set(self) -> dict[str, Any]:
+        """The fields that are set, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that are set, as ncu spells them."""
+        return tuple(f"--{name.replace('_', '-')}" for name in self.set)
+
+
+# Only the range between the launcher's profiler start and stop; the compiler and git, which it calls, are left alone.
+CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
+
+
+@dataclass(frozen=True)
+class Options:
+    """ncu's own options, under ncu's names; `extra` is passed to ncu unchanged.
+
+    If `metrics` are named, they are collected instead of our section.
+    """
+
+    clock_control: str = option(
+        "none",
+        "As ncu's; times under different modes are not comparable.",
+        choices=("none", "base", "boost", "reset"),
+    )
+    cache_control: str = option(
+        "all", "As ncu's: flush the caches before each pass, or do not.", choices=("all", "none")
+    )
+    replay_mode: str = option(
+        "kernel", "As ncu's: replay the kernel, or the whole application.", choices=("kernel", "application")
+    )
+    launch_count: int = 1
+    extra: tuple[str, ...] = ()
+    metrics: str = ""
+    launches: Launches = CATALOGUE
+
+
+class Done(float):
+    """A percentage, and what it stands for in words; a callback that wants the number alone needs no change."""
+
+    words: str = ""
+    aside: str = ""  # to be said once, above all bars
+
+    @classmethod
+    def of_blocks(cls, covered: int, blocks: int, instructions: int) -> Done:
+        """Return how far an emulation is: the blocks accounted for, and the instructions that warps have issued."""
+        done = cls(100 * covered / max(blocks, 1))
+        done.words = f"{covered:,} of {blocks:,} blocks, {instructions:,} instructions"
+        return done
+
+
+Progress = Callable[[str, float], None]  # what is being profiled, percent of ncu's passes or of the emulated blocks
+Percent = Callable[[float], None]
+
+
+def silent(name: str, percent: float) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """How to make profiles, as given on the command line."""
+
+    engine: str = option(
+        "auto",
+        "Source of the numbers: measured by ncu, emulated, or recorded; auto: the best available.",
+        choices=("auto", NCU, EMULATED, RECORDED),
+    )
+    problem: Mapping[str, int] = option({}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE")
+    options: Options = field(default_factory=Options)
+    ncu: Path | None = option(None, "The ncu to use.", "PATH")
+    timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
+    nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
+    exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
+    no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
+    build: NewBuild = NewBuild()  # of captured launches
+
+
+# What Python's functions take beside their own parameters, which say the rest in their words.
+KEYWORDS = tuple(name for name in options_of(Request) if name not in ("engine", "problem", "ncu", "timeout_s"))
+
+
+@dataclass(frozen=True)
+class Context:
+    """A request, the engine chosen for it, the folder for reports and facts, and the progress callback."""
+
+    request: Request
+    engine: Engine
+    folder: Path
+    progress: Progress = silent
+
+    def percent_of(self, name: str) -> Percent:
+        """Return the progress callback of one kernel or program, in percent."""
+        return lambda percent: self.progress(name, percent)

@@ -1,0 +1,373 @@
+"""What ``ncu-swizzle banks`` shows: bank maps and pictures, on a terminal, as JSON, HTML or SVG."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+
+from ncu_swizzle.base.errors import UnknownKernel, UsageError
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.explain import own_kernels, shown
+from ncu_swizzle.explain.own_kernels import BanksQuery, Subject
+from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.render.listing import table_line
+from ncu_swizzle.smem import access as accesses
+from ncu_swizzle.smem import bankmap, code, layout, mapping
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.bankmap import BANKS, BankMap
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, FIELD, GROUP, MODES, Descriptor, box_chunks
+from ncu_swizzle.smem.mapping import Mapping, Places
+from ncu_swizzle.smem.operations import LINE, Ints
+
+if TYPE_CHECKING:
+    from ncu_swizzle.render.banks import Board
+
+
+# What ``banks --show`` writes as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
+
+
+MAPS, PHASES, BITS, PLACES = "map", "phases", "bits", "places"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What to draw of some maps: `show` is one of the above; `row` is for bits, `request` for phases."""
+
+    show: str = MAPS
+    row: int | None = None
+    request: int | None = None
+
+    def html(self, maps: Sequence[BankMap], title: str) -> str:
+        """Return one HTML document; raise UsageError if there is nothing to draw."""
+        from ncu_swizzle.render import banks, page
+        from ncu_swizzle.render.banks import bit_picture as bit_picture_bit_picture
+
+        if self.show == BITS:
+            return page.render_bits(bit_picture_bit_picture(self._bits(maps)), title)
+        if self.show == PLACES:
+            return page.render_board(_places(maps), title)
+        if self.show == PHASES:
+            return page.render_board(banks.phases(maps, self._request(maps))[0], title)
+        return page.render_banks(maps, title)
+
+    def svg(self, maps: Sequence[BankMap], title: str) -> str:
+        """Return one SVG, with a map for each phase; raise UsageError if there is nothing to draw."""
+        from ncu_swizzle.render import banks, page
+        from ncu_swizzle.render.banks import bit_picture as bit_picture_bit_picture
+
+        if self.show == BITS:
+            return page.render_bits_svg(bit_picture_bit_picture(self._bits(maps)), title)
+        if self.show == PLACES:
+            return page.render_board_svg(_places(maps), title)
+        if self.show == PHASES:
+            return page.render_board_svg(banks.phases(maps, self._request(maps))[1], title)
+        return page.render_banks_svg(maps, title)
+
+    def data(self, maps: Sequence[BankMap]) -> object:
+        """Return the picture as JSON-serializable data; raise UsageError if there is nothing to draw."""
+        if self.show == BITS:
+            return asdict(self._bits(maps))
+        if self.show == PLACES:
+            return [{"rows": held.rows.tolist(), "columns": held.columns.tolist()} for held in map(_drawn_memory, maps)]
+        request = self._request(maps)
+        return [[asdict(load) for load in bankmap.loads(each, request) if load.request == request] for each in maps]
+
+    def _bits(self, maps: Sequence[BankMap]) -> mapping.Bits:
+        return mapping.bits(maps[-1].mapping, self.row)
+
+    def _request(self, maps: Sequence[BankMap]) -> int:
+        for bank_map in maps:
+            if bank_map.access is None:
+                raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
+            bankmap.phases(bank_map.access, bank_map.mapping, self.request)  # raises if there is no such request
+        return bankmap.worst_request(maps) if self.request is None else self.request
+
+
+def _drawn_memory(bank_map: BankMap) -> mapping.Places:
+    return mapping.places(bank_map.mapping)
+
+
+def _places(maps: Sequence[BankMap]) -> Board:
+    from ncu_swizzle.render import banks
+
+    return banks.board([_drawn_memory(each) for each in maps], [each.title for each in maps])
+
+
+# What ``banks`` draws of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
+#
+# Memory in lines of 128 bytes, as chunks of 16. A chunk is numbered ROW.CHUNK: of a box, and of the rows that wgmma
+# takes for M or N, or MN-major for K. Where both have the same number, the tile fits.
+
+
+_PART = re.compile(r"(box|k-major|mn-major)\((\d{1,7}(?:,\d{1,7})*)\)")
+_SPANS = {"none": 16, **{f"{span}b": span for span in BOX_SPANS[1:]}}
+FORMS = '"box(64,64)", "k-major(64,16,1024)" (rows, LBO, SBO), "mn-major(64,8192,1024)", or two of them joined by +'
+MOST_ROWS = 256
+SIXTEEN_BITS = 2
+
+
+@dataclass(frozen=True)
+class TileDrawing:
+    """One side: what is at each chunk of shared memory."""
+
+    title: str
+    places: Places
+
+
+def is_tile(what: str) -> bool:
+    """Say whether `banks` was asked for a box or an operand of wgmma."""
+    return _PART.match(what) is not None
+
+
+def show_tile_pictures(query: BanksQuery, console: Console, html: Path | None, svg: Path | None, data: bool) -> None:
+    """Print the drawings; write them as HTML or SVG if a file is named. Raises UsageError."""
+    drawings = drawings_of(query)
+    if html or svg:
+        _write(drawings, query.what, html, svg)
+    if data:
+        sys.stdout.write(in_json([_data(drawing) for drawing in drawings], indent=1))
+        return
+    console.print(table_line("Shared memory in lines of 128 bytes; ROW.CHUNK of 16 bytes", style="bold"))
+    shown.show_memory([(drawing.title, drawing.places) for drawing in drawings], console)
+
+
+def drawings_of(query: BanksQuery) -> list[TileDrawing]:
+    """Return a drawing for each part of what was asked for."""
+    parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
+    span = _SPANS.get((query.swizzle or "none").lower())
+    if query.pad or query.access or query.show != "map" or query.banks != BANKS:
+        raise UsageError(f"{query.what} is drawn as it is", "omit the padding, the access and the picture to show")
+    if any(part is None for part in parts) or len(parts) > 2:
+        raise UsageError(f"{query.what!r} is not a box or an operand of wgmma", FORMS)
+    if span is None:
+        raise UsageError(f"TMA and wgmma have no swizzle {query.swizzle!r}", "none, 32B, 64B or 128B")
+    element = query.element_bytes or SIXTEEN_BITS
+    return [_drawn(part[1], [int(n) for n in part[2].split(",")], span, element) for part in parts if part]
+
+
+def _drawn(kind: str, sizes: Sequence[int], span: int, element: int) -> TileDrawing:
+    swizzle = f"{span}-byte swizzle" if span > CHUNK else "no swizzle"
+    if kind == "box":
+        rows, columns = _sizes(kind, sizes, "ROWS,COLUMNS", 2)
+        if columns * element % CHUNK or not 0 < rows <= MOST_ROWS or not columns:
+            raise UsageError(f"a box of {rows} rows of {columns * element} bytes", "rows of a multiple of 16 bytes")
+        if span > CHUNK and columns * element > span:
+            raise UsageError(
+                f"rows of {columns * element} bytes exceed the {span}-byte swizzle",
+                f"at most {span // element} columns",
+            )
+        at = box_chunks(rows, columns * element, span, 0)
+        return TileDrawing(f"TMA writes: box of {rows} x {columns}, {swizzle}", _memory(at))
+    rows, leading, stride = _sizes(kind, sizes, "ROWS,LBO,SBO", 3)
+    if rows % GROUP or not 0 < rows <= MOST_ROWS or max(leading, stride) > FIELD * CHUNK or (leading | stride) % CHUNK:
+        raise UsageError(
+            f"{rows} rows with offsets of {leading} and {stride} bytes",
+            f"rows in multiples of 8 up to {MOST_ROWS}, offsets in multiples of 16 up to {FIELD * CHUNK}",
+        )
+    descriptor = Descriptor(0, leading, stride, 0, MODES[span])
+    at = descriptor.chunks(rows, kind == "mn-major")
+    return TileDrawing(f"wgmma reads: {kind}, {descriptor}", _memory(at.T if kind == "mn-major" else at))
+
+
+def _sizes(kind: str, sizes: Sequence[int], names: str, count: int) -> Sequence[int]:
+    if len(sizes) != count:
+        raise UsageError(f"{kind} takes {count} numbers", f'"{kind}({names})", such as {FORMS}')
+    return sizes
+
+
+def _memory(at: Ints) -> Places:
+    """Return the chunk at each place of memory, from the addresses of all chunks, (rows, chunks)."""
+    lines = -(-(int(at.max()) + CHUNK) // LINE)
+    rows, chunks = np.full((2, lines * LINE // CHUNK), -1, np.int64)
+    rows[at // CHUNK], chunks[at // CHUNK] = np.indices(at.shape)
+    return Places(rows.reshape(lines, -1), chunks.reshape(lines, -1))
+
+
+def _write(drawings: Sequence[TileDrawing], title: str, html: Path | None, svg: Path | None) -> None:
+    from ncu_swizzle.render import banks, page
+
+    board = banks.board([drawing.places for drawing in drawings], [drawing.title for drawing in drawings])
+    for path, render in ((html, page.render_board), (svg, page.render_board_svg)):
+        if path:
+            write_atomically(path, render(board, title).encode())
+
+
+def _data(drawing: TileDrawing) -> dict[str, object]:
+    places = drawing.places
+    return {"title": drawing.title, "rows": places.rows.tolist(), "chunks": places.columns.tolist()}
+
+
+NONE = "none"
+
+
+def show(
+    query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False
+) -> None:
+    """Print the answer; write it as HTML or SVG if a file is named."""
+    picture = PICTURES.get(query.what)
+    if picture:
+        if html or svg or data:
+            raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
+        picture(console)
+        return
+    if is_tile(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        show_tile_pictures(query, console, html, svg, data)
+        return
+    subject = subject_of(query)
+    maps, drawn = subject.maps(query.banks), Drawn(query.show, query.row, query.request)
+    if html or svg:
+        for path, render in ((html, drawn.html), (svg, drawn.svg)):
+            if path:
+                write_atomically(path, render(maps, subject.title or code.titled(subject.after)).encode())
+    if data:
+        sys.stdout.write(in_json(to_data(maps) if query.show == "map" else drawn.data(maps), indent=1))
+    elif query.show == "map":
+        _show_maps(subject, maps, console)
+    else:
+        _show_detail(query, subject, console)
+
+
+def subject_of(query: BanksQuery) -> Subject:
+    """Return the mapping and the access of the layout or kernel on the command line."""
+    if own_kernels.is_layout(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
+        name = query.access or "row"
+        access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
+        return Subject(after.plain, after, access)
+    if own_kernels.is_saved(query.what):
+        return own_kernels.subject(query, own_kernels.observed(query.what, query.kernel, "banks"))
+    try:
+        targets = own_kernels.targets(query.what, query.kernel)
+    except UnknownKernel as error:
+        hint = f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}'
+        if query.what.replace("-", "_").isidentifier():
+            raise UnknownKernel(str(error), hint) from error
+        raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error
+    if own_kernels.is_declared(targets[-1]):
+        return _declared(targets[-1], query.access)
+    return own_kernels.subject(query, [own_kernels.emulated(target, query.kernel) for target in targets])
+
+
+def _declared(target: Target, access: str | None) -> Subject:
+    """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it.
+
+    The first tile without an access if only TMA and wgmma access them; a tile that the baseline lacks is drawn alone.
+    """
+    name, baseline = target.name, target.kernel.baseline
+    mine = declared_tiles.tiles_of(target)
+    others = declared_tiles.tiles_of(catalog.shipped().target(baseline)) if baseline else ()
+    before = {tile.name: tile for tile in others}
+    pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
+    named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
+    if not named and (pairs or access not in (None, NONE)):
+        names = ", ".join(repr(pair[2].name) for pair in pairs) or NONE
+        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
+    title = f"{baseline} → {name}" if baseline else name
+    if not named:
+        old, new = before.get(mine[0].name, mine[0]), mine[0]
+        return Subject(old.mapping, new.mapping, None, f"{title}, {new.name}: by TMA and wgmma alone")
+    old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
+    return Subject(old.mapping, new.mapping, replace(candidate, times=1), f"{title}, {new.name}: {candidate.name}")
+
+
+def _excess(mapping: Mapping, access: Access) -> int:
+    return access.total(access.wavefronts(mapping).excessive)
+
+
+def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> None:
+    if subject.title:
+        console.print(table_line(subject.title, style="bold"))
+        console.print()
+    for number, bank_map in enumerate(maps):
+        if number:
+            console.print()
+        shown.show(bank_map, console)
+        shown.facts(bank_map.mapping, console)
+
+
+def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
+    if query.show == "bits":
+        bits = mapping.bits(subject.after, query.row)
+        console.print(table_line(code.titled(subject.after), style="bold"))
+        shown.show_bits(bits, console)
+    elif query.show == "places":
+        before, after = mapping.places(subject.before), mapping.places(subject.after)
+        console.print(table_line(f"{code.titled(subject.after)}: where each column lies in memory", style="bold"))
+        shown.show_places(before, after, console)
+    elif subject.access is None:
+        raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
+    else:
+        for variant, access in subject.pairs:
+            if access:
+                number, phases = bankmap.phases(access, variant, query.request)
+                console.print(table_line(code.titled(variant), style="bold"))
+                shown.show_phases(access.op, number, phases, console)
+
+
+def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
+    """Return the maps as JSON-serializable data."""
+    return [
+        {
+            "layout": str(bank_map.mapping.layout),
+            "transform": str(bank_map.mapping.transform),
+            "spelled": code.spelled(bank_map.mapping),
+            "element_bytes": bank_map.mapping.element_bytes,
+            "bytes": bank_map.mapping.bytes,
+            "bijection": bank_map.mapping.collision() is None,
+            "vector_bytes": bank_map.mapping.vector_bytes(),
+            "tma": mapping.tma_mode(bank_map.mapping),
+            "cell_bytes": bank_map.cell_bytes,
+            "bank_count": bank_map.bank_count,
+            "banks": bank_map.banks.tolist(),
+            "ways": bank_map.ways.tolist(),
+            "access": bank_map.access.name if bank_map.access else None,
+            "op": bank_map.access.op if bank_map.access else None,
+            "counts": _counts(bank_map),
+        }
+        for bank_map in maps
+    ]
+
+
+def _counts(bank_map: BankMap) -> dict[str, object] | None:
+    if bank_map.counts is None:
+        return None
+    counts = bank_map.counts
+    wavefronts = {"actual": counts.actual, "ideal": counts.ideal, "excessive": counts.excessive}
+    return {
+        "requests": counts.requests,
+        "known": counts.known,
+        **(wavefronts if counts.known else dict.fromkeys(wavefronts)),
+    }
+
+
+def _squares(console: Console) -> None:
+    console.print("The column at each position: row XOR column. Each square is four copies of the")
+    console.print("previous one; in the lower half they swap sides.\n")
+    sizes = ((f"{len(square)}x{len(square)}", square) for square in mapping.xor_squares())
+    shown.show_squares(sizes, console)
+
+
+def _sudoku(console: Console) -> None:
+    console.print("The column at each position. Any square with each number once in every row and")
+    console.print("every column works: no element is lost, and a column touches every bank.\n")
+    shown.show_squares(mapping.sudoku().items(), console)
+
+
+PICTURES: dict[str, Callable[[Console], None]] = {
+    "xor": _squares,
+    "sudoku": _sudoku,
+    "phases": shown.show_widths,
+    "m16n8k8": lambda console: shown.show_fragments("m16n8k8", layout.fragments(8), console),
+    "m16n8k16": lambda console: shown.show_fragments("m16n8k16", layout.fragments(16), console),
+}

@@ -1,0 +1,250 @@
+"""The bank maps of an emulated kernel: its worst access, before and after the mapping that is suggested or typed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.emulate.observed import ObservedTile
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.profiles import saved_profiles
+from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.kernels import declared_tiles, user
+from ncu_swizzle.kernels.family import FILES, Target
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.report import attribution
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.smem import bankmap
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.bankmap import BANKS, BankMap
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, parse_swizzle
+
+# Own kernels for `banks`, `predict` and `suggest`: emulated, or saved by an earlier run with their addresses.
+
+
+SAVED = (".json", ".ncu-rep", ".launches")
+
+
+@dataclass(frozen=True)
+class KernelQuery:
+    """How a kernel is found, described, compiled and emulated."""
+
+    request: Request = Request()
+    description: KernelDescription = KernelDescription()
+    sources: CatalogOptions = CatalogOptions()
+    progress: Progress = silent
+
+
+def is_layout(what: str) -> bool:
+    """Return whether a text is meant as a layout, not as a file or a kernel's name."""
+    named = user.is_kernel_file(what) or Path(what).exists()
+    return (":" in what or what.startswith("(")) and not named
+
+
+def refuse_description(what: str, query: KernelQuery) -> None:
+    """Raise UsageError if options that describe a kernel are given for something else."""
+    user.refuse_description(query.description, what)
+
+
+def targets(what: str, query: KernelQuery) -> tuple[Target, ...]:
+    """Return the kernel with this name, or every variant of a file's; raise UnknownKernel, BadFile or UsageError."""
+    sources = query.sources
+    catalog, names = user.chosen(what, query.description, sources.catalog, sources.config, sources.trust)
+    return tuple(catalog.target(name, query.request.problem) for name in names)
+
+
+def is_saved(what: str) -> bool:
+    """Return whether a text names a report, a saved profile or a run's folder."""
+    path = Path(what)
+    return path.suffix in SAVED or (path.is_dir() and path.suffix not in FILES)
+
+
+def is_declared(target: Target) -> bool:
+    """Return whether the accesses of a target are declared, or it has no source to emulate."""
+    return target.kernel.library or declared_tiles.has_tiles(target)
+
+
+def emulated(target: Target, query: KernelQuery) -> Profile:
+    """Return the profile of one emulated launch; raises whatever `emulate_target` raises."""
+    settings = EmulationSettings.of(query.request)
+    return emulation.emulate_target(target, settings, lambda percent: query.progress(target.name, percent)).profile
+
+
+def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
+    """Return the profiles with known addresses that a kernel, a file or a run stands for.
+
+    Raises UsageError if there are none, with the `command` that finds the addresses.
+    """
+    if not is_saved(what):
+        return [emulated(target, query) for target in targets(what, query)]
+    refuse_description(what, query)
+    settings = ReplaySettings(EmulationSettings.of(query.request))
+    profiles = saved_profiles(Path(what), settings, query.progress)
+    known = [profile for profile in profiles if profile.requests]
+    if not known:
+        raise _unseen(what, profiles, command, query)
+    return known
+
+
+def _unseen(what: str, profiles: Sequence[Profile], command: str, query: KernelQuery) -> UsageError:
+    """Return the error for a report without addresses, with a command that computes those of its first kernel."""
+    if not profiles:
+        return UsageError(f"{what} has no kernels", "ncu-swizzle profile -- ./app")
+    if not any(profile.accesses for profile in profiles):
+        return UsageError(f"{what}: no kernel accesses shared memory", "name a report with shared-memory accesses")
+    profile = next((profile for profile in profiles if profile.accesses), profiles[0])
+    return UsageError(
+        f"{what} has the counts of {profile.kernel.name}, but no addresses: ncu does not record them",
+        f"the emulator computes them: {_computing(profile, command, query)}",
+    )
+
+
+def _computing(profile: Profile, command: str, query: KernelQuery) -> str:
+    """Return a command line that emulates a profile's kernel, as far as the profile describes it."""
+    words = ["ncu-swizzle", command]
+    sources = query.sources
+    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
+    if any((family.name, kernel.name) == (profile.kernel.family, profile.kernel.name) for family, kernel in catalog):
+        problem = ",".join(f"{name}={size}" for name, size in profile.problem.items())
+        return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else [])])
+    files = [file for access in profile.shared() for file, _ in access.stack[-1:]]
+    source = next((file for file in files if file.endswith(".cu")), "my.cu")
+    name = profile.kernel.mangled or profile.kernel.name
+    sizes = {"--grid": profile.grid, "--block": profile.block}
+    launch = [word for flag, size in sizes.items() if any(size) for word in (flag, ",".join(map(str, size)))]
+    return shlex.join([*words, source, "--kernel", name, *launch])
+
+
+def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
+    """Return the tiles of a profile; raise UsageError if it makes no access to known addresses."""
+    seen = attribution.tiles(profile)
+    if not seen:
+        name = profile.kernel.name
+        why = "; ".join(unknown(profile))
+        raise UsageError(
+            f"{name}: {why}" if why else f"{name} does not access shared memory",
+            f"ncu-swizzle profile {name} measures it on a GPU" if why else "name a kernel that uses shared memory",
+        )
+    return seen
+
+
+def unknown(profile: Profile) -> list[str]:
+    """Return what the profile says about accesses whose addresses could not be computed."""
+    return [note.rstrip(".") for note in profile.notes if "unknown wavefronts" in note]
+
+
+def conflicting(profile: Profile) -> tuple[ObservedTile, ...]:
+    """Return the tiles with conflicts, or all of them if none has any."""
+    seen = tiles(profile)
+    return tuple(tile for tile in seen if tile.excessive) or seen
+
+
+def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: int | None) -> Transform | None:
+    """Return the swizzle or padding that was typed, on the tile's elements; None if none was. Raises UsageError.
+
+    Without `element_bytes` the numbers count the tile's own elements.
+    """
+    own = tile.plain.element_bytes
+    if swizzle and pad:
+        raise UsageError("a swizzle and padding together", "use only one of them")
+    unit = element_bytes or own
+    if pad:
+        if pad * unit % own:
+            raise UsageError(f"{pad * unit} bytes are not whole elements of {own} bytes", f"--elem {own}")
+        return Padding(tile.plain.shape[1], pad * unit // own)
+    if not swizzle:
+        return None
+    parsed = parse_swizzle(swizzle, unit, tile.plain.shape[1])
+    return on_elements(parsed.on_bytes(unit), own) if isinstance(parsed, Swizzle) else parsed
+
+
+# What ``ncu-swizzle banks`` draws: a query, and the mappings and accesses that it refers to.
+
+
+@dataclass(frozen=True)
+class BanksQuery:
+    """The command line of ``ncu-swizzle banks``."""
+
+    what: str
+    element_bytes: int | None = None  # 4 of a layout, of a kernel's tile its narrowest access
+    swizzle: str | None = None
+    pad: int = 0
+    access: str | None = None
+    show: str = "map"
+    row: int | None = None
+    request: int | None = None
+    banks: int = BANKS
+    kernel: KernelQuery = KernelQuery()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The mappings before and after (equal if nothing moves), and an access to both.
+
+    `later` is the access after, if it is another kernel's.
+    """
+
+    before: Mapping
+    after: Mapping
+    access: Access | None
+    title: str = ""
+    later: Access | None = None
+
+    @property
+    def pairs(self) -> tuple[tuple[Mapping, Access | None], ...]:
+        """Each mapping with its access, once if they are equal."""
+        return tuple(dict.fromkeys(((self.before, self.access), (self.after, self.later or self.access))))
+
+    def maps(self, banks: int = BANKS) -> tuple[BankMap, ...]:
+        """Return the maps before and after, or one map if they are equal."""
+        return tuple(bankmap.build(mapping, access, banks) for mapping, access in self.pairs)
+
+
+Drawn = tuple[ObservedTile, Access]
+
+
+def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
+    """Return the worst access of one kernel under two mappings, or of two variants, as both have it. Raises UsageError.
+
+    The second mapping is the one typed, else the one suggested.
+    """
+    first, last = profiles[0], profiles[-1]
+    tile, access = _worst(first, query.access)
+    name = f"{tile.span}: {access.name} ({access.op})"
+    if first is last or query.swizzle or query.pad:
+        after = _after(query, first, tile)
+        return Subject(tile.plain, after, replace(access, times=1), f"{first.kernel.name}, {name}")
+    other, later = _worst(last, query.access or access.name)
+    title = f"{first.kernel.name} → {last.kernel.name}, {name}"
+    return Subject(tile.plain, other.plain, replace(access, times=1), title, replace(later, times=1))
+
+
+def _after(query: BanksQuery, profile: Profile, tile: ObservedTile) -> Mapping:
+    typed = transform(tile, query.swizzle, query.pad, query.element_bytes)
+    if typed:
+        return replace(tile.plain, transform=typed)
+    return tile.suggestion(attribution.constraints(profile)).closest.mapping if tile.excessive else tile.plain
+
+
+def _worst(profile: Profile, named: str | None) -> Drawn:
+    """Return the access with the most excessive wavefronts, of those with this name or operation, and its tile."""
+    drawn = [(tile, access) for tile in tiles(profile) for access in tile.accesses]
+    chosen = [pair for pair in drawn if named in (None, pair[1].name, pair[1].op)]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(repr(access.name) for _, access in drawn))
+        raise UsageError(f"{profile.kernel.name} has no access {named!r}", f"--access one of {names}")
+    return max(chosen, key=_excess)
+
+
+def _excess(pair: Drawn) -> int:
+    tile, access = pair
+    counted = access.wavefronts(tile.plain)
+    return access.total(np.where(counted.known, counted.actual - counted.ideal, 0))

@@ -1,0 +1,391 @@
+"""What ``ncu-swizzle predict`` answers for a kernel, a layout with accesses, a CSV file, or an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.engines.profiles import gather
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.explain import own_kernels
+from ncu_swizzle.explain.own_kernels import KernelQuery
+from ncu_swizzle.kernels import declared_tiles, user
+from ncu_swizzle.kernels.declared_tiles import Product
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.report import attribution, model, reader
+from ncu_swizzle.report.counts import Instruction, Ratios, added
+from ncu_swizzle.report.model import RECORDED, Engine, Profile
+from ncu_swizzle.smem import access as accesses
+from ncu_swizzle.smem import code, lanes, mapping, operations
+from ncu_swizzle.smem.access import Access, evaluate
+from ncu_swizzle.smem.code import spelled
+from ncu_swizzle.smem.lanes import Requests
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
+from ncu_swizzle.smem.wavefronts import wavefronts
+
+# Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
+
+
+SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
+
+
+@dataclass(frozen=True)
+class Prediction(Ratios):
+    """One access, or all of one kind: warp instructions, actual and ideal wavefronts. None: no rule gives them."""
+
+    access: str  # the SASS opcode: LDS, STSM …
+    name: str
+    op: str
+    executed: int | None
+    wavefronts: int | None
+    ideal: int | None
+
+
+@dataclass(frozen=True)
+class CheckedPrediction:
+    """The prediction for one kind of access, its count, and a verdict in words."""
+
+    predicted: Prediction
+    counted: Ratios | None
+    verdict: str
+
+    @property
+    def equal(self) -> bool:
+        """Whether actual and ideal wavefronts are as predicted."""
+        return self.counted is not None and _pair(self.predicted) == _pair(self.counted)
+
+
+def target_predictions(target: Target) -> tuple[Prediction, ...]:
+    """Return a prediction for each declared access of a launch. Raises UsageError if none are declared."""
+    tiles = declared_tiles.tiles_of(target)
+    return (
+        *(prediction_of(access, tile.mapping, access.name) for tile in tiles for access in tile.accesses),
+        *(_product(product) for tile in tiles for product in tile.products),
+    )
+
+
+def _product(product: Product) -> Prediction:
+    """Return the totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle."""
+    op, wavefronts = f"wgmma.m64n{product.columns}k16", product.wavefronts
+    return Prediction("HGMMA", product.name, op, product.executed, wavefronts, wavefronts)
+
+
+def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Prediction:
+    """Return the totals over all executions of an access under a mapping."""
+    counted = access.wavefronts(mapping)
+    known = bool(counted.known.all())
+    return Prediction(
+        access=SASS[access.operation.kind],
+        name=name or access.name,
+        op=access.op,
+        executed=access.executed,
+        wavefronts=access.total(counted.actual) if known else None,
+        ideal=access.total(counted.ideal) if known else None,
+    )
+
+
+def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
+    """Return the totals for each kind of access."""
+    kinds: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        kinds.setdefault(prediction.access, []).append(prediction)
+    return tuple(
+        Prediction(
+            access,
+            "",
+            ", ".join(dict.fromkeys(part.op for part in parts)),
+            _sum(part.executed for part in parts),
+            _sum(part.wavefronts for part in parts),
+            _sum(part.ideal for part in parts),
+        )
+        for access, parts in kinds.items()
+    )
+
+
+def checked_against(predictions: Sequence[Prediction], profile: Profile) -> tuple[CheckedPrediction, ...]:
+    """Return each kind of access with the profile's counts, including kinds that were not predicted."""
+    counted = profile.accesses
+    checks = [
+        CheckedPrediction(prediction, counted.get(prediction.access), _verdict(prediction, profile))
+        for prediction in by_kind(predictions)
+    ]
+    for access in counted.keys() - {prediction.access for prediction in predictions}:
+        nothing = Prediction(access, "", "", 0, 0, 0)
+        checks.append(CheckedPrediction(nothing, counted[access], _verdict(nothing, profile)))
+    return tuple(checks)
+
+
+def _verdict(predicted: Prediction, profile: Profile) -> str:
+    counted = profile.accesses.get(predicted.access)
+    if counted is None:
+        return "not executed"
+    if predicted.wavefronts is None:
+        return "unknown: no measured rule covers this pattern"
+    if _pair(predicted) != _pair(counted):
+        return "differs: the compiler may have fused, split or dropped accesses; see the instructions in the report"
+    same = predicted.executed == counted.executed
+    return "equal" if same else "equal wavefronts, but a different number of instructions"
+
+
+def _pair(counts: Ratios) -> tuple[int | None, int | None]:
+    return counts.wavefronts, counts.ideal
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    values = list(counts)
+    return None if None in values else sum(count for count in values if count is not None)
+
+
+# Predictions for an emulated kernel: its counts by source line, and what its requests take under another mapping.
+
+
+ORIGIN = "Computed by the emulator from the kernel's own addresses, for the whole launch."
+PARTIAL = "Counts are over the blocks that the emulator ran; every other block behaves like one of them."
+
+
+@dataclass(frozen=True)
+class TriedPredictions:
+    """What a launch's requests take under another mapping, and which tiles it was tried on."""
+
+    predictions: tuple[Prediction, ...]
+    notes: tuple[str, ...]
+
+
+def title(profile: Profile) -> str:
+    """Return the kernel and its problem."""
+    problem = in_words(profile.problem)
+    return f"{profile.kernel.name}, {problem}" if problem else profile.kernel.name
+
+
+def predictions(profile: Profile) -> tuple[Prediction, ...]:
+    """Return the counts of each access by source line, over the whole launch; None where they are unknown."""
+    lines = {id(site.access): site.name for site in attribution.sites(profile)}
+    ops = {made.pc: made.op for made in profile.requests}
+    groups: dict[tuple[str, str, str], list[Instruction]] = {}
+    for access in profile.shared():
+        key = access.access, lines.get(id(access), ""), ops.get(access.pc, access.opcode)
+        if access.executed != 0:
+            groups.setdefault(key, []).append(access)
+    return tuple(_prediction(*key, instructions) for key, instructions in groups.items())
+
+
+def _prediction(access: str, line: str, op: str, instructions: list[Instruction]) -> Prediction:
+    total = added(instructions)
+    return Prediction(access, f"{access} {line}".rstrip(), op, total.executed, total.wavefronts, total.ideal)
+
+
+def misfits(profile: Profile) -> Iterator[str]:
+    """Yield what wgmma reads otherwise than TMA wrote it."""
+    for message, line, rule in model.violations(profile):
+        if rule == model.TILES_RULE:
+            yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
+
+
+def tried_mappings(profile: Profile, swizzle: str | None, pad: int, element_bytes: int | None) -> TriedPredictions:
+    """Return the predictions with a swizzle or padding on every tile that has conflicts. Raises UsageError."""
+    rows: list[Prediction] = []
+    notes: list[str] = []
+    for tile in own_kernels.conflicting(profile):
+        transform = own_kernels.transform(tile, swizzle, pad, element_bytes)
+        mapping = replace(tile.plain, transform=transform) if transform else tile.plain
+        rows += (prediction_of(access, mapping) for access in tile.accesses)
+        lost = mapping.collision()
+        notes.append(f"{tile.span}, rows of {tile.plain.shape[1]}: {spelled(mapping)}{f'; {lost}' if lost else ''}.")
+    return TriedPredictions(tuple(_labelled(rows)), (*notes, PARTIAL))
+
+
+def _labelled(rows: list[Prediction]) -> Iterator[Prediction]:
+    return (
+        replace(row, name=row.name if row.name.startswith(row.access) else f"{row.access} {row.name}") for row in rows
+    )
+
+
+WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op'
+
+
+@dataclass(frozen=True)
+class PredictQuery:
+    """The command line of ``ncu-swizzle predict``."""
+
+    what: str
+    op: str | None = None
+    active: str | None = None
+    threads: int = WARP
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    element_bytes: int | None = None  # 4 of a layout, of a kernel's tile its narrowest access
+    swizzle: str | None = None
+    pad: int = 0
+    profile: str | None = None
+    kernel: KernelQuery = KernelQuery()
+
+
+@dataclass(frozen=True)
+class PredictAnswer:
+    """Predictions, and their comparison with counts or measurements if there are any."""
+
+    title: str
+    predictions: tuple[Prediction, ...]
+    checks: tuple[CheckedPrediction, ...] = ()
+    origin: str = ""
+    unknown: int = 0  # requests that no rule covers
+    off: int | None = None  # requests that differ from their measurement; None if none was measured
+    notes: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every prediction equals its count."""
+        return all(check.equal for check in self.checks) and not self.off
+
+
+def answers(query: PredictQuery) -> tuple[PredictAnswer, ...]:
+    """Return the predictions for a query, one answer per kernel; raise UsageError if it is invalid."""
+    if user.is_kernel_file(query.what) or own_kernels.is_saved(query.what) or query.what in _names(query):
+        return tuple(_kernels(query))
+    own_kernels.refuse_description(query.what, query.kernel)
+    return (_answer(query),)
+
+
+def _names(query: PredictQuery) -> list[str]:
+    sources = query.kernel.sources
+    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
+    return [kernel.name for _, kernel in catalog]
+
+
+def _answer(query: PredictQuery) -> PredictAnswer:
+    if query.what.endswith((".csv", ".csv.gz")):
+        return _requests(query.what, lanes.read(Path(query.what), query.op))
+    if ":" in query.what or (query.what.startswith("(") and not query.op):
+        return _layout(query)
+    if query.op:
+        addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
+        active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
+        group = Requests(operations.find(query.op).name, addresses, active)
+        linear = _linear(group)
+        return replace(_requests(query.what, (group,)), notes=(linear,) if linear else ())
+    if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
+        own_kernels.targets(query.what, query.kernel)  # raises with the closest name
+    raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
+
+
+def _kernels(query: PredictQuery) -> Iterator[PredictAnswer]:
+    """Yield the answer for each kernel: from its declared accesses, else from its emulated ones."""
+    if own_kernels.is_saved(query.what):
+        for profile in own_kernels.observed(query.what, query.kernel, "predict"):
+            yield _observed(query, profile)
+        return
+    for target in own_kernels.targets(query.what, query.kernel):
+        if own_kernels.is_declared(target):
+            if query.swizzle or query.pad:
+                raise UsageError(
+                    f"the mapping of {target.name} is declared", "omit --swizzle and --pad, or name a layout"
+                )
+            yield _declared(query, target)
+        else:
+            yield _observed(query, own_kernels.emulated(target, query.kernel))
+
+
+def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
+    """Return what the emulator counted or, with another mapping, what its requests would take."""
+    result = PredictAnswer(
+        title(profile),
+        predictions(profile),
+        notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
+    )
+    if query.swizzle or query.pad:
+        tried = tried_mappings(profile, query.swizzle, query.pad, query.element_bytes)
+        return replace(result, predictions=tried.predictions, notes=tried.notes)
+    if not query.profile:
+        return result
+    counted = _matching(query.profile, profile.kernel.name, query.kernel)
+    return replace(result, checks=checked_against(result.predictions, counted), origin=query.profile)
+
+
+def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
+    predictions = target_predictions(target)
+    title = f"{target.name}, {in_words(target.problem)}"
+    profile, origin = _counted(query, target)
+    if profile is None:
+        return PredictAnswer(title, predictions, origin=origin)
+    if profile.problem and dict(profile.problem) != target.problem:
+        return PredictAnswer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
+    return PredictAnswer(title, predictions, checked_against(predictions, profile), origin)
+
+
+def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
+    """Return the profile to compare with and its origin: a named file, else the recording."""
+    if query.profile:
+        return _matching(query.profile, target.name, query.kernel), query.profile
+    report = paths.recording(target.family.name, target.name)
+    if report is None:
+        return None, "there is no recording"
+    (profile,) = reader.read(report)
+    return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
+
+
+def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
+    """Return the one profile in a file that is of this kernel; raise BadFile."""
+    sources = kernel.sources
+    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
+    profiles = gather(catalog, [file], Request(RECORDED), Engine(RECORDED))
+    matching = [profile for profile in profiles if profile.kernel.name in ("", name)] or profiles
+    if len(matching) != 1:
+        raise BadFile(f"{file} has {len(matching)} kernels", f"name a file that has only {name}")
+    return matching[0]
+
+
+def _layout(query: PredictQuery) -> PredictAnswer:
+    tile = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
+    requested = [
+        accesses.parse(text, tile.layout, tile.element_bytes, write, query.threads)
+        for write, texts in ((True, query.writes), (False, query.reads))
+        for text in texts
+    ]
+    if not requested:
+        raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
+    unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
+    return PredictAnswer(code.titled(tile), tuple(prediction_of(access, tile) for access in requested), unknown=unknown)
+
+
+def _linear(group: Requests) -> str:
+    """Return why a single full-warp request conflicts as it does, if its addresses are linear over GF(2)."""
+    operation = operations.find(group.op)
+    vectors = lanes.basis(group.addresses[0])
+    if len(group.addresses) > 1 or not group.active.all() or vectors is None or operation.kind not in (LOAD, STORE):
+        return ""
+    units, banks = lanes.ranks(vectors[: operation.lanes.bit_length() - 1], operation.width_bytes)
+    size = max(operation.width_bytes, 4)
+    shared = f"{1 << (units - banks)} units share each bank" if units > banks else "no two share a bank"
+    return (
+        f"Linear over GF(2): in a phase of {operation.lanes} lanes the addresses span 2^{units} units of {size} bytes "
+        f"(rank {units}) and 2^{banks} of their banks (rank {banks}), so {shared}."
+    )
+
+
+def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
+    predictions, unknown, off = [], 0, None
+    for group in groups:
+        counted = wavefronts(group.op, group.addresses, group.active, group.source)
+        unknown += int((~counted.known).sum())
+        if group.measured is not None:
+            pair = np.stack([counted.actual, counted.ideal], axis=1)
+            off = (off or 0) + int(((pair != group.measured).any(axis=1) & counted.known).sum())
+        known = counted.known.all()
+        predictions.append(
+            Prediction(
+                SASS[operations.find(group.op).kind],
+                "",
+                group.op,
+                len(group.addresses),
+                int(counted.actual.sum()) if known else None,
+                int(counted.ideal.sum()) if known else None,
+            )
+        )
+    return PredictAnswer(title, tuple(predictions), unknown=unknown, off=off)

@@ -1,0 +1,286 @@
+"""What ``ncu-swizzle suggest`` answers for a user's tile or for the tiles of a catalogue kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.console import Console
+from rich.text import Text
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.emulate.observed import ObservedTile
+from ncu_swizzle.explain import own_kernels, predict
+from ncu_swizzle.explain.own_kernels import KernelQuery
+from ncu_swizzle.kernels import declared_tiles
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.render.listing import PlainTable, table_line
+from ncu_swizzle.report import attribution
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.smem import access as accesses
+from ncu_swizzle.smem import code, mapping
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.mapping import Mapping as Tile
+from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
+
+SHOWN = 5  # candidates in a table
+CODE = ("both", "cuda", "cute", "none")
+
+
+@dataclass(frozen=True)
+class SuggestQuery:
+    """The command line of ``ncu-swizzle suggest``."""
+
+    what: str
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    element_bytes: int | None = None  # of a layout; default 4
+    threads: int = 32
+    constraints: Constraints = field(default_factory=Constraints)
+    kernel: KernelQuery = KernelQuery()
+
+
+@dataclass(frozen=True)
+class SuggestAnswer:
+    """A tile, its accesses, the suggestion, and which access to drop if there is no solution."""
+
+    title: str
+    accesses: tuple[Access, ...]
+    suggestion: Suggestion
+    unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
+    today: str = ""  # the mapping that the catalogue kernel uses now
+    notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
+    untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
+    without: tuple[tuple[str, Candidate], ...] = ()
+
+    @property
+    def chosen(self) -> Candidate:
+        return self.suggestion.best or self.suggestion.closest
+
+
+def answers(query: SuggestQuery) -> Iterator[SuggestAnswer]:
+    """Yield an answer for the tile, or one per tile of the kernel. Raises UsageError."""
+    if own_kernels.is_layout(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        yield _of_layout(query)
+        return
+    if query.writes or query.reads:
+        raise UsageError(f"{query.what}'s accesses are already known", "omit --write and --read, or name a layout")
+    if own_kernels.is_saved(query.what):
+        for profile in own_kernels.observed(query.what, query.kernel, "suggest"):
+            yield from _of_profile(query, profile)
+        return
+    for target in own_kernels.targets(query.what, query.kernel):
+        if own_kernels.is_declared(target):
+            yield from _of_declared(query, target)
+        else:
+            yield from _of_profile(query, own_kernels.emulated(target, query.kernel))
+
+
+def _of_layout(query: SuggestQuery) -> SuggestAnswer:
+    size = query.element_bytes or 4
+    plain = mapping.parse(query.what, size)
+    named = [
+        accesses.parse(text, plain.layout, size, write, query.threads)
+        for write, texts in ((True, query.writes), (False, query.reads))
+        for text in texts
+    ]
+    suggestion = suggest(plain, named, query.constraints)
+    return _answer(SuggestAnswer(code.titled(plain), tuple(named), suggestion), query.constraints)
+
+
+def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
+    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any.
+
+    Tiles with one answer, such as the stages of a pipeline, are answered once.
+    """
+    limits = attribution.constraints(profile, query.constraints)
+    groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
+    for tile in own_kernels.conflicting(profile):
+        answer = _of_tile(tile, profile, limits)
+        groups.setdefault(_gist(answer), []).append((tile, answer))
+    for (_, answer), *others in groups.values():
+        same = tuple(f"The same holds for {other.span}." for other, _ in others)
+        yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
+
+
+def _of_tile(tile: ObservedTile, profile: Profile, limits: Constraints) -> SuggestAnswer:
+    few = () if tile.complete else ("Judged by the most frequent requests only.",)
+    title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
+    notes = (predict.PARTIAL, *few, *own_kernels.unknown(profile))
+    untried = attribution.untried(profile)
+    return SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes, untried=untried)
+
+
+def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
+    """Return what makes an answer differ from that of another tile."""
+    names = tuple((access.name, access.op) for access in answer.accesses)
+    return names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
+
+
+def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
+    tiles = [tile for tile in declared_tiles.tiles_of(target) if tile.accesses]
+    if not tiles:
+        raise UsageError(
+            f"only TMA and wgmma access the tiles of {target.name}: no lane's access needs a swizzle",
+            f"ncu-swizzle banks {target.name} draws their layout",
+        )
+    for tile in tiles:
+        plain = tile.mapping.plain
+        limits = replace(query.constraints, copies=tile.copies)
+        title = f"{target.name}, {tile.name}: {code.titled(plain)}"
+        suggestion = suggest(plain, tile.accesses, limits)
+        yield _answer(SuggestAnswer(title, tile.accesses, suggestion, tile.unit, code.spelled(tile.mapping)), limits)
+
+
+Search = Callable[[Tile, Sequence[Access], Constraints], Suggestion]
+
+
+def _answer(answer: SuggestAnswer, limits: Constraints, search: Search = suggest) -> SuggestAnswer:
+    """Return the answer; if nothing is clean, with each single access whose removal makes it solvable."""
+    if answer.suggestion.best or len(answer.accesses) < 2:
+        return answer
+    alternatives = []
+    for number, left_out in enumerate(answer.accesses):
+        rest = [*answer.accesses[:number], *answer.accesses[number + 1 :]]
+        best = search(answer.suggestion.plain.mapping, rest, limits).best
+        if best:
+            alternatives.append((left_out.name, best))
+    return replace(answer, without=tuple(alternatives))
+
+
+def show(query: SuggestQuery, console: Console, source: str = "both", data: bool = False) -> None:
+    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none), or as JSON."""
+    if source not in CODE:
+        raise UsageError(f"unknown code {source!r}", f"--code {', '.join(CODE)}")
+    results = list(answers(query))
+    if data:
+        sys.stdout.write(in_json([to_data(answer) for answer in results], indent=1))
+        return
+    for answer in results:
+        _show(answer, console)
+        for title, text in code_of(answer).items():
+            if source in ("both", title.lower()):
+                console.print()
+                console.print(table_line(title, style="bold"))
+                console.print(Text(text.rstrip()), soft_wrap=True)
+
+
+def code_of(answer: SuggestAnswer) -> dict[str, str]:
+    """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping."""
+    chosen = answer.chosen.mapping
+    unit = answer.unit
+    cuda = code.cuda(chosen, answer.accesses) if unit is None else code.policy(chosen, unit)
+    cute = code.cute(chosen)
+    return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
+
+
+def _show(answer: SuggestAnswer, console: Console) -> None:
+    suggestion = answer.suggestion
+    console.print(table_line(answer.title, style="bold"))
+    console.print(_accesses(answer))
+    console.print()
+    if suggestion.best is None:
+        what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
+        none = "no XOR or padding makes all of these accesses conflict-free."
+        console.print(table_line(f"{what}: {none}", style="bold"))
+    else:
+        known = ", as far as the addresses are known" if answer.untried else ""
+        console.print(table_line(f"Use {code.spelled(suggestion.best.mapping)}{known}.", style="bold"))
+    if answer.today:
+        console.print(table_line(f"The kernel currently uses {answer.today}."))
+    console.print(_candidates(suggestion.clean or (suggestion.closest,)))
+    if len(suggestion.clean) > SHOWN:
+        console.print(table_line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
+    for note in (*suggestion.notes, *answer.notes):
+        console.print(table_line(note, style="dim"))
+    if answer.untried:
+        names = ", ".join(answer.untried)
+        console.print(table_line(f"Not tried on {names}: unknown addresses.", style="bold"))
+    if suggestion.unjudged:
+        names = ", ".join(suggestion.unjudged)
+        console.print(table_line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
+    for name, best in answer.without:
+        console.print(table_line(f"Without {name}, {code.spelled(best.mapping)} works."))
+
+
+def _accesses(answer: SuggestAnswer) -> PlainTable:
+    table = _table("access", "instruction")
+    for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
+        table.add_column(title, justify="right", overflow="fold")
+    plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
+    for access in answer.accesses:
+        before, after = access.wavefronts(plain), access.wavefronts(chosen)
+        counts = [access.total(count) for count in (before.ideal, before.actual, after.actual)]
+        known = [True, before.known.all(), after.known.all()]
+        cells = [f"{n:,}" if sure else "unknown" for n, sure in zip(counts, known, strict=True)]
+        marks = ["", *("*" if n > counts[0] and sure else " " for n, sure in zip(counts[1:], known[1:], strict=True))]
+        table.add_row(
+            f"{'write' if access.writes else 'read'} {access.name}",
+            access.op,
+            *(cell + mark for cell, mark in zip(cells, marks, strict=True)),
+        )
+    return table
+
+
+def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
+    table = _table("mapping")
+    for title in ("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"):
+        table.add_column(title, justify="right")
+    for candidate in candidates[:SHOWN]:
+        also = f" = {', '.join(candidate.also)}" if candidate.also else ""
+        table.add_row(
+            table_line(f"{candidate.mapping.transform}{also}"),
+            f"{candidate.extra_bytes:+,}",
+            str(candidate.operations),
+            f"{candidate.alignment:,}",
+            candidate.tma or "-",
+            str(candidate.blocks),
+            f"{candidate.excessive:,}",
+        )
+    return table
+
+
+def _table(*columns: str) -> PlainTable:
+    table = PlainTable(gap=2, header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def to_data(answer: SuggestAnswer) -> dict[str, object]:
+    """Return an answer as JSON-serializable data."""
+    suggestion = answer.suggestion
+    return {
+        "title": answer.title,
+        "possible": suggestion.best is not None,
+        "accesses": [{"name": a.name, "op": a.op, "writes": a.writes} for a in answer.accesses],
+        "plain": _candidate(suggestion.plain),
+        "clean": [_candidate(candidate) for candidate in suggestion.clean],
+        "closest": _candidate(suggestion.closest),
+        "notes": [*suggestion.notes, *answer.notes],
+        "unjudged": list(suggestion.unjudged),
+        "untried": list(answer.untried),
+        "complete": suggestion.complete,
+        "without": {name: str(best.mapping.transform) for name, best in answer.without},
+        "code": code_of(answer),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, object]:
+    return {
+        "mapping": str(candidate.mapping.transform),
+        "spelled": code.spelled(candidate.mapping),
+        "element_bytes": candidate.mapping.element_bytes,
+        "also": list(candidate.also),
+        "wavefronts": candidate.actual,
+        "ideal": candidate.ideal,
+        "extra_bytes": candidate.extra_bytes,
+        "operations": candidate.operations,
+        "alignment": candidate.alignment,
+        "tma": candidate.tma,
+        "blocks_per_sm": candidate.blocks,
+    }

@@ -1,0 +1,257 @@
+"""Small device functions that a patch puts before the first function that uses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.expressions import Edit, line_end
+from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.swizzle import WHOLE, Padding, Swizzle
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+# The swizzle that sources are rewritten with: a row's number XORed into the column.
+#
+# CuTe's ``Swizzle`` does the same where rows are a power of two long; this one also fits others, such as 96 columns,
+# and tiles of any height behind each other.
+
+
+@dataclass(frozen=True)
+class RowXor:
+    """Column ^ ((row >> `drop` & mask of `bits`) << `base`), in elements, of tiles of `rows` (0: no limit)."""
+
+    columns: int
+    rows: int
+    bits: int
+    base: int
+    drop: int
+    inner: int = 1  # rows that have one number, if subscripts lie between the one that counts them and the column's
+    outer: int = 0  # how many
+
+    def __str__(self) -> str:
+        swizzle = self.swizzle
+        if swizzle:
+            return str(swizzle)
+        row = f"row >> {self.drop}" if self.drop else "row"
+        bits = f"({row} & {self.mask:#x})"
+        return f"column ^ ({bits} << {self.base})" if self.base else f"column ^ {bits}"
+
+    @property
+    def mask(self) -> int:
+        return (1 << self.bits) - 1
+
+    @property
+    def in_subscript(self) -> RowXor:
+        """The same of the number that the subscript has, of which every `inner` rows have one."""
+        return replace(
+            self, rows=self.rows // self.inner, drop=self.drop - self.inner.bit_length() + 1, inner=1, outer=0
+        )
+
+    @property
+    def granule(self) -> int:
+        return 1 << self.base if self.bits else WHOLE
+
+    @property
+    def operations(self) -> int:
+        return 2 + (self.base > 0) + (self.drop > 0)
+
+    @property
+    def period(self) -> int:
+        """After how many elements the pattern repeats."""
+        return self.columns << (self.drop + self.bits)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a tile holds whole periods, so that the row's number may go on counting in the next one."""
+        return self.rows * self.columns % self.period == 0
+
+    @property
+    def swizzle(self) -> Swizzle | None:
+        """The same as CuTe's swizzle of offsets; None if there is none."""
+        if self.columns & (self.columns - 1) or not self.repeats:
+            return None
+        return Swizzle(self.bits, self.base, self.columns.bit_length() - 1 + self.drop - self.base)
+
+    def __call__(self, offsets: Ints) -> Ints:
+        row = offsets // self.columns
+        if self.rows:
+            row = row % self.rows
+        return np.asarray(offsets ^ (((row >> self.drop) & self.mask) << self.base))
+
+    def cuda(self, offset: str) -> str:
+        if self.swizzle:
+            return self.swizzle.cuda(offset)
+        row = f"{offset} / {self.columns}" + ("" if self.repeats else f" % {self.rows}")
+        moved = f"({row} >> {self.drop} & {self.mask})" if self.drop else f"({row} & {self.mask})"
+        return f"{offset} ^ ({moved} << {self.base})" if self.base else f"{offset} ^ {moved}"
+
+    def counted_in(self, ratio: int) -> RowXor | None:
+        """Return the same for units of `ratio` elements; None if it would split them."""
+        shift = ratio.bit_length() - 1
+        if ratio != 1 << shift or self.base < shift or self.columns % ratio:
+            return None
+        return replace(self, columns=self.columns // ratio, base=self.base - shift)
+
+    def in_parts(self, parts: int) -> RowXor:
+        """Return the same for units of which an element has `parts`, such as bytes."""
+        return replace(self, columns=self.columns * parts, base=self.base + parts.bit_length() - 1)
+
+
+# Expressions as a person would write them.
+
+
+_ATOM = re.compile(r"(\(\w+\))?[\w.:]+|\w+\([\w., ]*\)|\w+(\[[\w ]*\])+")
+EFFECTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
+
+
+def atom(text: str) -> str:
+    """Return an expression, in parentheses unless it is a single operand."""
+    text = text.strip()
+    return text if _ATOM.fullmatch(text) or _closed(text) else f"({text})"
+
+
+def _closed(text: str) -> bool:
+    """Say whether one pair of parentheses holds all of a text."""
+    if not text.startswith("("):
+        return False
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return position == len(text) - 1
+    return False
+
+
+def bits_of_row(xor: RowXor, row: str) -> str:
+    """Return what a row's columns are XORed with: ``(y & 31)``, ``((y & 7) << 3)``."""
+    text = atom(row)
+    if xor.drop and xor.drop == xor.base:
+        return f"({text} & {xor.mask << xor.base})"
+    if xor.drop:
+        text = f"({text} >> {xor.drop})"
+    if not 0 < xor.rows <= 1 << (xor.drop + xor.bits):
+        text = f"({text} & {xor.mask})"
+    return f"({text} << {xor.base})" if xor.base else text
+
+
+def swizzled_column(xor: RowXor, row: str, column: str) -> str:
+    return f"{atom(column)} ^ {bits_of_row(xor, row)}"
+
+
+def moved_index(transform: RowXor | Padding, index: str) -> str:
+    """Return the element of a flat array that an index becomes."""
+    if isinstance(transform, Padding):
+        by = f" * {transform.by}" if transform.by > 1 else ""
+        return f"{index} + {index} / {transform.every}{by}"
+    swizzle = transform.swizzle
+    if swizzle is None:
+        return transform.cuda(index)
+    mask = swizzle.target
+    return f"{index} ^ (({index} >> {swizzle.shift}) & {mask if mask < 64 else hex(mask)})"
+
+
+def sum_of(parts: Sequence[tuple[bool, str]]) -> str:
+    """Return a sum of parts, each subtracted or added."""
+    text = ""
+    for negative, part in parts:
+        text += f" {'-' if negative else '+'} {part}" if text else f"-{part}" if negative else part
+    return text or "0"
+
+
+HEAD = "static __device__ __forceinline__ constexpr"
+OUTER = (
+    "function_definition", "template_declaration", "preproc_function_def", "preproc_def", "struct_specifier",
+    "class_specifier",
+)  # fmt: skip
+WHY = {
+    True: "// Every row is XORed with its number, so that the elements of a column lie in different banks.",
+    False: "// Every row is followed by unused elements, so that those of a column lie in different banks.",
+}
+
+
+@dataclass(eq=False)
+class Accessors:
+    """The functions that the edits of one tile call, each once."""
+
+    file: CudaFile
+    _made: dict[str, tuple[str, Node]] = field(default_factory=dict, init=False)  # by body: the name, the first use
+    swizzle: bool = True
+
+    def flat(self, transform: RowXor | Padding, use: Node) -> str:
+        """Return the name of the function from an element's index to its place."""
+        self.swizzle = isinstance(transform, RowXor)
+        stem = "swizzled" if self.swizzle else "padded"
+        return self._named(stem, f"(int i) {{ return {moved_index(transform, 'i')}; }}", use)
+
+    def address(self, transform: RowXor, use: Node) -> str:
+        """Return the name of the function from an address in shared memory to the one that its bytes moved to."""
+        body = moved_index(transform, "address")
+        return self._named("swizzled_address", f"(unsigned address) {{ return {body}; }}", use, "unsigned")
+
+    def column(self, xor: RowXor, use: Node) -> str:
+        """Return the name of the function from row and column to the column's place."""
+        return self._named("swizzled", f"(int y, int x) {{ return {swizzled_column(xor, 'y', 'x')}; }}", use)
+
+    def _named(self, stem: str, rest: str, use: Node, type_: str = "int") -> str:
+        body = f"{HEAD} {type_} NAME{rest}"
+        if existing := self._existing(body, use):
+            return existing
+        if body not in self._made:
+            self._made[body] = (self._free(stem), use)
+        name, first = self._made[body]
+        if use.start_byte < first.start_byte:
+            self._made[body] = (name, use)
+        return name
+
+    def _existing(self, body: str, use: Node) -> str:
+        """Return the name of the same function, which another tile's patch has written; empty if there is none."""
+        wanted = re.escape(body).replace("NAME", r"(\w+)", 1).encode()
+        match = re.search(wanted, self.file.text[: use.start_byte])
+        return match[1].decode() if match else ""
+
+    def _free(self, stem: str) -> str:
+        taken = {name for name, _ in self._made.values()}
+        number, name = 1, stem
+        while name in taken or name.encode() in self.file.text:
+            number += 1
+            name = f"{stem}{number}"
+        return name
+
+    def edits(self) -> list[Edit]:
+        """Return the edit that writes the functions; none if there are none."""
+        if not self._made:
+            return []
+        at = min(self._before(use) for _, use in self._made.values())
+        lines = [WHY[self.swizzle], *(body.replace("NAME", name, 1) for body, (name, _) in self._made.items())]
+        end = line_end(self.file.text, at)
+        before = self.file.text[:at].splitlines()[-1:]
+        apart = end if before and before[0].strip() else ""
+        return [Edit(at, at, apart + "".join(f"{line}{end}" for line in lines) + end)]
+
+    def _before(self, use: Node) -> int:
+        """Return where the function, class, template or macro that holds a use begins, at the start of its line."""
+        outer, node = use, use.parent
+        while node is not None:
+            if node.type in OUTER:
+                outer = node
+            node = node.parent
+        if outer is use:  # in a macro's body, a tree of its own
+            outer = next(
+                (n for n in self.file.nodes("preproc_function_def", "preproc_def") if cuda.inside(use, n)), use
+            )
+        while outer.prev_sibling is not None and _belongs(outer.prev_sibling, outer):
+            outer = outer.prev_sibling
+        return self.file.text.rfind(b"\n", 0, outer.start_byte) + 1
+
+
+def _belongs(comment: Node, below: Node) -> bool:
+    return comment.type == "comment" and comment.end_point[0] + 1 == below.start_point[0]

@@ -1,0 +1,315 @@
+"""The mappings to try on a tile, the cheapest first, each counted on the recorded requests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.draft import Swapped
+from ncu_swizzle.fix.excess import of_launch
+from ncu_swizzle.fix.webs import Root, SourceTile
+from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem.access import KIB_PER_SM, Access
+from ncu_swizzle.smem.judge import BANK_ROW, Candidate, Constraints, Judge
+from ncu_swizzle.smem.layout import Layout
+from ncu_swizzle.smem.mapping import Mapping as TileMapping
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING
+from ncu_swizzle.smem.swizzle import Padding
+
+# The tiles of a source with the requests that the emulator saw of them.
+
+
+@dataclass(frozen=True, eq=False)
+class RootSeen:
+    """A root's bytes in shared memory, and the array of the binary that they are in."""
+
+    root: Root
+    array: SharedArray
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class TileSeen:
+    """A tile, where its roots are, its requests by instruction relative to their root, and their excess."""
+
+    tile: SourceTile
+    roots: tuple[RootSeen, ...]
+    requests: tuple[tuple[int, AccessRequests], ...]
+    excess: int  # in the blocks that ran
+    of_launch: int | None  # in all blocks; None if unknown
+
+    @property
+    def total(self) -> int:
+        """The excess of the launch, or of the blocks that ran if that is all that is known."""
+        return self.excess if self.of_launch is None else self.of_launch
+
+    def in_launch(self, excess: int) -> int:
+        """Return what an excess in the blocks that ran comes to in the launch."""
+        return -(-excess * self.total // self.excess) if self.excess else excess
+
+    @property
+    def name(self) -> str:
+        return ", ".join(dict.fromkeys(root.root.place.name for root in self.roots))
+
+    @property
+    def widest(self) -> int:
+        return max(operations.find(made.op).width_bytes for _, made in self.requests)
+
+    @property
+    def narrowest(self) -> int:
+        return min(operations.find(made.op).width_bytes for _, made in self.requests)
+
+
+def tiles_seen(
+    tiles: Sequence[SourceTile], placed: Mapping[int, SharedArray], emulated: Emulated
+) -> Iterator[TileSeen]:
+    """Yield the tiles that are accessed, the worst first; `placed` are the arrays by their declared identifier."""
+    starts = sorted(
+        placed[root.array.declared.id].start + root.offset
+        for tile in tiles for root in tile.roots if root.array.declared.id in placed
+    )  # fmt: skip
+    made = [seen for tile in tiles if (seen := _seen(tile, placed, starts, emulated))]
+    yield from sorted(made, key=lambda seen: -seen.excess)
+
+
+def _seen(
+    tile: SourceTile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated
+) -> TileSeen | None:
+    roots = tuple(
+        _root(root, placed[root.array.declared.id], starts) for root in tile.roots if root.array.declared.id in placed
+    )
+    requests = [
+        (offset, part)
+        for offset, every in sorted(emulated.counts.requests.items())
+        for root in roots
+        if (part := _within(every, root.start, root.end)) is not None
+    ]
+    if not requests:
+        return None
+    spans = {str(root.start): range(root.start, root.end) for root in roots}
+    totals = list(of_launch(emulated, spans).moved.values())
+    known = None if None in totals else sum(total or 0 for total in totals)
+    return TileSeen(tile, roots, tuple(requests), sum(_excess(part) for _, part in requests), known)
+
+
+def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
+    start, end = array.start + root.offset, array.start + array.size
+    later = [at for at in starts if start < at < end]
+    return RootSeen(root, array, start, start + root.size if root.size else min(later, default=end))
+
+
+def _within(made: AccessRequests, start: int, end: int) -> AccessRequests | None:
+    """Return the requests that lie within these bytes."""
+    operation = operations.find(made.op)
+    used = made.active & (np.arange(operations.WARP) < operation.addressed)
+    matrix = operation.kind in (LDMATRIX, STMATRIX)
+    inside = (made.addresses >= start) & (made.addresses + operation.width_bytes <= end)
+    whole = used[:, : operation.addressed].all(axis=1) if matrix else used.any(axis=1)
+    rows = np.flatnonzero((inside | ~used).all(axis=1) & whole)
+    return made.chosen(rows) if len(rows) else None
+
+
+def _excess(made: AccessRequests) -> int:
+    matrix = operations.find(made.op).kind in (LDMATRIX, STMATRIX)
+    counted = wavefronts(made.op, made.addresses, None if matrix else made.active, made.source)
+    return int((np.where(counted.known, counted.actual - counted.ideal, 0) * made.times).sum())
+
+
+TRIED = 96  # requests per access to search on
+VERIFIED = 16  # candidates to count on all requests
+MOST_BITS = 5
+NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
+KNOWN = tuple(KIB_PER_SM)
+
+
+Judges = tuple[Judge, Judge]  # of some requests, of all
+
+
+class MappingKind(StrEnum):
+    """The mappings that are wanted."""
+
+    PADDING = "padding"
+    SWIZZLE = "swizzle"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows of `columns` elements, `rows` to a tile (0 if that is not declared).
+
+    With `outer` subscripts between a row's and its columns', every `inner` rows have one number: ``t[z][y][x]`` by z.
+    """
+
+    columns: int
+    rows: int
+    element_bytes: int
+    inner: int = 1  # a power of two
+    outer: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A mapping with its cost, and what it leaves of the excess, over all requests."""
+
+    transform: RowXor | Padding | Swapped
+    shape: Shape
+    candidate: Candidate
+    narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
+
+    @property
+    def cost(self) -> tuple[int, ...]:
+        made = self.candidate
+        small = (
+            (self.transform.drop, self.transform.base, -self.transform.bits)
+            if isinstance(self.transform, RowXor)
+            else ()
+        )
+        return (made.avoidable, made.excessive, self.narrower, -made.blocks, made.extra_bytes, made.operations, *small)
+
+
+def ranked(
+    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, spelled: int, only: MappingKind | None = None
+) -> tuple[list[Ranked], Candidate | None]:
+    """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
+
+    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's.
+    """
+    found: list[Ranked] = []
+    plain: Candidate | None = None
+    for shape in shapes:
+        judges = _judges(seen, shape, limits, 0)
+        if judges is None:
+            continue
+        plain = judges[1].candidate(judges[1].plain)
+        split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
+        found += _searched(seen, shape, judges, split, only)
+    if plain is None:
+        return [], None
+    better = [made for made in found if made.candidate.excessive < plain.excessive]
+    return sorted(better, key=lambda made: made.cost), plain
+
+
+def _searched(
+    seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: MappingKind | None
+) -> Iterator[Ranked]:
+    """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
+    tried: list[tuple[Ranked, Judge]] = []
+    if only is not MappingKind.PADDING:
+        sampled, whole = split or judges
+        taken_apart = split is not None
+        tried += [
+            (made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, taken_apart)
+        ]
+        if taken_apart:  # or the compiler sees that whole vectors move
+            vectors = _tried(_swizzles(seen, shape, judges[0].granule), shape, judges[0], False)
+            tried += [(made, judges[1]) for made in sorted(vectors, key=lambda made: made.cost)[:1]]
+    if only is not MappingKind.SWIZZLE and not shape.outer:
+        for pair in (judges, split):
+            if pair is not None:
+                paddings = _paddings(shape, pair[0].granule)
+                tried += [(made, pair[1]) for made in _tried(paddings, shape, pair[0], pair is split)]
+    if only is None and not shape.outer:
+        for pair in (judges, split):
+            if pair is not None and pair[0].granule == 1 and shape.rows > 1:
+                tried += [
+                    (made, pair[1])
+                    for made in _tried([Swapped(shape.columns, shape.rows)], shape, pair[0], pair is split)
+                ]
+    best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
+    yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
+
+
+def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judges | None:
+    """Return a judge of some requests and one of all; None if the requests do not fit the shape.
+
+    With `spelled`, wider accesses are taken apart into ones of so many bytes.
+    """
+    row = shape.columns * shape.element_bytes
+    size = max(root.size for root in seen.roots)
+    if row < 2 * shape.element_bytes or size < 2 * row:
+        return None
+    layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
+    plain = TileMapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
+    try:
+        whole = tuple(_access(part, root, shape) for made, root in _placed(seen) for part in _parts(made, spelled))
+        some = tuple(access.chosen(_sample(access, plain)) for access in whole)
+        granule = max(access.granule(shape.element_bytes) for access in whole)
+        return Judge(plain, some, limits, granule), Judge(plain, whole, limits, granule)
+    except UsageError:
+        return None
+
+
+def _parts(made: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
+    """Yield the narrower accesses that a vector access is made of; itself if it is not wider."""
+    operation = operations.find(made.op)
+    narrow = NARROW.get(spelled, "")
+    if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):
+        yield made
+        return
+    for first in range(0, operation.width_bytes, spelled):
+        yield replace(made, op=f"{made.op[:2]}.shared.{narrow}", addresses=made.addresses + first)
+
+
+def _placed(seen: TileSeen) -> Iterator[tuple[AccessRequests, RootSeen]]:
+    for _, made in seen.requests:
+        used = made.active & (np.arange(operations.WARP) < operations.find(made.op).addressed)
+        first = int(made.addresses[used].min())
+        yield made, next(root for root in seen.roots if root.start <= first < root.end)
+
+
+def _access(made: AccessRequests, root: RootSeen, shape: Shape) -> Access:
+    addresses = np.where(made.active, made.addresses - root.start, 0)
+    rows, columns = np.divmod(addresses // shape.element_bytes, shape.columns)
+    full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
+    return Access(made.op, made.op, rows, columns, None if full else made.active, made.source, made.times)
+
+
+def _sample(access: Access, plain: TileMapping) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    order = np.argsort(-access.wavefronts(plain).actual, kind="stable")
+    if len(order) <= TRIED:
+        return np.sort(order)
+    worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
+    return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
+
+
+def _tried(
+    transforms: Iterable[RowXor | Padding | Swapped], shape: Shape, judge: Judge, narrower: bool
+) -> Iterator[Ranked]:
+    for transform in transforms:
+        candidate = judge.candidate(replace(judge.plain, transform=transform))
+        if judge.allowed(candidate):
+            yield Ranked(transform, shape, candidate, narrower)
+
+
+def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
+    """Yield the swizzles that move whole granules within a bank row and within a row."""
+    size = max(root.size for root in seen.roots)
+    rows = shape.rows or size // (shape.columns * shape.element_bytes)
+    least, first = granule.bit_length() - 1, shape.inner.bit_length() - 1
+    for base in range(least, least + MOST_BITS):
+        for bits in range(1, MOST_BITS + 1):
+            moved = 1 << (base + bits)
+            if moved * shape.element_bytes > BANK_ROW or shape.columns % moved:
+                break
+            for drop in range(first, max(first + 1, (rows - 1).bit_length())):
+                if 1 << (drop + bits - 1) >= rows and bits > 1:
+                    break
+                yield RowXor(shape.columns, shape.rows, bits, base, drop, shape.inner, shape.outer)
+
+
+def _paddings(shape: Shape, granule: int) -> Iterator[Padding]:
+    for by in range(granule, LARGEST_PADDING // shape.element_bytes + 1, granule):
+        yield Padding(shape.columns, by)

@@ -1,0 +1,146 @@
+"""What a block takes of its SM: registers, shared memory, and so how many blocks fit.
+
+Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the occupancy calculator's
+granularities: registers are given to a warp in units of 256, shared memory to a block in units of 128 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.engines.emulation import Executable
+from ncu_swizzle.kernels.toolchain import ARCH
+from ncu_swizzle.smem import access
+
+# What a proof consists of: claims, each held, failed or unknown, with a reason and the line that it is about.
+
+
+class State(StrEnum):
+    """Whether a claim holds."""
+
+    HELD = "held"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class About(StrEnum):
+    """What a claim is about."""
+
+    REBUILT = "rebuilt"  # with the same options
+    EXCESS = "excess"  # that of the arrays is gone, and no access has more than before
+    MEANING = "meaning"  # the same elements in the same order, and the same results
+    RESOURCES = "resources"  # registers, shared memory, occupancy
+    OUTPUTS = "outputs"  # on the GPU: bit-identical
+    SANITIZER = "sanitizer"  # on the GPU: compute-sanitizer finds nothing
+    TIME = "time"  # on the GPU: no slower
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim. `reason` is a sentence without its full stop; `line` is in the old source."""
+
+    about: About
+    state: State
+    reason: str
+    line: Location | None = None
+
+    @property
+    def held(self) -> bool:
+        return self.state is State.HELD
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a block of a kernel takes, and how many fit on an SM."""
+
+    registers: int  # per thread
+    shared_static: int  # bytes
+    shared_dynamic: int
+    blocks_per_sm: int
+
+
+@dataclass(frozen=True)
+class Excess:
+    """The excessive wavefronts of a launch: actual minus ideal; None if unknown."""
+
+    moved: Mapping[str, int | None] = field(default_factory=dict)  # by array that has moved
+    total: int | None = None
+    wavefronts: int | None = None  # actual ones, of all accesses
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The claims, in the order of `About`, and the figures behind them."""
+
+    claims: tuple[Claim, ...]
+    before: Excess = Excess()
+    after: Excess = Excess()
+    resources_before: Resources | None = None
+    resources_after: Resources | None = None
+    compared: tuple[str, ...] = ()  # in words: what was compared, of how many blocks
+
+    @property
+    def state(self) -> State:
+        """Failed if a claim failed, else unknown if one is, else held."""
+        states = {claim.state for claim in self.claims}
+        return next((state for state in (State.FAILED, State.UNKNOWN) if state in states), State.HELD)
+
+    @property
+    def held(self) -> bool:
+        return self.state is State.HELD
+
+    @property
+    def obstacle(self) -> Claim | None:
+        """The first claim that does not hold."""
+        return next((claim for claim in self.claims if not claim.held), None)
+
+    def claim(self, about: About) -> Claim | None:
+        """Return the claim about something, if there is one."""
+        return next((claim for claim in self.claims if claim.about is about), None)
+
+
+SM_REGISTERS, REGISTER_UNIT = 65536, 256
+SM_WARPS = {"sm_80": 64, "sm_86": 48, "sm_89": 48, "sm_90": 64, "sm_100": 64, "sm_120": 48}
+SM_BLOCKS = {"sm_86": 16, "sm_89": 24, "sm_120": 24}
+SHARED_UNIT = 128
+
+
+def resources(version: Executable) -> Resources:
+    """Return what a version takes."""
+    binary, launch = version.emulated.binary, version.launch(None)
+    attributes = binary.cubin.attributes(binary.symbol)
+    arch = f"sm_{binary.cubin.sm}"
+    arch = arch if arch in SM_WARPS else ARCH
+    warps = -(-math.prod(launch.block) // 32)
+    per_warp = -(-max(attributes.registers, 1) * 32 // REGISTER_UNIT) * REGISTER_UNIT
+    shared = attributes.static_shared + launch.shared_dynamic + access.RESERVED_BYTES
+    blocks = min(
+        SM_BLOCKS.get(arch, access.MOST_BLOCKS),
+        SM_WARPS[arch] // warps,
+        SM_REGISTERS // per_warp // warps,
+        access.sm_bytes(arch) // (-(-shared // SHARED_UNIT) * SHARED_UNIT),
+    )
+    return Resources(attributes.registers, attributes.static_shared, launch.shared_dynamic, blocks)
+
+
+def claim(before: Resources, after: Resources) -> Claim:
+    """State what changes; a block that does not fit at all is refused before it is emulated."""
+    state = State.HELD if after.blocks_per_sm else State.FAILED
+    return Claim(About.RESOURCES, state, "; ".join(_changes(before, after)))
+
+
+def _changes(before: Resources, after: Resources) -> list[str]:
+    pairs = (
+        ("registers per thread", before.registers, after.registers),
+        ("bytes of shared memory per block", _shared(before), _shared(after)),
+        ("blocks per SM", before.blocks_per_sm, after.blocks_per_sm),
+    )
+    return [f"{old:,} {what}, as before" if old == new else f"{new:,} {what} for {old:,}" for what, old, new in pairs]
+
+
+def _shared(taken: Resources) -> int:
+    return taken.shared_static + taken.shared_dynamic

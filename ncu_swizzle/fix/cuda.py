@@ -1,0 +1,366 @@
+"""What a call is: a conversion, or a function by its name; and what a declared pointer counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.base.errors import EnvironmentLacking
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+# A CUDA C++ file and its syntax tree.
+
+
+INSTALL = "pip install 'ncu-swizzle[fix]'"
+# The grammar takes `__align__(16)` for a type; `alignas(16)` says the same in as many characters.
+_ALIGN = re.compile(rb"__align__(?=\s*\()")
+
+
+@dataclass(frozen=True, eq=False)
+class CudaFile:
+    """A source: its bytes as they are, and the tree of the same positions."""
+
+    name: str
+    text: bytes
+    root: Node
+
+    def of(self, node: Node) -> str:
+        """Return a node's text."""
+        return self.text[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+
+    def line(self, node: Node) -> int:
+        return self.text.count(b"\n", 0, node.start_byte) + 1  # macros' bodies are trees of their own, in one line
+
+    def nodes(self, *kinds: str) -> Iterator[Node]:
+        """Yield the nodes of these types, in the order of the file."""
+        return (node for node in walk(self.root) if node.type in kinds)
+
+
+def parse(text: bytes, name: str) -> CudaFile:
+    """Return the file with its tree; raise EnvironmentLacking without the parser."""
+    root = _parser().parse(_ALIGN.sub(b"  alignas", text)).root_node
+    return CudaFile(name, text, root)
+
+
+def _parser() -> Parser:
+    try:
+        import tree_sitter_cuda
+        from tree_sitter import Language, Parser
+    except ImportError as error:
+        raise EnvironmentLacking(f"reading CUDA sources takes {error.name}, which is not installed", INSTALL) from error
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and everything below it, parents first."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.children)
+
+
+def above(node: Node, *kinds: str) -> Node | None:
+    """Return the nearest node of these types that holds this one."""
+    holder = node.parent
+    while holder is not None and holder.type not in kinds:
+        holder = holder.parent
+    return holder
+
+
+def same(one: Node | None, other: Node | None) -> bool:
+    """Return whether two nodes are one and the same: each look at the tree makes new objects."""
+    return one is not None and other is not None and one.id == other.id
+
+
+def inside(node: Node, holder: Node) -> bool:
+    """Return whether a node lies within another one, or is it."""
+    return holder.start_byte <= node.start_byte and node.end_byte <= holder.end_byte
+
+
+def field_of(node: Node, name: str) -> Node | None:
+    return node.child_by_field_name(name)
+
+
+def bare(node: Node) -> Node:
+    """Return the expression within parentheses."""
+    while node.type == "parenthesized_expression" and node.named_child_count == 1:
+        node = node.named_children[0]
+    return node
+
+
+# The classes that a file defines: found by the name of a type, with their aliases, methods and outside definitions.
+
+
+CLASSES = ("struct_specifier", "class_specifier")
+
+
+def find(file: CudaFile, type_: str, *kinds: str) -> Node | None:
+    """Return the definition of a class, looking through aliases; None if the file does not have it."""
+    seen: set[str] = set()
+    while (wanted := plain(type_)) not in seen:
+        seen.add(wanted)
+        for made in file.nodes(*(kinds or CLASSES)):
+            named = field_of(made, "name")
+            if named is not None and field_of(made, "body") is not None and file.of(named) == wanted:
+                return made
+        type_ = next((type_ for name, type_ in _aliases(file) if name == wanted), wanted)
+    return None
+
+
+def array_alias(file: CudaFile, type_: str) -> tuple[str, tuple[Node, ...]]:
+    """Return the element and the sizes, outermost first, of an alias of an array; the type itself if it is none."""
+    wanted = plain(type_)
+    for node in file.nodes("alias_declaration", "type_definition"):
+        described = field_of(node, "type")
+        name, declarator = field_of(node, "name"), field_of(node, "declarator")
+        if node.type == "alias_declaration" and described is not None and described.type == "type_descriptor":
+            declarator, described = field_of(described, "declarator"), field_of(described, "type")
+        sizes: list[Node] = []
+        while declarator is not None and declarator.type.endswith("array_declarator"):
+            size, inner = field_of(declarator, "size"), field_of(declarator, "declarator")
+            sizes[:0] = [size] if size is not None else []
+            name, declarator = name or (inner if inner is not None and not inner.child_count else None), inner
+        if sizes and described is not None and name is not None and file.of(name) == wanted:
+            element, inner_sizes = array_alias(file, file.of(described))
+            return element, (*sizes, *inner_sizes)
+    return type_, ()
+
+
+def plain(type_: str) -> str:
+    """Return the name in a type, without qualifiers, namespaces and template arguments."""
+    return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
+
+
+def _aliases(file: CudaFile) -> Iterator[tuple[str, str]]:
+    for node in file.nodes("alias_declaration", "type_definition"):
+        name, type_ = field_of(node, "name") or field_of(node, "declarator"), field_of(node, "type")
+        if name is not None and type_ is not None:
+            yield file.of(name), file.of(type_)
+
+
+def names(file: CudaFile, made: Node) -> set[str]:
+    """Return the name of a class and its aliases."""
+    aliases = {name for name, type_ in _aliases(file) if same(find(file, type_), made)}
+    named = field_of(made, "name")
+    return aliases | ({file.of(named)} if named is not None else set())
+
+
+def functions(file: CudaFile, made: Node) -> Iterator[Node]:
+    """Yield the definitions of a class's member functions, in its body and out of it."""
+    for node in file.nodes("function_definition"):
+        if same(of_function(file, node), made):
+            yield node
+
+
+def methods(file: CudaFile, made: Node) -> set[str]:
+    """Return the names of a class's member functions."""
+    declarators = (_function_declarator(node) for node in functions(file, made))
+    named = (field_of(declarator, "declarator") for declarator in declarators if declarator is not None)
+    return {"".join(file.of(name).rpartition("::")[2].split()) for name in named if name is not None}
+
+
+def of_function(file: CudaFile, function: Node) -> Node | None:
+    """Return the class that a function is a member of; None if the file does not define it."""
+    holder = function.parent
+    if holder is not None and holder.type == "template_declaration":
+        holder = holder.parent
+    if holder is not None and holder.type == "field_declaration_list":
+        return above(function, *CLASSES)
+    declarator = _function_declarator(function)
+    named = field_of(declarator, "declarator") if declarator is not None else None
+    scope = field_of(named, "scope") if named is not None and named.type == "qualified_identifier" else None
+    return find(file, file.of(scope)) if scope is not None else None
+
+
+def around(file: CudaFile, node: Node) -> Node | None:
+    """Return the class whose member function a node is in."""
+    function = above(node, "function_definition")
+    return of_function(file, function) if function is not None else None
+
+
+def _function_declarator(function: Node) -> Node | None:
+    node = field_of(function, "declarator")
+    while node is not None and node.type != "function_declarator":
+        inner = field_of(node, "declarator")
+        node = inner or next((child for child in node.named_children if child.type.endswith("_declarator")), None)
+    return node
+
+
+# What reaches into a shared array: names that stand for places in it, and the way from one to the next.
+
+
+BYTES = "byte"  # the unit of an address that is an integer
+
+
+@dataclass(frozen=True, eq=False)
+class ReachStep:
+    """One step from a place to the next: an index of a dimension, or something added.
+
+    `unit` is the C type that the number counts; empty for the array's own elements. `node` is None for the first
+    element, as in ``*p``. `rank` is how many subscripts were left before this one; 1 also for what is added.
+    `foreign`: it stands in another function, by whose parameters it is written.
+    """
+
+    node: Node | None
+    unit: str = ""
+    rank: int = 1
+    subscript: bool = True
+    negative: bool = False
+    foreign: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ReachedPlace:
+    """A name for a place in an array: the array, a pointer, a parameter, an integer address.
+
+    `rank` is how many subscripts lead to an element. `declared` is the identifier in its declaration.
+    """
+
+    name: str
+    declared: Node
+    rank: int
+    unit: str = ""
+    array: bool = False  # declared as shared memory
+    member: bool = False  # an array within a struct
+    kept: Node | None = None  # of a view: the name of the object that keeps the pointer
+    pointer: str = ""  # which of its members that is
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """A use of a place: the steps from it, and where they end: at another place, or at an access.
+
+    `node` is the whole expression. `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension
+    that an API is told.
+    """
+
+    start: ReachedPlace
+    steps: tuple[ReachStep, ...]
+    node: Node
+    end: ReachedPlace | None = None
+    layout: Node | None = None
+    leading: Node | None = None
+    unit: str = ""
+    advance: bool = False  # the place itself is moved: p += 4
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacle:
+    """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
+
+    start: ReachedPlace
+    line: int
+    reason: str
+    length: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An array that a struct holds, as reached through a place; `object_` names one of the structs there.
+
+    `outer` is the array that holds these structs, if it is itself in a struct.
+    """
+
+    place: ReachedPlace
+    through: ReachedPlace
+    object_: str
+    outer: Member | None = None
+
+    @property
+    def variable(self) -> ReachedPlace:
+        """What the outermost struct is reached through."""
+        return self.outer.variable if self.outer is not None else self.through
+
+
+@dataclass(eq=False)
+class Web:
+    """All places that reach into the same arrays, their uses, and what is in the way."""
+
+    places: dict[int, ReachedPlace] = field(default_factory=dict)  # by the declared identifier
+    reaches: list[Reach] = field(default_factory=list)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def arrays(self) -> list[ReachedPlace]:
+        return [place for place in self.places.values() if place.array]
+
+    def from_(self, place: ReachedPlace) -> list[Reach]:
+        """Return the uses of a place."""
+        return [reach for reach in self.reaches if reach.start is place]
+
+    def to(self, place: ReachedPlace) -> list[Reach]:
+        """Return what a place is made from."""
+        return [reach for reach in self.reaches if reach.end is place]
+
+
+# What a call, or a member of an object, stands for in an index.
+
+
+@dataclass(frozen=True, eq=False)
+class Inlined:
+    """The expression that a call stands for, and the arguments by the parameters that it is written with.
+
+    `closed` are the parameters that an argument may replace as it is: those of functions, and those of macros that
+    stand in parentheses.
+    """
+
+    body: Node
+    arguments: Mapping[str, Node]
+    closed: frozenset[str]
+    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is, as it was made
+    indexing: bool = False  # the call is an access itself, of the element with this index
+
+    def takes(self, node: Node) -> bool:
+        """Say whether a node is an argument that needs no parentheses."""
+        return any(same(node, given) and name in self.closed for name, given in self.arguments.items())
+
+
+CASTS = ("reinterpret_cast", "static_cast", "const_cast")
+INTEGERS = re.compile(r"(std::)?(u?int(32|64|ptr)?_t|unsigned( int| long| long long)?|int|size_t|auto|uint|uint32)")
+
+
+def called(file: CudaFile, call: Node) -> str:
+    """Return the name of the function that a call names, without namespaces and template arguments."""
+    function = field_of(call, "function")
+    if function is None:
+        return ""
+    if function.type == "template_function":
+        function = field_of(function, "name") or function
+    return re.sub(r"<.*", "", file.of(function), flags=re.DOTALL).rpartition("::")[2].rpartition(".")[2].strip()
+
+
+def cast_type(file: CudaFile, call: Node) -> str:
+    """Return the type that a call converts to; empty if it is another call."""
+    function = field_of(call, "function")
+    if function is None:
+        return ""
+    name, listed = field_of(function, "name"), field_of(function, "arguments")
+    if function.type == "template_function" and name is not None and listed is not None:
+        return file.of(listed).strip("<>") if file.of(name) in CASTS else ""
+    text = file.of(function)
+    return text if INTEGERS.fullmatch(text) and function.type != "template_function" else ""
+
+
+def shape_of(file: CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:
+    """Return how many subscripts a declared pointer, array or reference takes, and what it counts."""
+    declarator, sizes, stars = declared.parent, 0, 0
+    while declarator is not None and not declarator.type.endswith(("declaration", "init_declarator")):
+        sizes += declarator.type == "array_declarator"
+        stars += declarator.type == "pointer_declarator"
+        declarator = declarator.parent
+    holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
+    type_ = field_of(holder, "type") if holder is not None else None
+    named, inner = array_alias(file, file.of(type_)) if type_ is not None else ("", ())
+    sizes += len(inner)
+    if named == "auto" and not stars and not sizes:
+        return max(rank, 1), unit
+    if sizes + stars == 0:
+        return 1, BYTES
+    return sizes + stars, unit if named == "auto" else "" if named == "void" else named

@@ -1,0 +1,173 @@
+"""What only a GPU can say of a fix: the outputs of real launches, what compute-sanitizer finds, and the time."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
+from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
+
+BEFORE, AFTER = "before", "after"
+Draw = Mapping[str, Mapping[str, Sequence[str]]]  # by version and output: digests of some launches
+Outcome = dict[str, Any] | NcuSwizzleError
+SLOWER = 1.02  # how much longer the new kernel may take
+SAMPLES = 15  # of each version's time
+CHANCE = 0.05  # that as many turns are slower by chance, up to which they are taken for slower
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledPair:
+    """A kernel before and after its fix, compiled for this GPU; the slow sanitizer may get another problem."""
+
+    both: LaunchJob
+    sanitized: Mapping[str, int]
+
+    def alone(self, number: int) -> LaunchJob:
+        """Return the old (0) or the new (1) version, to be sanitized."""
+        kernel = self.both.kernels[number]
+        return LaunchJob(replace(self.both.family, kernels=(kernel,)), (kernel,), self.sanitized, self.both.folder)
+
+
+def compiled_pair(
+    before: Target, after: Target, folder: Path, toolchain: Toolchain, sanitized: Mapping[str, int] | None = None
+) -> CompiledPair:
+    """Compile both versions into a folder of their own. Raises what compiling raises."""
+    folder.mkdir(parents=True, exist_ok=True)
+    family, kernels = together(before, after, folder, toolchain)
+    return CompiledPair(LaunchJob(family, kernels, before.problem, folder), sanitized or before.problem)
+
+
+def measure(
+    pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain, samples: int = SAMPLES
+) -> list[tuple[Claim, ...]]:
+    """Return the claims about outputs, sanitizer and time of each; what could not be run is unknown, with the reason.
+
+    All are launched in three processes: one compares and times them, one is for each tool of compute-sanitizer.
+    """
+    more = ["--repeats", str(samples)]
+    try:
+        outcomes, _ = run_batch([pair.both for pair in pairs], folder, toolchain.timeout_s, "compare", more)
+    except NcuSwizzleError as error:
+        outcomes = [error] * len(pairs)
+    found = _sanitized(pairs, folder, toolchain)
+    return [_claims(outcome, clean) for outcome, clean in zip(outcomes, found, strict=True)]
+
+
+def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
+    """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
+    found = gpu.devices()
+    arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
+
+    def version(target: Target, name: str) -> Kernel:
+        code = folder / f"{name}.cubin"
+        write_atomically(code, cubin(target.family, target.kernel, arch, toolchain))
+        shared = target.kernel.shared or target.family.shared
+        return replace(
+            before.kernel,
+            name=name,
+            function=before.kernel.entry,
+            baseline="",
+            shared=shared,
+            cubin=str(code.absolute()),
+        )
+
+    old, new = version(before, BEFORE), version(after, AFTER)
+    return replace(before.family, arch=arch, kernels=(old, new)), (old, new)
+
+
+# ---------------------------------------------------------------------------------------------- sanitizer
+
+
+def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain) -> list[Claim]:
+    """Return the claim about each pair: all new versions in one process, each in its own if anything is found there."""
+    try:
+        if not any(_counts([pair.alone(1) for pair in pairs], folder, toolchain).values()):
+            return [Claim(About.SANITIZER, State.HELD, _said(dict.fromkeys(TOOLS, 0)))] * len(pairs)
+    except EnvironmentLacking as error:
+        return [_stopped(About.SANITIZER, error)] * len(pairs)
+    except NcuSwizzleError:
+        pass  # of one of them
+    return [_compared(pair, toolchain) for pair in pairs]
+
+
+def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
+    """Judge one kernel: what is found before its fix, too, is not of the fix."""
+    folder = pair.both.folder
+    try:
+        counts = _counts([pair.alone(1)], folder, toolchain)
+        if not any(counts.values()):
+            return Claim(About.SANITIZER, State.HELD, _said(counts))
+        before = _counts([pair.alone(0)], folder, toolchain)
+    except NcuSwizzleError as error:
+        return _stopped(About.SANITIZER, error)
+    more = any(counts[tool] > before[tool] for tool in TOOLS)
+    said = f"{_said(counts)}; before the fix: {_said(before)}"
+    return Claim(About.SANITIZER, State.FAILED if more else State.HELD, said)
+
+
+def _counts(jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> dict[str, int]:
+    return {tool: found_by(tool, jobs, folder, toolchain) for tool in TOOLS}
+
+
+def _said(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{tool}: {count} errors" for tool, count in counts.items())
+
+
+# ---------------------------------------------------------------------------------------------- outputs and time
+
+
+def _claims(outcome: Outcome, clean: Claim) -> tuple[Claim, ...]:
+    """Return the three claims about a kernel."""
+    if isinstance(outcome, NcuSwizzleError):
+        return (_stopped(About.OUTPUTS, outcome), clean, Claim(About.TIME, State.UNKNOWN, "it was not timed"))
+    return (_outputs(outcome["outputs"]), clean, _time(outcome["times_ms"]))
+
+
+def _stopped(about: About, error: NcuSwizzleError) -> Claim:
+    state = State.UNKNOWN if isinstance(error, EnvironmentLacking) else State.FAILED
+    return Claim(about, state, str(error))
+
+
+def _outputs(draws: Sequence[Draw]) -> Claim:
+    """Compare the outputs of both versions, for inputs that were drawn anew each time."""
+    names = list(draws[0][BEFORE])
+    for name in names:
+        if any(len(set(draw[BEFORE][name])) > 1 for draw in draws):
+            return Claim(About.OUTPUTS, State.UNKNOWN, f"{name} differs from launch to launch, before the fix too")
+        if any(draw[BEFORE][name] != draw[AFTER][name] for draw in draws):
+            return Claim(About.OUTPUTS, State.FAILED, f"{name} differs")
+    if not names:
+        return Claim(About.OUTPUTS, State.UNKNOWN, "no argument is described as an output")
+    said = f"{', '.join(names)}: bit-identical for {len(draws)} draws of random inputs"
+    return Claim(About.OUTPUTS, State.HELD, said)
+
+
+def _time(times_ms: Mapping[str, list[float]]) -> Claim:
+    """Judge the medians; that the new one is slower is left open if chance alone often makes it so (a sign test).
+
+    Launching limits kernels of a few microseconds, whose times then vary by a tenth and more.
+    """
+    old, new = (statistics.median(times_ms[name]) for name in (BEFORE, AFTER))
+    said = f"{1000 * new:,.1f} us for {1000 * old:,.1f} us, in turns: {old / new:.2f} times as fast"
+    if new <= SLOWER * old:
+        return Claim(About.TIME, State.HELD, said)
+    turns = list(zip(times_ms[BEFORE], times_ms[AFTER], strict=True))
+    slower = sum(after > SLOWER * before for before, after in turns)
+    if _by_chance(slower, len(turns)) <= CHANCE:
+        return Claim(About.TIME, State.FAILED, said)
+    return Claim(About.TIME, State.UNKNOWN, f"{said}, but more than 2 % slower in {slower} of {len(turns)} turns only")
+
+
+def _by_chance(heads: int, tosses: int) -> float:
+    """Return how likely so many heads, or more, are."""
+    return float(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses)

@@ -1,0 +1,326 @@
+"""Prove that a rewritten kernel is free of the conflict and means the same, without a GPU."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.accesses import Contended
+from ncu_swizzle.emulate.code import parse_instruction
+from ncu_swizzle.emulate.counts import Dim3
+from ncu_swizzle.emulate.effects import COUNTED, GENERIC
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.results import accesses
+from ncu_swizzle.emulate.tracing import LaneSyncs, Pair, Version, side_by_side
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
+from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.fix import excess, values
+from ncu_swizzle.fix.claims import About, Claim, Proof, State, claim
+from ncu_swizzle.fix.claims import resources as resources_resources
+from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, Places
+from ncu_swizzle.fix.rows import READ, WRITE, Lines, Numbers, Rows, Table, changed, location
+from ncu_swizzle.fix.values import Values
+from ncu_swizzle.kernels import limits, recipe
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.smem.operations import Bools, Ints
+
+# Whether both versions of a kernel access the same elements of shared memory in the same order.
+#
+# Per thread and source line, the elements must be the same ones in the same order. A compiler may reorder and merge
+# accesses; then, between two barriers, each thread must at least do the same things to each element in the same order,
+# and the results decide (see `values`). What each block does is known for all blocks that behave like it.
+
+
+@dataclass
+class Traces:
+    """What comparing them found: whether it holds, and if not, where."""
+
+    state: State = State.HELD
+    reason: str = ""
+    line: Location | None = None
+    in_order: bool = True  # also per line, not only per element
+    blocks: list[tuple[int, int, int]] = field(default_factory=list)  # that ran
+    accesses: int = 0  # of single lanes that were compared
+    places: Places | None = None  # where the bytes of shared memory have gone
+    executed: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))  # accesses of both versions
+
+    def fail(self, state: State, reason: str, line: Location | None = None) -> None:
+        """Record the first thing that does not hold."""
+        if self.state is State.HELD:
+            self.state, self.reason, self.line = state, reason, line
+
+
+def compare(before: Executable, after: Executable, moved: Sequence[Moved], timeout_s: float) -> Traces:
+    """Compare all accesses in blocks that stand for all of the grid, whatever the data are."""
+    traces = Traces()
+    clock = Clock(timeout_s)
+    try:
+        versions = [Version(each.code, each.launch(None), clock) for each in (before, after)]
+        comparison = _Comparison(before, after, moved, versions, traces)
+        for pair in side_by_side(*versions):
+            comparison.add(pair)
+            if traces.state is not State.HELD:
+                break
+    except Contended:
+        traces.fail(State.UNKNOWN, "lanes want the same word of shared memory in a loop of compare-and-swap")
+    except ProgramFailed as error:
+        traces.fail(State.UNKNOWN, str(error))
+    return traces
+
+
+class _Comparison:
+    def __init__(
+        self,
+        before: Executable,
+        after: Executable,
+        moved: Sequence[Moved],
+        versions: Sequence[Version],
+        traces: Traces,
+    ) -> None:
+        old, new = before.emulated.profile.sources, after.emulated.profile.sources
+        self.kinds, self.lines, self.traces = Numbers(), Numbers(), traces
+        self.tables = [
+            Table.of(each, version.instructions, lines, self.kinds, self.lines)
+            for each, version, lines in zip(
+                (before, after), versions, (Lines.same(old), Lines.between(old, new)), strict=True
+            )
+        ]
+        self.places = Places(moved, before.arrays, after.arrays)
+        widths = np.concatenate([table.width for table in self.tables])
+        ends = [end for array in moved for end in (array.before.start, array.after.start, array.element_bytes)]
+        places = [array.places[array.places != NOWHERE] for array in moved]
+        offsets = [int(np.gcd.reduce(each)) for each in places if len(each)]
+        self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *ends, *offsets], 16)
+        self.plain = self.kinds.of(READ), self.kinds.of(WRITE)
+        self.block: Dim3 = before.launch(None).block
+        traces.places = self.places
+
+    def add(self, pair: Pair) -> None:
+        """Compare the accesses of some blocks."""
+        for table, trace in zip(self.tables, (pair.first, pair.second), strict=True):
+            if trace.unknown:
+                number = min(trace.unknown)
+                self.traces.fail(State.UNKNOWN, trace.unknown[number], self._line(table.line[number]))
+                return
+        for executed, trace in zip(self.traces.executed, (pair.first, pair.second), strict=True):
+            executed.update(np.unique(trace.accesses.pc).tolist())
+        sides = zip(self.tables, (pair.first, pair.second), strict=True)
+        first, second = (Rows.of(trace.accesses, table, self.unit) for table, trace in sides)
+        if not self._synchronised(pair):
+            return
+        self.traces.accesses += len(pair.first.accesses.pc)
+        self.traces.blocks += [(x, y, z) for x, y, z in pair.blocks.tolist()]
+        self._learn(first, second)
+        (lined, groups), (others, other_groups) = first.by_line(), second.by_line()
+        translated = self._translated(others, pair)
+        if translated is None:
+            return
+        same = len(lined) == len(translated) and bool(
+            (groups == other_groups).all()
+            and (lined.at == translated.at).all()
+            and (lined.epoch == translated.epoch).all()
+        )
+        self.traces.in_order &= same
+        if not same:
+            self._by_place(first, self._translated(second, pair), pair)
+
+    def _synchronised(self, pair: Pair) -> bool:
+        """Compare what each thread synchronises with: the same, between the same barriers, after as many copies."""
+        old, new = (
+            _synced(trace.syncs, table) for table, trace in zip(self.tables, (pair.first, pair.second), strict=True)
+        )
+        if old.shape == new.shape and (old[:-1] == new[:-1]).all():
+            return True
+        count = min(old.shape[1], new.shape[1])
+        differing = (old[:-1, :count] != new[:-1, :count]).any(axis=0)
+        at = int(differing.argmax()) if differing.any() else count
+        in_old = new.shape[1] <= at or (old.shape[1] > at and tuple(old[:3, at]) <= tuple(new[:3, at]))
+        block, thread, _, _, kind, line = (old if in_old else new)[:, at].tolist()
+        other = "the new kernel does not do so here" if in_old else "the old kernel does not do so here"
+        what = f"{self._who(block, thread, pair)} synchronises by {self.kinds.things[kind]}, and {other}"
+        self.traces.fail(State.FAILED, what, self._line(line))
+        return False
+
+    def _learn(self, first: Rows, second: Rows) -> None:
+        """Learn the places of what did not move by itself, line by line."""
+        if (self.places.old(second.at) == UNRESOLVED).any():
+            for line in np.unique(second.line).tolist():
+                self.places.learn(second.at[second.line == line], first.at[first.line == line], self.unit)
+
+    def _translated(self, rows: Rows, pair: Pair) -> Rows | None:
+        """Return the new kernel's accesses with the old places of what they access; None if there are none."""
+        old = self.places.old(rows.at)
+        for mark, state, what in (
+            (GAP, State.FAILED, "a byte that belongs to no element"),
+            (UNRESOLVED, State.UNKNOWN, "a byte of which it is not known what it stands for"),
+        ):
+            if len(wrong := np.flatnonzero(old == mark)):
+                self._report(state, rows, int(wrong[0]), what, pair)
+                return None
+        if not (whole := self.places.whole(rows.at, self.unit)).all():
+            self._report(State.FAILED, rows, int(np.flatnonzero(~whole)[0]), "parts of two elements at once", pair)
+            return None
+        return Rows(rows.block, rows.thread, rows.epoch, rows.line, rows.kind, old)
+
+    def _by_place(self, first: Rows, second: Rows | None, pair: Pair) -> None:
+        """Compare what each thread does to each element between two barriers."""
+        if second is None:
+            return
+        old, new = first.by_place(*self.plain), second.by_place(*self.plain)
+        count = min(len(old), len(new))
+        columns = ("block", "thread", "epoch", "at", "kind")
+        differing: Bools = np.zeros(count, bool)
+        for column in columns:
+            differing |= getattr(old, column)[:count] != getattr(new, column)[:count]
+        if not differing.any() and len(old) == len(new):
+            return
+        at = int(differing.argmax()) if differing.any() else count
+        keys = [tuple(getattr(rows, c)[at] for c in columns) if at < len(rows) else None for rows in (old, new)]
+        if keys[0] is None or (keys[1] is not None and keys[1] < keys[0]):
+            what = f"{self.places.element(int(new.at[at]))}, and the old kernel does not"
+            self._report(State.FAILED, new, at, what, pair)
+        else:
+            what = f"{self.places.element(int(old.at[at]))}, and the new kernel does not"
+            self._report(State.FAILED, old, at, what, pair, who="in the old kernel, ")
+
+    def _report(self, state: State, rows: Rows, number: int, what: str, pair: Pair, who: str = "") -> None:
+        does = self.kinds.things[int(rows.kind[number])]
+        reason = f"{who}{self._who(int(rows.block[number]), int(rows.thread[number]), pair)} {does} {what}"
+        self.traces.fail(state, reason, self._line(int(rows.line[number])))
+
+    def _who(self, block: int, thread: int, pair: Pair) -> str:
+        x, y, _ = self.block
+        index = (thread % x, thread // x % y, thread // (x * y))
+        return f"thread {index} of block {tuple(pair.blocks[block].tolist())}"
+
+    def _line(self, number: int) -> Location | None:
+        return location(self.lines, int(number))
+
+
+def _synced(syncs: LaneSyncs, table: Table) -> Ints:
+    """Return block, thread, epoch, copies, kind and line of what synchronises, by thread in the order of execution."""
+    order = np.argsort(syncs.block << 10 | syncs.thread, kind="stable")
+    pc = syncs.pc[order]
+    columns = (syncs.block, syncs.thread, syncs.epoch, syncs.copies)
+    return np.stack([*(column[order] for column in columns), table.sync[pc], table.line[pc]])
+
+
+def prove(before: Target, after: Target, moved: Sequence[Moved], context: Context) -> Proof:
+    """Return the proof for one launch, under the emulated engine. Nothing that is unknown holds.
+
+    Raises what emulating the old kernel raises.
+    """
+    settings = EmulationSettings.of(context.request)
+    old = executable(before, settings)
+    return prove_version(old, after, moved, settings)
+
+
+def prove_version(old: Executable, after: Target, moved: Sequence[Moved], settings: EmulationSettings) -> Proof:
+    """Return the proof for a new version of what is emulated already."""
+    rebuilt = _rebuilt(old.target, after, settings)
+    if not rebuilt.held:
+        return Proof((rebuilt,))
+    try:
+        new = executable(after, settings)
+    except MemoryFault as error:
+        return Proof((rebuilt, Claim(About.MEANING, State.FAILED, str(error))))
+    except NcuSwizzleError as error:
+        return Proof((Claim(About.REBUILT, State.FAILED, str(error)),))
+    was = excess.excess(old, {array.name: array.before for array in moved})
+    now = excess.excess(new, {array.name: array.after for array in moved})
+    meaning, compared = _meaning(old, new, moved, settings.toolchain.timeout_s)
+    taken, takes = resources_resources(old), resources_resources(new)
+    claims = (rebuilt, excess.claim(old, new, moved, was, now), meaning, claim(taken, takes))
+    return Proof(claims, was, now, taken, takes, compared)
+
+
+def _rebuilt(before: Target, after: Target, settings: EmulationSettings) -> Claim:
+    if before.compiled or before.python:
+        return Claim(About.REBUILT, State.UNKNOWN, f"{before.kernel.file} is not CUDA C++ that could be compiled again")
+    old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
+    arches = [target.family.arch for target in (before, after)]
+    found_there = f"-I{before.family.folder.absolute()}"  # see `rebuilt`
+    same = _portable(before, old) == _portable(after, [option for option in new if option != found_there])
+    if not same or arches[0] != arches[1] or before.problem != after.problem:
+        return Claim(About.REBUILT, State.FAILED, "the two versions have other options or another problem")
+    return Claim(About.REBUILT, State.HELD, f"by nvcc {settings.toolchain.version()} with {' '.join(old)}")
+
+
+def _portable(target: Target, options: Sequence[str]) -> list[str]:
+    """Return options without the folder that the sources are in."""
+    root = str(limits.plain(target.family.root))
+    return [option.replace(root, "") for option in options]
+
+
+def _meaning(
+    old: Executable, new: Executable, moved: Sequence[Moved], timeout_s: float
+) -> tuple[Claim, tuple[str, ...]]:
+    """Return the claim that both versions mean the same, and what was compared."""
+    traced = compare(old, new, moved, timeout_s)
+    if traced.state is not State.HELD:
+        return _claim(traced.state, traced.reason, traced.line), ()
+    each = traced.accesses // len(traced.blocks) if traced.blocks else 0
+    blocks = values.some(traced.blocks, old.launch(None).grid, each)
+    written = values.compare(old, new, blocks, timeout_s, places=traced.places)
+    compared = tuple(_compared(old, traced, written))
+    if written.difference:
+        return _claim(State.FAILED, written.difference, written.line), compared
+    if not written.complete:
+        lacking = written.lacking or f"{written.unknown:,} of the results are unknown"
+        nothing = "the blocks that were compared write nothing"
+        return _claim(State.UNKNOWN, lacking if written.lacking or written.unknown else nothing), compared
+    if (line := _idle(old, new, traced, written)) is not None:
+        return _claim(State.UNKNOWN, "this launch does not execute an access that the patch may change", line), compared
+    order = "in the same order" if traced.in_order else "in the same order for each of them"
+    return _claim(State.HELD, f"each thread accesses the same elements {order}"), compared
+
+
+def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> Location | None:
+    """Return a line with an access that neither version executes in any world, if the patch may change it.
+
+    An access to shared memory may be one to an array with other rows, whatever its line says; others are changed where
+    their line, or one that calls it, is. What has the same stack of lines, such as an unrolled loop and its rest, is
+    one access, and so it is in both versions: a compiler joins accesses of two lines under one of them.
+    """
+    texts = old.emulated.profile.sources, new.emulated.profile.sources
+    lines = Lines.same(texts[0]), Lines.between(*texts)
+    asked: dict[tuple[str, tuple[Location, ...]], Location] = {}
+    done: set[tuple[str, tuple[Location, ...]]] = set()
+    for number, (version, edited) in enumerate(zip((old, new), changed(*texts), strict=True)):
+        executed = traced.executed[number] | written.executed[number]
+        for index, sass in enumerate(version.code.instructions):
+            instruction, stack = parse_instruction(sass), version.stacks.get(sass.offset, ())
+            if not accesses(instruction):
+                continue
+            what = instruction.opcode, lines[number].mapped(stack)
+            if index in executed:
+                done.add(what)
+            elif instruction.opcode in COUNTED | GENERIC or not edited.isdisjoint(stack):
+                asked.setdefault(what, lines[number].first(stack))
+    return min((line for what, line in asked.items() if what not in done), default=None)
+
+
+def _claim(state: State, reason: str, line: Location | None = None) -> Claim:
+    return Claim(About.MEANING, state, reason, line)
+
+
+def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:
+    total = old.emulated.counts.blocks
+    ran = len(traced.blocks)
+    stand = f", which stand for all {total:,}" if ran < total else ""
+    per = "per thread and line" if traced.in_order else "per thread and element"
+    said = [f"{traced.accesses:,} accesses to shared memory in {ran:,} blocks{stand}: the same elements {per}"]
+    if written.lacking:
+        return [*said, f"no results: {written.lacking}"]
+    bytes_ = f"{written.same:,} bytes that {written.blocks:,} blocks write for random inputs: the same"
+    atomics = f"; {written.atomics:,} atomic operations: the same" if written.atomics else ""
+    unknown = f"; {written.unknown:,} more are unknown" if written.unknown else ""
+    worlds = f", in {written.worlds:,} draws of what cannot be known" if written.worlds > 1 else ""
+    return [*said, bytes_ + atomics + unknown + worlds]

@@ -1,0 +1,249 @@
+"""What of a kernel is to be fixed: its source, the tiles in it, and what the emulator saw of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.fix import cuda, probing, spliced
+from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
+from ncu_swizzle.fix.cuda import BYTES, CudaFile, ReachedPlace, Web
+from ncu_swizzle.fix.draft import Draft, Unfit
+from ncu_swizzle.fix.expressions import PointerState
+from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations, sizes_of
+from ncu_swizzle.fix.views import ViewWalk
+from ncu_swizzle.fix.webs import Known, carved
+from ncu_swizzle.kernels import limits
+from ncu_swizzle.kernels.family import Target
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+# Follow a shared array through a file: its subscripts, and every pointer, parameter and address made from it.
+
+
+def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
+    """Return everything that reaches into an array, with the other arrays that the same pointers reach into."""
+    return _Follower(scopes, every).web_of(declaration)
+
+
+class _Follower(ViewWalk):
+    """Follows one array, and those that the same pointers reach into."""
+
+    def web_of(self, declaration: SharedDeclaration) -> Web:
+        self._add_array(declaration)
+        while self.waiting:
+            place = self.waiting.pop()
+            for use in self.uses.get(place.declared.id, []):
+                self._follow(use, PointerState(place, place.rank, place.unit))
+            self._others_into(place)
+        self._mentioned()
+        return self.web
+
+    def _add_array(self, declaration: SharedDeclaration) -> None:
+        if declaration.declared.id not in self.web.places:
+            place = self._add(ReachedPlace(declaration.name, declaration.declared, declaration.rank, array=True))
+            self._is_object(place, declaration.element)
+
+    def _others_into(self, place: ReachedPlace) -> None:
+        """Add the other arrays that one of a web's names is made from: they share its mapping."""
+        if place.array:
+            return
+        for declaration in self.arrays.values():
+            if declaration.declared.id in self.web.places:
+                continue
+            alone = _Follower.__new__(_Follower)
+            alone.__dict__ = dict(self.__dict__)
+            alone._start()
+            alone._add_array(declaration)
+            while alone.waiting:
+                other = alone.waiting.pop()
+                for use in alone.uses.get(other.declared.id, []):
+                    alone._follow(use, PointerState(other, other.rank, other.unit))
+            if place.declared.id in alone.web.places:
+                self._add_array(declaration)
+
+
+# Lines of a text with spliced headers, as the cubin and the user name them.
+
+
+def located(target: Target, text: bytes, line: int) -> Location:
+    """Return a line of the text as the cubin names it: its file, and its number there."""
+    file, number = spliced.place(limits.plain(target.source), text, line)
+    return file.relative_to(limits.plain(target.family.root)).as_posix(), number
+
+
+def shown_file(target: Target, file: str) -> str:
+    """Return the path of a file that the cubin names, from the source's folder; empty if it is the source."""
+    root, source = (limits.plain(path) for path in (target.family.root, target.source))
+    path = os.path.normpath(root / file)
+    return "" if path == str(source) else os.path.relpath(path, source.parent)
+
+
+@dataclass(frozen=True, eq=False)
+class FixSubject:
+    """A kernel with its source taken apart."""
+
+    target: Target
+    emulated: Emulated
+    file: CudaFile
+    scopes: Scopes
+    declarations: Mapping[int, SharedDeclaration]
+    placed: Mapping[int, SharedArray]  # arrays of the binary, by the declared identifier
+    tiles: tuple[TileSeen, ...]  # the worst first
+    known: Known
+    unplaced: tuple[SharedArray, ...]  # whose declaration is not in the source
+
+    def at(self, line: int) -> Location:
+        """Return a line of the text as the cubin names it: its file, and its number there."""
+        return located(self.target, self.file.text, line)
+
+    def named(self, file: str) -> str:
+        """Return the path of a file that the cubin names, from the source's folder; empty if it is the source."""
+        return shown_file(self.target, file)
+
+    @property
+    def conflicting(self) -> tuple[TileSeen, ...]:
+        return tuple(tile for tile in self.tiles if tile.excess)
+
+    def draft(self, seen: TileSeen) -> Draft:
+        """Return a tile for the writers of a patch."""
+        element = self.element_bytes(seen)
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
+        return Draft(self.file, self.scopes, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
+
+    def launched(self, seen: TileSeen) -> Draft | None:
+        """Return a tile whose rows' length the launch decides; None if the source does."""
+        draft = self.draft(seen)
+        draft = replace(draft, constants=self.known.launched, source=draft.constants)
+        steps = (step for reach in seen.tile.reaches for step in reach.steps)
+        return draft if any(draft.of_launch(term) for step in steps for term in draft.terms(step)) else None
+
+    def element_bytes(self, seen: TileSeen) -> int:
+        """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
+        return min(declared, seen.narrowest)
+
+    def spelled_bytes(self, seen: TileSeen) -> int:
+        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        draft, most = self.draft(seen), 1
+        for reach in seen.tile.reaches:
+            if reach.end is not None:
+                continue
+            plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            plain = plain or draft.indexing(reach.node) is not None
+            holder = reach.node.parent
+            handed = holder is not None and holder.type == "gnu_asm_input_operand"
+            if not plain or handed or reach.unit == BYTES:
+                return seen.widest
+            try:
+                most = max(most, draft.size(reach.steps[-1].unit if reach.steps else reach.unit, reach.node))
+            except Unfit:
+                return seen.widest
+        return most
+
+    def shapes(self, seen: TileSeen) -> list[Shape]:
+        """Return how the rows of a tile may lie: as declared, or as its indices say."""
+        element, array = self.element_bytes(seen), _owner(seen)
+        if array.rank > 1:
+            declared = self.known.element_bytes.get(array.declared.id, element)
+            columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
+            whole = [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+            return [*whole, *self._around(array.declared, columns, element), *self._within(seen, columns, element)]
+        rows = sorted(self._row_bytes(seen))
+        return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+
+    def _around(self, declared: Node, columns: int, element: int) -> Iterator[Shape]:
+        """Yield rows by the subscripts before the last two, as in ``t[8][8][8]``."""
+        counts = [self.known.constants.value(size) for size in sizes_of(declared, self.file)][-2::-1]
+        inner = counts[0] if counts else None
+        for between, count in enumerate(counts[1:], 1):
+            if columns < 2 or not inner or inner & (inner - 1) or not count:
+                return
+            yield Shape(columns, count * inner, element, inner, between)
+            inner *= count
+
+    def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
+        """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""
+        lengths = {bytes_ // element for bytes_ in self._strides(seen) if bytes_ % element == 0}
+        return [Shape(n, columns // n, element) for n in sorted(lengths) if 1 < n < columns and columns % n == 0]
+
+    def _row_bytes(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
+        draft, found = self.draft(seen), {128}
+        for place in seen.tile.places:
+            sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
+            length = self.known.constants.value(sizes[-1]) if sizes else None
+            if length:
+                found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
+        found |= self._strides(seen)
+        size = max(root.size for root in seen.roots)
+        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+
+    def _strides(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a tile's indices of elements, in bytes."""
+        draft, found = self.draft(seen), set[int]()
+        drafts = [draft, *filter(None, [self.launched(seen)])]
+        for reach in seen.tile.reaches:
+            for step in (step for step in reach.steps if step.rank == 1):
+                try:
+                    unit = draft.size(step.unit, reach.node)
+                except Unfit:
+                    continue
+                terms = (term for made in drafts for term in made.terms(step) if term.variable)
+                found |= {abs(term.constant) * unit for term in terms}
+        return found
+
+
+def _owner(seen: TileSeen) -> ReachedPlace:
+    """Return what a tile is declared as: an array, or an array in a struct."""
+    root = seen.roots[0].root
+    return root.place if root.place.member else root.array
+
+
+def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
+    """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
+    emulated = emulation.emulate_target(target, settings)
+    dynamic = target.family.shared_memory(target.kernel, target.problem)
+    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
+    file = cuda.parse(text, target.source.name)
+    scopes = Scopes(file)
+    every = tuple(shared_declarations(scopes))
+    declared = _declared(arrays, every, scopes)
+    chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
+    webs = _webs(scopes, chosen, every)
+    known = probing.known(target, scopes, chosen, webs, settings)
+    tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
+    missing = tuple(array for array in arrays if array not in declared.values())
+    return FixSubject(
+        target, emulated, file, scopes, {d.declared.id: d for d in every}, declared,
+        tuple(tiles_seen(tiles, declared, emulated)), known, missing,
+    )  # fmt: skip
+
+
+def _declared(
+    arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...], scopes: Scopes
+) -> dict[int, SharedArray]:
+    """Return the array of the binary for each declaration that it comes from, by the declared identifier."""
+    found: dict[int, SharedArray] = {}
+    for array in arrays:
+        named = [d for d in every if d.name == array.name and d.declared.id not in found]
+        within = [d for d in named if (made := scopes.holder(d.declared)) is not None and made.name in array.symbol]
+        for declaration in (within or named)[:1]:
+            found[declaration.declared.id] = array
+    return found
+
+
+def _webs(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
+    webs: list[Web] = []
+    for declaration in chosen:
+        if not any(declaration.declared.id in web.places for web in webs):
+            webs.append(follow(scopes, declaration, every))
+    return webs

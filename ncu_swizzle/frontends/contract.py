@@ -1,0 +1,230 @@
+"""What every language refuses in the same words: names, options and a block that do not fit."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from inspect import Parameter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError, did_you_mean
+
+# Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
+
+
+# What the libraries' packages are called, and the extra of ours that installs each.
+EXTRAS = {"triton": "triton", "numba": "numba", "numba_cuda": "numba", "cuda": "nvrtc", "cutlass": "cutedsl"}
+
+
+def module(file: Path) -> ModuleType:
+    """Return the imported file; raise UsageError if it fails, EnvironmentLacking for a library that is missing."""
+    name = file.stem if file.stem.isidentifier() else "ncu_swizzle_kernels"
+    sys.path.insert(0, str(file.parent))  # for imports of its neighbours
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    try:
+        spec.loader.exec_module(loaded)
+    except NcuSwizzleError:
+        raise
+    except ModuleNotFoundError as error:
+        raise missing(error, file) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{file.name} cannot be imported: {place(error, file)}{type(error).__name__}: {error}",
+            f"python3 {file} shows the traceback; what runs the kernel belongs under if __name__ == '__main__':",
+        ) from error
+    return loaded
+
+
+def missing(error: ModuleNotFoundError, file: Path) -> NcuSwizzleError:
+    """Return the error for a module that is not installed, with the command that installs it."""
+    package = (error.name or "").partition(".")[0]
+    if package in EXTRAS:
+        return EnvironmentLacking(
+            f"{file.name} needs {package}, which is not installed", f"pip install 'ncu-swizzle[{EXTRAS[package]}]'"
+        )
+    return EnvironmentLacking(f"{file.name} cannot be imported: {error}", f"install {package} for {sys.executable}")
+
+
+def named(loaded: ModuleType, file: Path, function: str, kernels: Iterable[str]) -> Any:
+    """Return what is called so in the file; raise UsageError, with the names of its kernels."""
+    if hasattr(loaded, function):
+        return getattr(loaded, function)
+    names = list(kernels)
+    meant = (difflib.get_close_matches(function, names, n=1) or names)[:1]
+    raise UsageError(
+        f"{file.name} has no {function}" + (f"; its kernels: {', '.join(names)}" if names else ""),
+        f"name one: {file}::{meant[0]}" if meant else "name a kernel of the file",
+    )
+
+
+def place(error: BaseException | None, file: Path) -> str:
+    """Return the line of the file that an error, or what caused it, comes from."""
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        if lines := [frame.lineno for frame in frames if frame.filename == str(file) and frame.lineno]:
+            return f"line {lines[-1]}: "
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+# What passes between us and the child that compiles: a function with its arguments, and what became of it, as JSON.
+
+
+CODE = "kernel.cubin"  # beside the answer
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument: a buffer (`shape`, in elements), a number with a dtype, or a literal, as it was typed."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    value: str = ""
+    box: tuple[int, ...] = ()  # of a buffer that goes to the kernel through a tensor map
+    swizzle: int = 0  # of that map, in bytes
+    record: str = ""  # of a buffer of bytes: the name that its structured dtype has in the file
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """A function of a Python file, what it is called with, and what for. `options` are the compiler's."""
+
+    file: str
+    function: str
+    arch: str = "sm_90"
+    arguments: tuple[Given, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    grid: tuple[str, ...] = ()  # over the sizes, and the function's own integers; empty: not given
+    block: tuple[int, ...] = ()  # empty: not given
+    shared: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The function as users name it."""
+        return f"{Path(self.file).name}::{self.function}"
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> CompileRequest:
+        """Return the request that `as_json` wrote."""
+        arguments = tuple(Given(**{**each, **_tuples(each, "shape", "box")}) for each in content["arguments"])
+        return cls(**{**content, **_tuples(content, "grid", "block"), "arguments": arguments})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """A parameter of the compiled kernel: the buffer called `name`, or a number with a dtype."""
+
+    name: str
+    dtype: str = ""
+    value: str = ""
+    scratch: int = 0  # bytes of memory that the compiler wants for itself
+    box: tuple[int, ...] = ()  # of a buffer that is passed as a tensor map: rows and columns
+    swizzle: int = 0  # of that map, in bytes
+    passed: bool = True  # no parameter, if not: memory that only a struct points to
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A compiled function: its entry in the cubin, how it is launched, and its parameters in order."""
+
+    entry: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+    parameters: tuple[KernelParameter, ...]
+    compiler: str  # with its version
+    notes: tuple[str, ...] = ()
+    intermediate: str = ""  # the compiler's own view of the kernel, such as TTGIR
+    explicit: bool = False  # whether the layouts in it are the author's
+    cluster: tuple[int, ...] = ()  # of the launch; empty if only the cubin can have one
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
+        """Return the kernel that `as_json` wrote."""
+        parameters = tuple(KernelParameter(**{**each, **_tuples(each, "box")}) for each in content["parameters"])
+        return cls(**{**content, **_tuples(content, "grid", "block", "notes", "cluster"), "parameters": parameters})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _tuples(content: Mapping[str, Any], *names: str) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(content[name]) for name in names}
+
+
+Configuration = Sequence[str]  # NAME=VALUE each
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def refuse_inside(inside: str, request: CompileRequest) -> None:
+    """Raise UsageError if something is named inside of a function."""
+    if inside:
+        raise UsageError(f"{request.name}: a function has nothing inside", f"leave out ::{inside}")
+
+
+def refuse_without_block(request: CompileRequest) -> None:
+    """Raise UsageError if the block is not given."""
+    if not request.block:
+        raise UsageError(f"{request.name} has no block", "--block 128 gives it, one to three sizes")
+
+
+def refuse_options(options: Iterable[str], known: Iterable[str], compiler: str, request: CompileRequest) -> None:
+    """Raise UsageError for an option that the compiler does not have."""
+    for name in options:
+        if name not in (available := list(known)):
+            raise UsageError(
+                f"{request.name}: {compiler} has no option {name!r}{did_you_mean(name, available)}",
+                f"its options: {', '.join(available[:12])}",
+            )
+
+
+def refuse_unknown(given: Iterable[str], parameters: Iterable[str], request: CompileRequest) -> None:
+    """Raise UsageError for an argument that the function does not take."""
+    names = list(parameters)
+    for name in given:
+        if name not in names:
+            raise UsageError(
+                f"{request.name} has no parameter {name!r}{did_you_mean(name, names)}",
+                f"its parameters: {', '.join(names)}",
+            )
+
+
+def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[str] = ()) -> UsageError:
+    """Return the error for parameters without an argument; `constants` are those known to be numbers."""
+    missing, numbers = list(names), list(constants)
+    shown = " ".join(f"--arg {name}={'64' if name in numbers else 'float32[1024]'}" for name in missing)
+    return UsageError(f"{request.name} lacks {', '.join(missing)}", f"{shown}; a tensor has a shape, a number has none")
+
+
+def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
+    """Return the error for a function that its compiler refuses, with what that says."""
+    said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
+    at = place(error, Path(request.file))
+    return UsageError(f"{request.name} does not compile for {request.arch}:\n{at}{said}", f"fix {request.file}")
+
+
+def in_order(request: CompileRequest, parameters: Mapping[str, Parameter]) -> list[Given]:
+    """Return the arguments in the order of the function's parameters. Raises UsageError."""
+    given: dict[str, Any] = {argument.name: argument for argument in request.arguments}
+    refuse_unknown(given, parameters, request)
+    if missing := [name for name in parameters if name not in given]:
+        raise lacking(request, missing)
+    return [given[name] for name in parameters]

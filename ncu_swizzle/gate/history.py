@@ -1,0 +1,285 @@
+"""A history on disk: a folder with one Parquet file per run, only ever added to.
+
+A file is named after its content and appears whole, so that two who add at once disturb nobody, and a run that is added
+again is there already. Folders of several machines are merged by copying files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
+from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
+from ncu_swizzle.base.texts import encodable, in_words
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.kernels import git
+from ncu_swizzle.report.attribution import sites
+from ncu_swizzle.report.counts import Instruction, Total, added
+from ncu_swizzle.report.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.report.model import EMULATED, Profile
+from ncu_swizzle.report.sanity import why_unknown
+
+# What a history keeps of a run: a row per launch, access kind and source line, with the documented columns.
+
+
+FLAG = "boolean"
+DIRTY = "-dirty"  # what a profile adds to the commit of sources that were changed
+PROBLEM = re.compile(r"[^\s=]+=\d{1,18}( [^\s=]+=\d{1,18})*")  # n=1024 m=64
+NOTHING, UNCOUNTED = Total(0, 0, 0), Total(None, None, None)
+
+
+@dataclass(frozen=True)
+class RunLabel:
+    """What is said of a run that its profiles do not know: its commit and when that was made, and whether it is good.
+
+    An empty commit is the profiles' own. `accepted`: its counts are intended, even where they grew.
+    """
+
+    commit: str = ""
+    committed: str = ""
+    accepted: bool = False
+
+
+@dataclass(frozen=True)
+class KeptRow:
+    """The counts of one access kind at one line of one launch; `why` they are unknown, if they are."""
+
+    label: RunLabel
+    launch: int
+    profile: Profile
+    access: str
+    line: Location
+    total: Total
+    why: str
+
+    @property
+    def duration_ns(self) -> float | None:
+        """The launch's duration; None if it was not measured in this run."""
+        return None if self.profile.engine == EMULATED else self.profile.duration_ns
+
+
+def _size(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))
+
+
+COLUMNS: tuple[Column[KeptRow], ...] = (
+    Column("commit", TEXT, "", "of the kernel's sources; empty: unknown", lambda r: r.label.commit or r.profile.commit),
+    Column("committed", TEXT, "", "when that commit was made; empty: unknown", lambda r: r.label.committed),
+    Column("accepted", FLAG, "", "its counts are intended, see --accept", lambda r: r.label.accepted),
+    Column("when", TEXT, "", "the day and time in UTC of the launch or its emulation", lambda r: r.profile.when),
+    Column("engine", TEXT, "", "ncu, recorded or emulated", lambda r: r.profile.engine),
+    Column("gpu", TEXT, "", "its name", lambda r: r.profile.machine.gpu),
+    Column("compute_capability", TEXT, "", "of the GPU, or what it was computed for",
+           lambda r: r.profile.machine.compute_capability),
+    Column("driver", TEXT, "", "the GPU's driver", lambda r: r.profile.machine.driver),
+    Column("cuda", TEXT, "", "the CUDA version", lambda r: r.profile.machine.cuda),
+    Column("ncu", TEXT, "", "the ncu that measured", lambda r: r.profile.machine.ncu),
+    Column("clocks", TEXT, "", "ncu's clock control", lambda r: r.profile.machine.clock_control),
+    Column("kernel", TEXT, "", "its name in the catalogue, or the function's", lambda r: r.profile.kernel.name),
+    Column("function", TEXT, "", "the function's name", lambda r: r.profile.kernel.function),
+    Column("problem", TEXT, "", "sizes, as in n=1024 m=64; empty outside of a catalogue",
+           lambda r: in_words(r.profile.problem)),
+    Column("grid", TEXT, "blocks", "64x16x4", lambda r: _size(r.profile.grid)),
+    Column("block", TEXT, "threads", "128x1x1", lambda r: _size(r.profile.block)),
+    Column("launch", COUNT, "", "number of the launch in this run", lambda r: r.launch),
+    Column("duration", RATIO, "ns", "of the launch, in each of its rows; NA if computed", lambda r: r.duration_ns),
+    Column("access", TEXT, "", "LDS, LDSM, STS …; empty: the kernel has none", lambda r: r.access),
+    Column("file", TEXT, "", "the source line to blame; empty: unknown", lambda r: r.line[0]),
+    Column("line", COUNT, "", "the line in that file", lambda r: r.line[1] or None),
+    Column("executed", COUNT, "warps", "warp-level executions", lambda r: r.total.executed),
+    Column("wavefronts", COUNT, "wavefronts", "actual", lambda r: r.total.wavefronts),
+    Column("ideal", COUNT, "wavefronts", "the fewest possible", lambda r: r.total.ideal),
+    Column("why", TEXT, "", "why counts are unknown", lambda r: r.why),
+)  # fmt: skip
+
+
+def table(profiles: Sequence[Profile], label: RunLabel) -> pd.DataFrame:
+    """Return a run as a table; a launch given twice, as a report and as a saved profile, counts once."""
+    launches: list[Profile] = []
+    for profile in (replace(profile, report="", command="") for profile in profiles):
+        if profile not in launches:
+            launches.append(profile)
+    kept = frame(COLUMNS, [row for number, profile in enumerate(launches) for row in _rows(profile, number, label)])
+    for name, column in kept.items():
+        if column.dtype == TEXT:
+            kept[name] = column.map(encodable)
+    return kept
+
+
+def identity(kept: pd.DataFrame) -> str:
+    """Return what names a run: the same run has the same name.
+
+    What is computed of a commit does not depend on the day, and git may not know everywhere when a commit was made.
+    """
+    content = kept.drop(columns="committed").astype(object)
+    content = content.where(kept.drop(columns="committed").notna(), None)
+    of_commit = (content["commit"] != "") & ~content["commit"].str.endswith(DIRTY)
+    content.loc[(content["engine"] == EMULATED) & of_commit, "when"] = ""
+    return cache.sha256_of_json(content.to_dict("records")).removeprefix("sha256:")[:32]
+
+
+def mismatch(kept: pd.DataFrame) -> str:
+    """Return what a table cannot hold: an unknown text, launch or flag, a negative count, sizes that are none."""
+    for column in COLUMNS:
+        values = kept[column.name]
+        if values.isna().any() and (column.dtype in (TEXT, FLAG) or column.name == "launch"):
+            return f"{column.name} is unknown"
+        if column.dtype in (COUNT, RATIO) and (values.dropna() < 0).any():
+            return f"{column.name} is negative"
+    wrong = [problem for problem in kept["problem"] if problem and not PROBLEM.fullmatch(problem)]
+    return f"problem is {wrong[0]!r}" if wrong else ""
+
+
+def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
+    lines = dict(_lines(profile))
+    if not lines:
+        why = why_unknown(profile, "")
+        yield KeptRow(label, launch, profile, "", ("", 0), UNCOUNTED if why else NOTHING, why)
+    doubts = {access: why_unknown(profile, access) for access, _ in lines}
+    for (access, line), instructions in lines.items():
+        why = doubts[access]
+        total = UNCOUNTED if why and profile.engine != EMULATED else added(instructions)
+        yield KeptRow(label, launch, profile, access, line, total, why if total.excessive is None else "")
+
+
+def _lines(profile: Profile) -> Mapping[tuple[str, Location], list[Instruction]]:
+    """Return the accesses by their kind and the line to blame, which is empty if the report names none."""
+    blamed = {id(site.access): site.line for site in sites(profile)}
+    lines: dict[tuple[str, Location], list[Instruction]] = {}
+    for access in profile.shared():
+        lines.setdefault((access.access, blamed.get(id(access), ("", 0))), []).append(access)
+    return lines
+
+
+# The commits of a repository, by name.
+
+
+TIMEOUT_S = 120.0
+
+
+def root_of(folder: Path) -> Path:
+    """Return the top folder of the repository that a folder is in.
+
+    Raises UsageError outside of one, EnvironmentLacking without git.
+    """
+    if not shutil.which("git"):
+        raise EnvironmentLacking("git is not installed", "apt-get install git")
+    if not (top := git.top(folder)):
+        raise UsageError(f"{folder} is not in a git repository", "cd to the repository of the kernel")
+    return Path(os.path.realpath(top))
+
+
+def find(root: Path, name: str) -> str:
+    """Return a commit's full name by anything that names it; raise UsageError."""
+    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
+    if not found:
+        raise UsageError(f"git knows no commit {name!r}", "git log shows the commits")
+    return found
+
+
+def time_of(root: Path, commit: str) -> str:
+    """Return when a commit was made, in ISO 8601; empty if git does not say."""
+    return _git(root, "log", "--no-walk", "--format=%cI", commit).decode(errors="replace").strip()
+
+
+def _git(folder: Path, *arguments: str) -> bytes:
+    return git.said(folder, *arguments, timeout_s=TIMEOUT_S)
+
+
+FOLDER = Path("ncu-swizzle-history")
+INSTALL = "pip install 'ncu-swizzle[fleet]'"
+ADD = "ncu-swizzle history add PROFILE…"
+OBJECT_NAME = re.compile(r"[0-9a-f]{7,64}")
+RUN = "run"  # the column of the file's name, which the file itself lacks
+
+
+def add(profiles: list[Profile], folder: Path, label: RunLabel) -> tuple[Path, bool]:
+    """Add a run; return its file, and whether it is new. Raises EnvironmentLacking without pyarrow."""
+    need_pyarrow()
+    if not profiles:
+        raise UsageError("no launch was given, so nothing can be added", ADD)
+    run = table(profiles, label)
+    file = folder / f"{identity(run)}.parquet"
+    if file.exists():
+        return file, False
+    content = io.BytesIO()
+    run.to_parquet(content, engine="pyarrow", index=False)
+    write_atomically(file, content.getvalue())
+    return file, True
+
+
+def load(folder: Path) -> pd.DataFrame:
+    """Return all rows of a history: the columns of `kept.COLUMNS`, and `run`, the name of the file.
+
+    Raises BadFile, DamagedFile, and EnvironmentLacking without pyarrow.
+    """
+    need_pyarrow()
+    if not is_folder(folder):
+        raise BadFile(f"{folder} is not a folder with a history", ADD)
+    files = sorted(file for file in folder.glob("*.parquet") if not file.name.startswith("."))
+    if not files:
+        raise BadFile(f"{folder} has no runs", ADD)
+    return pd.concat([_read(file).assign(**{RUN: file.stem}) for file in files], ignore_index=True)
+
+
+def _read(file: Path) -> pd.DataFrame:
+    data = read_bytes(file)
+    damaged = "remove it, and add its run again"
+    try:
+        content = pd.read_parquet(io.BytesIO(data), engine="pyarrow")
+        run = content[[column.name for column in COLUMNS]]
+        run = run.astype({column.name: column.dtype for column in COLUMNS})
+        same = identity(run) == file.stem
+        if wrong := mismatch(run):
+            raise ValueError(wrong)
+    except Exception as error:  # pyarrow's own, and whatever a damaged file leads to
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", damaged) from error
+    if not same:
+        raise DamagedFile(f"{file} was changed after it was written: its content does not fit its name", damaged)
+    return run
+
+
+def need_pyarrow() -> None:
+    """Raise EnvironmentLacking without pyarrow."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise EnvironmentLacking("pyarrow is not installed, which reads and writes Parquet", INSTALL)
+
+
+def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -> RunLabel:
+    """Return the label of a run: the named commit, else the one that all its profiles name; with its time if git knows.
+
+    Raises UsageError for a name that git does not know, unless it is the hexadecimal name of a commit.
+    """
+    own = {profile.commit for profile in profiles}
+    name = commit or (own.pop() if len(own) == 1 else "")
+    if not name:
+        return RunLabel(accepted=accepted)
+    try:
+        root = root_of(here)
+        found = find(root, name.removesuffix(DIRTY))
+    except (UsageError, EnvironmentLacking):
+        if commit and not OBJECT_NAME.fullmatch(commit):
+            raise
+        return RunLabel(name, accepted=accepted)
+    dirty = DIRTY if name.endswith(DIRTY) else ""
+    return replace(RunLabel(f"{found}{dirty}", accepted=accepted), committed=in_utc(time_of(root, found)))
+
+
+def in_utc(text: str) -> str:
+    """Return an ISO 8601 time in UTC, by the second; empty if the text is none. Without a zone it is UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).isoformat(timespec="seconds")

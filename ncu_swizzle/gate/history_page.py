@@ -1,0 +1,198 @@
+"""A history as one HTML file, without scripts: per kernel its counts and times over commits, drawn and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ncu_swizzle.gate import tracks
+from ncu_swizzle.gate.tracks import KeptRun, Track
+from ncu_swizzle.render import text
+from ncu_swizzle.render.page import environment
+
+WIDTH, HEIGHT = 560, 220
+LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 172  # of the plot
+COLOURS = 8
+LABEL_ROOM = 92  # of a commit below the axis
+
+
+@dataclass(frozen=True)
+class HistoryTick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class HistoryMark:
+    """A run in a chart; a changed one is filled."""
+
+    x: float
+    y: float
+    tip: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class HistoryLine:
+    """One access kind, or the time: broken where it is unknown. `band` is the area of the noise."""
+
+    label: str
+    colour: int
+    lines: tuple[str, ...]
+    marks: tuple[HistoryMark, ...]
+    band: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HistoryChart:
+    title: str
+    xs: tuple[HistoryTick, ...]
+    ys: tuple[HistoryTick, ...]
+    lines: tuple[HistoryLine, ...]
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """A run in the table, with a cell per access kind."""
+
+    commit: str
+    day: str
+    cells: tuple[str, ...]
+    time: str
+    notes: str
+    state: str  # good, bad or unknown
+
+
+@dataclass(frozen=True)
+class HistorySection:
+    kernel: str
+    conditions: str
+    summary: str
+    kinds: tuple[str, ...]
+    unit: str
+    charts: tuple[HistoryChart, ...]
+    rows: tuple[HistoryRow, ...]
+
+
+@dataclass(frozen=True)
+class ChartValue:
+    """A value of a run with its noise, in one unit."""
+
+    run: int
+    value: float
+    tip: str
+    changed: bool
+    noise: float = 0.0
+
+
+def render(tracks: Sequence[Track]) -> str:
+    """Return the document; the same history gives the same bytes."""
+    sections = [_section(track) for track in tracks]
+    size = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+    return environment().get_template("history/page.html").render(sections=sections, **size)
+
+
+def _section(track: Track) -> HistorySection:
+    unit = tracks.unit_of(track)
+    charts = (_counts(track), _times(track, unit))
+    return HistorySection(
+        track.kernel, tracks.conditions(track), _summary(track), tuple(kind or "shared" for kind in track.kinds),
+        unit.name, tuple(chart for chart in charts if chart.lines), tuple(_row(track, run, unit) for run in track.runs),
+    )  # fmt: skip
+
+
+def _summary(track: Track) -> str:
+    changed = [tracks.commit(run) for run in track.runs if run.changes]
+    last = f"last good: {tracks.commit(track.last_good)}" if track.last_good else "no run is good"
+    plural = "s" if len(track.runs) > 1 else ""
+    where = f"changed at {text.listed(changed)}" if changed else "nothing changed"
+    return f"{len(track.runs)} run{plural}; {where}; {last}"
+
+
+def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
+    state = "unknown" if not run.known else "good" if run.good else "bad"
+    cells = tuple(_cell(run, kind) for kind in track.kinds)
+    notes = "; ".join(tracks.notes(run))
+    return HistoryRow(tracks.commit(run), run.time[:10], cells, tracks.duration(run, unit), notes, state)
+
+
+def _cell(run: KeptRun, kind: str) -> str:
+    counts = run.accesses.get(kind)
+    if not counts or counts.excessive is None:
+        return tracks.excess(run, kind)
+    return f"{text.count(counts.excessive)} of {text.count(counts.wavefronts)}"
+
+
+# ---------------------------------------------------------------------------------------------- charts
+
+
+def _counts(track: Track) -> HistoryChart:
+    values = {
+        kind: [
+            ChartValue(
+                at, counts.excessive, f"{tracks.commit(run)}: {kind} {counts.excessive:,} excessive", bool(run.changes)
+            )
+            for at, run in enumerate(track.runs)
+            if (counts := run.accesses.get(kind)) and counts.excessive is not None
+        ]
+        for kind in track.kinds
+    }
+    return _chart("Excessive wavefronts", track, values, text.short)
+
+
+def _times(track: Track, unit: text.TimeUnit) -> HistoryChart:
+    values = [
+        ChartValue(
+            at, run.duration_ns, f"{tracks.commit(run)}: {tracks.duration(run, unit)}", bool(run.changes),
+            run.duration_ns * run.spread / 100,
+        )
+        for at, run in enumerate(track.runs)
+        if run.duration_ns
+    ]  # fmt: skip
+    return _chart(f"Time of one launch, {unit.name}", track, {"time": values}, unit.show)
+
+
+def _chart(
+    title: str, track: Track, values: dict[str, list[ChartValue]], label: Callable[[object], str]
+) -> HistoryChart:
+    most = max((value.value + value.noise for kind in values.values() for value in kind), default=0) or 1
+    number = len(track.runs)
+
+    def x(run: int) -> float:
+        return round(LEFT + (RIGHT - LEFT) * (run + 0.5) / number, 1)
+
+    def y(value: float) -> float:
+        return round(BOTTOM - (BOTTOM - TOP) * value / most, 1)
+
+    step = -(-number * LABEL_ROOM // (RIGHT - LEFT))
+    xs = tuple(HistoryTick(x(at), tracks.commit(track.runs[at])) for at in range(0, number, step))
+    ys = tuple(HistoryTick(y(part), label(part)) for part in (0, most / 2, most))
+    lines = []
+    for colour, (kind, known) in enumerate((kind, known) for kind, known in values.items() if known):
+        parts = _unbroken(known)
+        lines.append(HistoryLine(
+            kind or "shared", colour % COLOURS,
+            tuple("M" + "L".join(f"{x(v.run)},{y(v.value)}" for v in part) for part in parts),
+            tuple(HistoryMark(x(v.run), y(v.value), v.tip, v.changed) for v in known),
+            tuple(_band([(x(v.run), y(v.value - v.noise), y(v.value + v.noise)) for v in part]) for part in parts
+                  if any(v.noise for v in part)),
+        ))  # fmt: skip
+    return HistoryChart(title, xs, ys, tuple(lines))
+
+
+def _unbroken(values: Sequence[ChartValue]) -> list[list[ChartValue]]:
+    """Return the values of runs that follow each other, a list each."""
+    parts: list[list[ChartValue]] = []
+    for value in values:
+        if parts and parts[-1][-1].run == value.run - 1:
+            parts[-1].append(value)
+        else:
+            parts.append([value])
+    return parts
+
+
+def _band(edges: Sequence[tuple[float, float, float]]) -> str:
+    """Return the area between the lower and the upper edges."""
+    there = [f"{x},{low}" for x, low, _ in edges]
+    back = [f"{x},{high}" for x, _, high in reversed(edges)]
+    return f"M{'L'.join((*there, *back))}Z"

@@ -1,0 +1,305 @@
+"""A kernel written in Python as a family: what can be said of it before its file is imported and compiled.
+
+Its arguments are named after the function's parameters, in any order, and those that the compiler wants at compile time
+are among them: ``BM=128``. What is neither a buffer nor has a dtype is a literal of Python's, see `frontends.compiled`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ncu_swizzle.base.errors import BadCatalog, UsageError, did_you_mean
+from ncu_swizzle.kernels import by_value, fills, limits
+from ncu_swizzle.kernels.family import BYTES, DTYPES, LITERAL, STRUCT, Argument, Family
+from ncu_swizzle.kernels.limits import undefined
+
+if TYPE_CHECKING:
+    from ncu_swizzle.kernels.project import KernelSpec
+
+
+# The syntax of kernel arguments on the command line (``--arg``) and in ncu-swizzle.toml (``args``).
+#
+#     [NAME=]DTYPE[SHAPE][:FILL][:out]   a buffer: x=float32[n,n]:random   y=float32[n,n]:out   h=int32[256]:zeros:out
+#     [NAME=]FILE.npy                    a buffer with the file's dtype and shape
+#     [NAME=]DTYPE:VALUE                 a scalar: n=int32:4096   rows=int64:n*n   eps=float32:1e-5
+#     [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
+#     [NAME=]bytes:SIZE                  a struct by value, all bytes zero: p=bytes:24
+#     [NAME=]bytes:FILE                  a struct by value, its bytes from a file: p=bytes:params.bin
+#     [NAME=]struct:FIELD,FIELD…         a struct by value, of scalars: p=struct:int32:4,float32:1.5
+#     [NAME=]tensormap:BUFFER:box=RxC    a matrix through a CUtensorMap, see `by_value`
+#
+# One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills`
+# lists the possible values of FILL.
+
+
+EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
+OUT = "out"
+T = TypeVar("T")
+
+# C's names for NumPy's dtypes.
+ALIASES = {
+    "float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16",
+    "int": "int32", "unsigned": "uint32", "uint": "uint32", "short": "int16", "ushort": "uint16",
+    "char": "int8", "uchar": "uint8", "long": "int64", "size_t": "uint64",
+}  # fmt: skip
+
+# The suffixes of C's integer literals, and the dtype of each.
+SUFFIXES = {"": "int32", "u": "uint32", "l": "int64", "ll": "int64", "ul": "uint64", "ull": "uint64"}
+DEFAULT_TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
+
+_NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<rest>.*)", re.DOTALL)
+_BUFFER = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>[^\]]*)\]\s*(?::(?P<fill>.*))?", re.DOTALL)
+_SCALAR = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\s*:(?P<value>.*)", re.DOTALL)
+_REAL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?(?P<single>[fF]?)")
+_INTEGER = re.compile(r"(?P<digits>[-+]?\d+)(?P<suffix>[uUlL]*)")
+
+
+def parse_arguments(
+    texts: Sequence[str], folder: Path, problem: Mapping[str, int], tolerances: Mapping[str, float] | None = None
+) -> tuple[Argument, ...]:
+    """Return the arguments, with file names relative to `folder`. Raises UsageError, which names the argument.
+
+    `tolerances` are the largest allowed relative errors by output; the other outputs get their dtype's default.
+    """
+    arguments = tuple(_argument(text, number, folder) for number, text in enumerate(texts, 1))
+    for argument in arguments:
+        if [other.name for other in arguments].count(argument.name) > 1:
+            raise UsageError(f"two arguments are called {argument.name!r}", "give each its own name: --arg NAME=…")
+        _refuse_unusable(argument, problem)
+    return _with_tolerances(arguments, tolerances or {})
+
+
+def _argument(text: str, number: int, folder: Path) -> Argument:
+    named = _NAME.fullmatch(text.strip())
+    name, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
+    label = f"argument {number} ({text!r})"
+    kind, _, value = rest.partition(":")
+    if kind.strip() in (STRUCT, by_value.MAP):
+        made = by_value.struct if kind.strip() == STRUCT else by_value.tensor_map
+        given = name or f"arg{number}"
+        return made(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
+    if buffer := _BUFFER.fullmatch(rest):
+        return _buffer(name or f"arg{number}", buffer, label, folder)
+    scalar = _SCALAR.fullmatch(rest)
+    if scalar and scalar["dtype"] == BYTES and scalar["value"].strip():
+        return _struct(name or f"arg{number}", scalar["value"].strip(), folder)
+    if rest.endswith(fills.FILE):
+        return _file(name or f"arg{number}", rest, label, folder)
+    if scalar and scalar["value"].strip():
+        dtype = _dtype(scalar["dtype"], label)
+        return Argument(name or f"arg{number}", dtype, value=scalar["value"].strip())
+    return _bare_scalar(name, number, rest, label)
+
+
+def _struct(name: str, text: str, folder: Path) -> Argument:
+    """Return a struct by value: of a size, or with a file's bytes; an expression has no dot, a file mostly does."""
+    if not text.isdecimal() and ("." in text or (folder / text).is_file()):
+        return Argument(name, BYTES, fill=str((folder / text).absolute()))
+    return Argument(name, BYTES, value=text)
+
+
+def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
+    """Return a scalar without a dtype; a bare name of a size also names the argument."""
+    usual = name or (text if text.isidentifier() else f"arg{number}")
+    if text in ("true", "false"):
+        return Argument(name or f"arg{number}", "bool", value=str(int(text == "true")))
+    if real := _REAL.fullmatch(text):
+        return Argument(usual, "float32" if real["single"] else "float64", value=text.rstrip("fF"))
+    if (integer := _INTEGER.fullmatch(text)) and integer["suffix"].lower() in SUFFIXES:
+        return Argument(usual, SUFFIXES[integer["suffix"].lower()], value=integer["digits"])
+    if not text or ":" in text or "[" in text or "=" in text:
+        raise UsageError(f"{label} is not a valid argument", EXAMPLE)
+    return Argument(usual, "int32", value=text)
+
+
+def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
+    shape = tuple(size.strip() for size in match["shape"].split(","))
+    if not all(shape):
+        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[1024]:random")
+    fill, output = _ending((match["fill"] or "").strip())
+    dtype = _dtype(match["dtype"], label)
+    if match["fill"] is None:
+        raise UsageError(
+            f"{label} does not say how to fill the buffer",
+            f"--arg {name}={dtype}[{','.join(shape)}]:random for an input, :out for an output; also "
+            f"{', '.join(fills.KINDS)}",
+        )
+    if fill or not output:
+        fill = _labelled(lambda: fills.normalized(fill, folder), label)
+    return Argument(name, dtype, shape, output=output, fill=fill)
+
+
+def _ending(text: str) -> tuple[str, bool]:
+    """Return the fill of a buffer, and whether the buffer is an output."""
+    if text == OUT:
+        return "", True
+    return (text.removesuffix(f":{OUT}"), True) if text.endswith(f":{OUT}") else (text, False)
+
+
+def _file(name: str, text: str, label: str, folder: Path) -> Argument:
+    fill = _labelled(lambda: fills.normalized(text, folder), label)
+    array = _labelled(lambda: fills.load(fill), label)
+    return Argument(name, _dtype(array.dtype.name, label), tuple(map(str, array.shape or (1,))), fill=fill)
+
+
+def _dtype(name: str, label: str) -> str:
+    dtype = ALIASES.get(name, name)
+    if dtype == BYTES:
+        raise UsageError(f"{label}: bytes are a struct passed by value", "--arg p=bytes:24, or a file: p=bytes:FILE")
+    if dtype not in DTYPES:
+        raise UsageError(
+            f"{label}: unknown dtype {name!r}{did_you_mean(name, (*DTYPES, *ALIASES))}",
+            f"one of {', '.join(DTYPES)}; for example {EXAMPLE}",
+        )
+    return dtype
+
+
+def _labelled(read: Callable[[], T], label: str) -> T:
+    try:
+        return read()
+    except UsageError as error:
+        raise UsageError(f"{label}: {error}", error.hint) from error
+
+
+def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
+    """Raise UsageError if a size or a value of the argument is invalid for this problem."""
+    try:
+        if not argument.shape:
+            fills.scalar(argument, problem)
+            return
+        sizes = fills.shape(argument, problem)
+        if min(sizes) < 1:
+            raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
+        fills.refuse_unusable(argument, problem)
+    except (BadCatalog, UsageError) as error:
+        hint = undefined(error) if isinstance(error, BadCatalog) else _spelled(error, argument).hint
+        raise UsageError(f"argument {argument.name}: {error}", hint) from error
+
+
+def _spelled(error: UsageError, argument: Argument) -> UsageError:
+    return by_value.of_map(error, argument) if argument.box else error
+
+
+def text_of(argument: Argument) -> str:
+    """Return an argument as it is written."""
+    if not argument.shape:
+        return f"{argument.name}={argument.dtype}:{argument.value or argument.fill}"
+    ending = ":".join([*([argument.fill] if argument.fill else []), *([OUT] if argument.output else [])])
+    buffer = f"{argument.dtype}[{','.join(argument.shape)}]:{ending or fills.RANDOM}"
+    return f"{argument.name}={by_value.map_text(argument, buffer) if argument.box else buffer}"
+
+
+def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:
+    outputs = [argument.name for argument in arguments if argument.output]
+    for name in tolerances:
+        if name not in outputs:
+            raise UsageError(
+                f"tolerance: {name!r} is not an output",
+                f"outputs: {', '.join(outputs) or 'none; y=float32[n]:out is one'}",
+            )
+    return tuple(
+        replace(argument, tolerance=tolerances.get(argument.name, DEFAULT_TOLERANCE.get(argument.dtype, 0.0)))
+        if argument.output
+        else argument
+        for argument in arguments
+    )
+
+
+UNKNOWN = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
+_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)
+_SHAPE = re.compile(r"\w+\s*\[[^\]]*\]")
+_TYPED = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\s*:.*", re.DOTALL)
+_BY_VALUE = ("bytes", "struct", "tensormap")
+
+
+def family(spec: KernelSpec, source: Path, problem: Mapping[str, int]) -> Family:
+    """Return the family of a function in a Python file, without kernels. Raises UsageError."""
+    if not spec.entry:
+        raise UsageError(f"{source.name}: no function is named", f"name it after the file: {source.name}::FUNCTION")
+    for options in (spec.options, *(variant.options for variant in spec.variants)):
+        _refuse_foreign(options, source)
+    arguments = _arguments(spec.args, spec.args_folder, problem, spec.tolerance)
+    block = limits.three(spec.block, "block") if spec.block else UNKNOWN
+    grid = limits.three(spec.grid, "grid") if spec.grid else UNKNOWN
+    described = replace(spec, grid=spec.grid or "1").as_family(source, spec.entry, block, arguments)
+    return replace(described, grid=grid, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
+
+
+def _refuse_foreign(options: Sequence[str], source: Path) -> None:
+    """Raise UsageError for an option of nvcc's, and for one that is not NAME=VALUE."""
+    for option in options:
+        if not _NAMED.fullmatch(option):
+            what = "is for nvcc, which does not compile" if option.startswith("-") else "is not NAME=VALUE:"
+            raise UsageError(f"{option} {what} {source.name}", "--option num_warps=8 is for the compiler of a function")
+
+
+def _arguments(
+    texts: Sequence[str], folder: Path, problem: Mapping[str, int], tolerances: Mapping[str, float]
+) -> tuple[Argument, ...]:
+    """Return the arguments in the order given; a buffer without a fill is random."""
+    literal: dict[str, Argument] = {}
+    described = []
+    for text in texts:
+        named = _NAMED.fullmatch(text.strip())
+        if named is None:
+            raise UsageError(f"the argument {text!r} has no name", f"name the parameter: --arg NAME={text.strip()}")
+        name, value = named["name"], named["value"].strip()
+        if value.startswith(f"{by_value.MAP}:"):
+            described.append(f"{name}={_filled(value)}")
+        elif _SHAPE.fullmatch(value):
+            _refuse_record(name, value)
+            described.append(f"{name}={value}:{fills.RANDOM}")
+        elif _SHAPE.match(value) or _is_typed(value) or value.endswith(fills.FILE):
+            described.append(text)
+        elif name in literal:
+            raise UsageError(f"two arguments are called {name!r}", "give each its own name: --arg NAME=…")
+        else:
+            literal[name] = Argument(name, LITERAL, value=value)
+    given = parse_arguments(described, folder, problem, tolerances)
+    if twice := [argument.name for argument in given if argument.name in literal]:
+        raise UsageError(f"two arguments are called {twice[0]!r}", "give each its own name: --arg NAME=…")
+    order = [text.partition("=")[0].strip() for text in texts]
+    return tuple(sorted((*given, *literal.values()), key=lambda argument: order.index(argument.name)))
+
+
+def _refuse_record(name: str, value: str) -> None:
+    """Raise UsageError for a dtype that is none of ours, nor nearly: the file may have a structured one of the name."""
+    dtype, _, shape = (part.strip(" ]") for part in value.partition("["))
+    known = (*DTYPES, *ALIASES, *_BY_VALUE)
+    if dtype in known or difflib.get_close_matches(dtype, known, n=1):
+        return
+    raise UsageError(
+        f"argument {name}: unknown dtype {dtype!r}",
+        f"if it is a dtype of the file, with 16 bytes: --arg {name}=uint8[{shape},16] --option {name}={dtype}",
+    )
+
+
+def _filled(text: str) -> str:
+    """Return a tensor map whose matrix is random unless its content is given."""
+    matrix, settings = by_value.halves(text.partition(":")[2].strip())
+    content = f"{matrix}:{fills.RANDOM}" if _SHAPE.fullmatch(matrix.strip()) else matrix
+    return ":".join((by_value.MAP, content, *settings))
+
+
+def _is_typed(value: str) -> bool:
+    """Return whether a text starts with a dtype and a colon; a string of Python's with a colon does not."""
+    typed = _TYPED.fullmatch(value)
+    if typed is None:
+        return False
+    known = (*DTYPES, *ALIASES, *_BY_VALUE)
+    return typed["dtype"] in known or bool(difflib.get_close_matches(typed["dtype"], known, n=1, cutoff=0.8))
+
+
+def overridden(family: Family, options: Sequence[str]) -> tuple[Argument, ...]:
+    """Return the family's arguments, those that a variant's options name with the options' values."""
+    values = dict(option.split("=", 1) for option in options)
+    return tuple(
+        replace(argument, value=values[argument.name]) if argument.name in values and not argument.shape else argument
+        for argument in family.arguments
+    )

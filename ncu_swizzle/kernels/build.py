@@ -1,0 +1,337 @@
+"""What to type for a kernel whose launch is not described: options, and an entry for ncu-swizzle.toml."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import bounds, cache, child, paths
+from ncu_swizzle.base.cache import sha256, sha256_of_texts
+from ncu_swizzle.base.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.files import is_file, read_bytes, slug
+from ncu_swizzle.base.texts import encodable
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.kernels import guess, limits
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel
+from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.options import EXAMPLE, NewBuild
+from ncu_swizzle.kernels.project import KernelSpec, Variant
+from ncu_swizzle.kernels.signature import signature_in_source, signature_of
+from ncu_swizzle.kernels.toolchain import ARCH, KIND, NVCC, PTXAS, Toolchain, cubin
+
+# A PTX file's cubin, from the cache or assembled now.
+
+
+def assembled(ptx: bytes, name: str, toolchain: Toolchain, cached: bool = True, arch: str = "") -> bytes:
+    """Return the cubin of a PTX file of this name, assembled unless cached for the same text and assembler.
+
+    It is for `arch`, by default the file's own target. A cached one that cannot be opened is dropped; see also
+    `forget`. Raises what `Toolchain.assemble` raises.
+    """
+    entry = _entry(ptx, name, toolchain, arch) if cached else ""
+    if entry and (code := cache.load(KIND, entry)):
+        with contextlib.suppress(NcuSwizzleError):
+            Cubin(code, name)
+            return code
+        cache.drop(KIND, entry)
+    code = toolchain.assemble(ptx, name, arch)
+    if entry:
+        cache.save(KIND, entry, code)
+    return code
+
+
+def forget(ptx: bytes, name: str, toolchain: Toolchain, arch: str = "") -> bool:
+    """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
+    entry = _entry(ptx, name, toolchain, arch)
+    return bool(entry) and cache.drop(KIND, entry)
+
+
+def _entry(ptx: bytes, name: str, toolchain: Toolchain, arch: str) -> str:
+    """Return the name of the cache's entry; empty if the assembler is not a working one."""
+    try:
+        version = toolchain.version(PTXAS)
+    except NcuSwizzleError:  # assembling says it better
+        return ""
+    return f"{slug(name)}-ptx-{sha256_of_texts(sha256(ptx), version, arch)[:32]}"
+
+
+# A single kernel as its user describes it, on the command line or in ncu-swizzle.toml, and the family it becomes.
+
+
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
+
+def family_of(spec: KernelSpec) -> Family:
+    """Return the kernel as a family whose kernels are its variants. Raises UsageError, which says what is wrong."""
+    from ncu_swizzle.kernels.arguments import (
+        family as family_python_family,
+    )  # they need NumPy, which most commands do not
+    from ncu_swizzle.kernels.arguments import (
+        parse_arguments,
+    )
+
+    source = Path(os.path.normpath(spec.source.absolute()))
+    if not is_file(source):
+        raise BadFile(f"{spec.source} does not exist", "name the .cu file that holds the kernel")
+    for name in (spec.name, *(variant.name for variant in spec.variants)):
+        if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
+            raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
+    problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
+    refuse_bad_architecture(spec.arch)
+    if source.suffix == PYTHON:
+        return _with_variants(family_python_family(spec, source, problem), spec, spec.entry)
+    _refuse_without_launch(spec)
+    for what, given in (("grid", spec.grid), ("block", spec.block)):
+        limits.refuse_bad_sizes(limits.three(given, what), what, problem)
+    if not 0 <= evaluate(spec.shared, problem) <= limits.MOST_SHARED:
+        raise UsageError(
+            f"shared is {spec.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
+            "--shared 49152",
+        )
+    entry = spec.entry or only_kernel(source, spec.options)
+    arguments = parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
+    for argument in arguments:
+        if spec.args_checkout and argument.file:
+            spec.args_checkout.path(argument.file, f"the argument {argument.name}")
+    described = spec.as_family(source, spec.name, limits.three(spec.block, "block"), arguments)
+    capability = tuple(int(part) for part in spec.compute_capability.split("."))
+    return _with_variants(replace(described, compute_capability=capability), spec, entry)
+
+
+def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:
+    """Return a family with the kernels that are its variants."""
+    variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
+    return replace(described, kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants))
+
+
+def refuse_bad_architecture(arch: str) -> None:
+    """Raise UsageError for what is not an architecture's name; none is fine."""
+    if arch and not _ARCHITECTURE.fullmatch(arch):
+        raise UsageError(f"{arch!r} is not an architecture", "--arch sm_90")
+
+
+def _refuse_without_launch(spec: KernelSpec) -> None:
+    if missing := [what for what in ("grid", "block") if not getattr(spec, what)]:
+        raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
+
+
+def lacking(spec: KernelSpec, message: str, named: str = "") -> LaunchLacking:
+    """Return the error for a kernel without a launch, for whoever can tell what it takes; `named`: by --kernel."""
+    error = LaunchLacking(message, f"{shlex.join(['ncu-swizzle', 'init', str(spec.source)])} describes its launch")
+    error.spec, error.kernel = spec, named
+    return error
+
+
+def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
+    given = encodable(" ".join(variant.options))
+    name = variant.name or spec.name
+    return Kernel(
+        name=name,
+        title=variant.title or (f"With {given}" if given else encodable(spec.source.name)),
+        lesson=variant.lesson,
+        baseline="" if variant is first else (first.name or spec.name),
+        file=spec.source.name,
+        function=entry,
+        options=variant.options,
+    )
+
+
+def only_kernel(source: Path, given: Sequence[str]) -> str:
+    """Return the only kernel that a source, or else its headers, declares; raise UsageError if there are several."""
+    names = kernels_in(source, given)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise UsageError(
+            f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
+        )
+    init = shlex.join(["ncu-swizzle", "init", str(source)])
+    raise UsageError(several(source, names), f"--kernel {names[0]}, or {init} for all of them")
+
+
+def several(source: Path, names: Sequence[str]) -> str:
+    """Return that a file has several kernels."""
+    return f"{source.name} has {len(names)} kernels: {', '.join(names)}"
+
+
+def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
+    """Return the kernels that a source, or else its headers, declares; of a compiled file, their mangled names."""
+    if source.suffix in BINARIES:
+        return _compiled(source)
+    from ncu_swizzle.cubin import symbols
+
+    texts = [text for _, text in limits.texts([source], limits.folders(given))]
+    own = symbols.declared_kernels(texts[0])
+    return own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
+
+
+def _compiled(source: Path) -> list[str]:
+    """Return the mangled names of the kernels in a cubin or PTX file."""
+    from ncu_swizzle.cubin.elf import Cubin
+
+    data = read_bytes(source)
+    if source.suffix == ".cubin":
+        return list(Cubin(data, source.name).kernels)
+    return re.findall(r"\.entry\s+([\w$.]+)", data.decode("utf-8", "replace"))
+
+
+# The cubin of a file that is already compiled, and of a kernel as its user describes it.
+
+
+def code_in(path: Path, toolchain: Toolchain, cached: bool = True, arch: str = "") -> bytes:
+    """Return the cubin in a file, PTX assembled unless cached, for its own target or `arch`.
+
+    Raises BadFile if it is neither, and UsageError for a cubin of another architecture.
+    """
+    content = read_bytes(path)
+    if content.startswith(b"\x7fELF"):
+        has = f"sm_{Cubin(content, path.name).sm}" if arch else ""
+        if has != arch.rstrip("af"):
+            raise UsageError(f"{path.name} is compiled for {has}, not for {arch}", "leave out --arch")
+        return content
+    if path.suffix == ".ptx" or b".version" in content[:4096]:
+        return assembled(content, path.name, toolchain, cached, arch)
+    raise BadFile(f"{path} is neither a cubin nor PTX", "create one with nvcc --cubin -arch=sm_90 -lineinfo FILE.cu")
+
+
+def cubin_of(spec: KernelSpec, toolchain: Toolchain) -> Cubin:
+    """Return the cubin of a described kernel, whatever its launch. Raises what compiling it raises."""
+    if spec.source.suffix in BINARIES:
+        return Cubin(code_in(spec.source, toolchain, arch=spec.arch), spec.source.name)
+    launched = replace(spec, grid="1", block="1", args=(), tolerance={}, entry=spec.entry or "any")
+    family = family_of(launched)
+    code = cubin(family, family.kernels[-1], family.arch or ARCH, toolchain, cached=False)
+    return Cubin(code, spec.source.name)
+
+
+# A new build of captured kernels: cubins that the user names, or those that a compiler's command line gives.
+
+
+# nvcc's options for the architecture, for what to make, and for where to put it: each is replaced.
+_WITH_VALUE = re.compile(
+    r"-arch|--gpu-architecture|-code|--gpu-code|-gencode|--generate-code|"
+    r"-o|--output-file|-odir|--output-directory"
+)
+_JOINED = re.compile(rf"({_WITH_VALUE.pattern})=.*")
+_PHASES = frozenset(
+    ("-c", "--compile", "-dc", "--device-c", "-dw", "--device-w", "-cubin", "--cubin", "-ptx", "--ptx", "-fatbin",
+     "--fatbin", "-link", "--link", "-lib", "--lib", "-shared", "--shared", "-dlink", "--device-link")
+)  # fmt: skip
+_LINKED = re.compile(r"-l(?!ineinfo)\S+|.*\.(o|a|so|obj)$")
+
+
+def cubins(build: NewBuild, toolchain: Toolchain, arch: str) -> tuple[Cubin, ...]:
+    """Return the cubins of a new build; `arch` is that of the captured ones, such as sm_90.
+
+    Raises UsageError if the command is not nvcc's, does not compile, or builds no kernel; BadFile and DamagedFile.
+    """
+    if build.cubin and build.rebuild:
+        raise UsageError("--cubin and --rebuild both give a new build", "leave out one of them")
+    named = [Cubin(code_in(file, toolchain), file.name) for file in build.cubin]
+    return tuple(named) or (tuple(_rebuilt(build.rebuild, toolchain, arch)) if build.rebuild else ())
+
+
+def _rebuilt(command: str, toolchain: Toolchain, arch: str) -> Iterator[Cubin]:
+    words = _split(command)
+    options = list(_kept(words[1:]))
+    wanted = arch + next((f for f in "af" if any(re.search(rf"(sm|compute)_{arch[3:]}{f}", w) for w in words)), "")
+    program = toolchain.find(NVCC) if words[0] == NVCC else Path(words[0])
+    with scratch() as folder:
+        made = [str(program), *options, "-cubin", f"-arch={wanted}", "-odir", str(folder)]
+        environment = {**paths.tool_environment(), "TMPDIR": str(folder)}
+        outcome = child.run(made, toolchain.timeout_s, Path.cwd(), environment)
+        if outcome.status:
+            raise UsageError(
+                f"--rebuild failed: {shlex.join(made[:-2])}\n{bounds.last_lines(outcome.log)}",
+                f"run the command by itself; {EXAMPLE}",
+            )
+        files = sorted(folder.glob("*.cubin"))
+        if not files:
+            raise UsageError("--rebuild built no cubin", f"name the .cu files with the kernels: {EXAMPLE}")
+        yield from (Cubin(read_bytes(file), file.name) for file in files)
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--rebuild {command}: {error}", EXAMPLE) from error
+    if not words or Path(words[0]).name != NVCC:
+        raise UsageError(f"--rebuild {command!r} is not a command of nvcc's", EXAMPLE)
+    return words
+
+
+def _kept(words: Sequence[str]) -> Iterator[str]:
+    """Yield the options and sources that decide the code, without those that are replaced."""
+    rest = iter(words)
+    for word in rest:
+        if _WITH_VALUE.fullmatch(word):
+            next(rest, "")
+        elif not (_JOINED.fullmatch(word) or word in _PHASES or _LINKED.fullmatch(word)):
+            yield word
+
+
+def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple[str, str]:
+    """Return the options that the kernel's command lacks, and its entry for ncu-swizzle.toml; empty if unknown."""
+    spec = error.spec
+    if not isinstance(spec, KernelSpec):
+        return error.hint, ""
+    guess = guess_of(spec, toolchain)
+    given = {"--grid": spec.grid, "--block": spec.block, "--shared": spec.shared not in ("", "0"), "--arg": spec.args}
+    lacking = [option for option, value in given.items() if not value]
+    return guess.options(lacking), ProjectEntry(spec.name, spec.source.name, spec, guess).text().rstrip()
+
+
+def in_keywords(options: str) -> str:
+    """Return command-line options as keywords of `ncu_swizzle.profile`; anything else unchanged."""
+    if not options.startswith("--"):
+        return options
+    return ", ".join(f"{name}={value!r}" for name, value in keywords(options).items())
+
+
+def keywords(options: str) -> dict[str, Any]:
+    """Return command-line options as plain data: the problem's sizes, and the arguments as one list."""
+    words = shlex.split(options)
+    values: dict[str, list[str]] = {}
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        values.setdefault(name.removeprefix("--"), []).append(value)
+    sizes = {name: int(size) for name, _, size in (text.partition("=") for text in values.pop("problem", []))}
+    given: dict[str, Any] = {"problem": sizes} if sizes else {}
+    return given | {"args" if name == "arg" else name: texts if name == "arg" else texts[0]
+                    for name, texts in values.items()}  # fmt: skip
+
+
+def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
+    """Return a plausible launch, from the compiled kernel, or from its source if that cannot be compiled here."""
+    try:
+        cubin = cubin_of(spec, toolchain)
+        return guess_in(cubin, symbols.find(cubin, spec.entry), spec, toolchain)
+    except NcuSwizzleError:
+        return guess.guess(signature_in_source(source_text(spec), spec.entry or spec.name), _sizes(spec))
+
+
+def guess_in(cubin: Cubin, symbol: str, spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
+    """Return a plausible launch of one kernel of a cubin."""
+    disassembled = partial(toolchain.disassemble, cubin.data, cubin.name)
+    return guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled), _sizes(spec))
+
+
+def _sizes(spec: KernelSpec) -> dict[str, int]:
+    return {parameter.name: parameter.default for parameter in spec.problem}
+
+
+def source_text(spec: KernelSpec) -> str:
+    """Return the text that declares a kernel, its headers' included; empty for what is compiled already."""
+    if spec.source.suffix in BINARIES:
+        return ""
+    return "\n".join(text for _, text in limits.texts([spec.source], limits.folders(spec.options)))

@@ -1,0 +1,293 @@
+"""The catalogue: the families in one or more folders, each read from its ``family.toml``."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import paths, validate
+from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, Untrusted, UsageError, did_you_mean
+from ncu_swizzle.base.files import brief, read_toml
+from ncu_swizzle.kernels import nvcc_options
+from ncu_swizzle.kernels.family import BYTES, DTYPES, Argument, Family, Kernel, Parameter, Target
+from ncu_swizzle.kernels.nvcc_options import Checkout
+
+# A project's settings: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` in ``pyproject.toml``.
+#
+# check                 the gate's limits, see `gate.checking`
+# catalog = ["kernels"] folders of families, relative to the file
+# [kernel.NAME]         a kernel in a .cu file, see `project_kernels`
+
+
+OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
+KEYS = ("check", "catalog", "kernel")
+NONE = "none"
+HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes catalog and [kernel.NAME]"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A settings file: its content by key, and the prefix of the keys: "" or ``tool.ncu-swizzle.``.
+
+    `trusted` is whether the user passed --trust.
+    """
+
+    file: Path
+    content: Mapping[str, Any] = field(default_factory=dict)
+    outer: str = ""
+    trusted: bool = False
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """What the file may ask for."""
+        return Checkout(self.file.parent, self.trusted)
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """Return the table under a key, empty if there is none; raise UsageError if it is not a table."""
+        return table(self.content.get(key, {}), self.file, f"[{self.outer}{key}]")
+
+    @property
+    def catalog(self) -> tuple[Path, ...]:
+        """The folders of families. Raises UsageError, Untrusted for one outside the checkout."""
+        folders = self.content.get("catalog", [])
+        if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+            raise UsageError(
+                f"{self.file}: catalog is {folders!r}",
+                'give a list of folders, relative to the file: catalog = ["kernels"]',
+            )
+        return tuple(self.checkout.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
+
+
+def find(start: Path, trusted: bool = False, within: Callable[[Path], bool] = lambda folder: True) -> Project | None:
+    """Return the nearest settings file, in `start` or a folder above it, as far up as `within` allows.
+
+    Raises Untrusted if it belongs to another user than `start` does: anyone can leave a file in /tmp.
+    """
+    for folder in itertools.takewhile(within, (start, *start.parents)):
+        for name in (OWN, PROJECT):
+            if (folder / name).is_file() and (project := _read_settings(folder / name, name == OWN, trusted)):
+                _refuse_foreign(project.file, start)
+                return project
+    return None
+
+
+def _refuse_foreign(file: Path, start: Path) -> None:
+    if file.stat().st_uid not in (0, os.geteuid(), start.stat().st_uid):
+        raise Untrusted(
+            f"{file} belongs to another user, and was only found on the way up from {start}",
+            f"--config {file}, or --config none",
+        )
+
+
+def read(file: Path, trusted: bool = False) -> Project:
+    """Return the settings in a file; raise BadFile if it has none."""
+    project = _read_settings(file, file.name != PROJECT, trusted)
+    if project is None:
+        raise BadFile(f"{file} has no [tool.ncu-swizzle]", HELP)
+    return project
+
+
+def project_file(name: str, start: Path, trusted: bool = False) -> Project | None:
+    """Return the settings file that --config names, None for "none", or the nearest one by default."""
+    if name == NONE:
+        return None
+    return read(Path(name), trusted) if name else find(start, trusted)
+
+
+def _read_settings(file: Path, own: bool, trusted: bool) -> Project | None:
+    try:
+        content: Any = read_toml(file)
+    except BadFile as error:
+        raise BadFile(str(error), f"{error.hint}, or --config none") from error
+    if not own:
+        content = table(content.get("tool", {}), file, "[tool]").get("ncu-swizzle")
+        if content is None:
+            return None
+    outer = "" if own else "tool.ncu-swizzle."
+    refuse_others(table(content, file, f"[{outer.rstrip('.')}]"), KEYS, file.name)
+    return Project(file, content, outer, trusted)
+
+
+def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:
+    """Return the content; raise UsageError if it is not a table."""
+    if not isinstance(content, dict):
+        raise UsageError(f"{file}: {name} is not a table", HELP)
+    return content
+
+
+def refuse_others(content: Iterable[str], allowed: tuple[str, ...], origin: str) -> None:
+    """Raise UsageError for a key that is not allowed."""
+    for name in content:
+        if name not in allowed:
+            meant = did_you_mean(name, allowed)
+            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(allowed)}")
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The families of one or more sources, and their kernels by name."""
+
+    families: tuple[Family, ...]
+
+    def __iter__(self) -> Iterator[tuple[Family, Kernel]]:
+        return ((family, kernel) for family in self.families for kernel in family.kernels)
+
+    def find(self, name: str) -> tuple[Family, Kernel]:
+        """Return a kernel and its family by the kernel's name; raise UnknownKernel with the closest match."""
+        by_name = {kernel.name: (family, kernel) for family, kernel in self}
+        if name in by_name:
+            return by_name[name]
+        raise UnknownKernel(
+            f"unknown kernel {name!r}{did_you_mean(name, by_name, cutoff=0.5)}",
+            "ncu-swizzle list shows all kernels",
+        )
+
+    def target(self, name: str, sizes: Mapping[str, int] | None = None) -> Target:
+        """Return a kernel at a problem size; `sizes` override the defaults. Raises UnknownKernel or BadProblem."""
+        family, kernel = self.find(name)
+        return Target(family, kernel, family.problem(sizes))
+
+    def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
+        """Return kernels of one family; raise UnknownKernel, or UsageError if they belong to several."""
+        pairs = [self.find(name) for name in names]
+        family = pairs[0][0]
+        for other, kernel in pairs:
+            if other is not family:
+                raise UsageError(
+                    f"{kernel.name} does not belong to the family {family.name}", "name kernels of a single family"
+                )
+        return family, [kernel for _, kernel in pairs]
+
+
+@cache
+def shipped() -> Catalog:
+    """Return the kernels that come with the project."""
+    return load(paths.kernels(), trust=True)
+
+
+def load(folder: Path, *more: Path, trust: bool = False) -> Catalog:
+    """Read every family.toml one level below the folders; `trust` is --trust, see `checkout`."""
+    return merge(_read(file, trust) for parent in (folder, *more) for file in _files(parent))
+
+
+def merge(families: Iterable[Family]) -> Catalog:
+    """Return the families as one catalogue; raise BadCatalog if two families or two kernels share a name."""
+    catalog = Catalog(tuple(families))
+    names: dict[str, Family] = {}
+    for family in catalog.families:
+        other = names.setdefault(family.name, family)
+        if other is not family:
+            raise BadCatalog(
+                f"two families are called {family.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
+    seen: dict[str, Family] = {}
+    for family, kernel in catalog:
+        other = seen.setdefault(kernel.name, family)
+        if other is not family or [variant.name for variant in family.kernels].count(kernel.name) > 1:
+            raise BadCatalog(
+                f"two kernels are called {kernel.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
+    return catalog
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        files = sorted(folder.resolve().glob("*/family.toml"))
+    except (OSError, ValueError) as error:  # an overlong name, a NUL
+        raise BadCatalog(
+            f"{str(folder)[:100]!r} is not a catalogue: {brief(error)}", "name an existing folder"
+        ) from error
+    if not files:
+        raise BadCatalog(
+            f"{folder} is not a catalogue: none of its folders has a family.toml",
+            "name the parent of the families' folders: --catalog kernels for kernels/mine/family.toml",
+        )
+    return files
+
+
+def _read(file: Path, trust: bool) -> Family:
+    try:
+        family = _family(read_toml(file), file.parent)
+        if mismatch := validate.mismatch(family):
+            raise ValueError(mismatch)
+        _refuse_names(family)
+    except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise BadCatalog(
+            f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
+            "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains every entry",
+        ) from error
+    return family if family.shipped else _within_checkout(family, Checkout(file.parent.parent, trust), str(file))
+
+
+def _refuse_names(family: Family) -> None:
+    """Raise ValueError for a name that is no word of a command line, and for headers outside a package."""
+    for name in (family.name, *(kernel.name for kernel in family.kernels)):
+        if not re.fullmatch(r"[^\s\x00-\x1f\x7f/-][^\x00-\x1f\x7f/]*", name):
+            raise ValueError(f"{name!r} is not a valid name")
+    for header in family.headers:
+        package, _, inside = header.partition(":")  # finding a submodule would import, and so run, the package
+        if not package.isidentifier() or inside.startswith("/") or ".." in inside.split("/"):
+            raise ValueError(f"the headers {header!r} are not PACKAGE:FOLDER")
+
+
+def _within_checkout(family: Family, checkout: Checkout, origin: str) -> Family:
+    """Return a user's family with nvcc's options whole; raise Untrusted for what a project file may not ask for."""
+    for argument in family.arguments:
+        if argument.file:
+            checkout.path(argument.file, f"{origin}: the fill of {argument.name}")
+    for kernel in (kernel for kernel in family.kernels if not kernel.library):
+        checkout.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
+
+    def checked(given: tuple[str, ...], key: str) -> tuple[str, ...]:
+        return checkout.options(nvcc_options.split(given, family.folder), f"{origin}: {key}")
+
+    kernels = tuple(
+        replace(kernel, options=checked(kernel.options, f"the options of {kernel.name}")) for kernel in family.kernels
+    )
+    return replace(family, kernels=kernels, options=checked(family.options, "options"), origin=origin)
+
+
+def _family(table: dict[str, Any], folder: Path) -> Family:
+    head, launch = table["family"], table["launch"]
+    grid, block = launch["grid"], launch["block"]
+    return Family(
+        name=head["name"],
+        title=head["title"],
+        folder=folder,
+        reference=head.get("reference", ""),
+        flops=str(head.get("flops", 0)),
+        bytes=str(head.get("bytes", 0)),
+        parameters=tuple(Parameter(name, **entry) for name, entry in table.get("problem", {}).items()),
+        grid=(str(grid[0]), str(grid[1]), str(grid[2])),
+        block=(str(block[0]), str(block[1]), str(block[2])),
+        shared=str(launch.get("shared", 0)),
+        compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
+        headers=tuple(head.get("headers", ())),
+        arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
+        kernels=tuple(_kernel({"arch": head.get("arch", ""), **entry}) for entry in table["variant"]),
+        options=tuple(head.get("options", ())),
+    )
+
+
+def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
+    if entry.get("dtype") not in (*DTYPES, BYTES):
+        raise ValueError(f"the dtype of {entry.get('name')!r} is {entry.get('dtype')!r}: {', '.join(DTYPES)}")
+    fill = entry.get("fill", "")
+    resolved = str(folder / fill) if fill.endswith(".npy") or (fill and entry["dtype"] == BYTES) else fill
+    sizes = tuple(str(size) for size in entry.get("shape", ()))
+    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": resolved})
+
+
+def _kernel(entry: Mapping[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
+    sizes = {name: tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
+    return Kernel(**{**entry, **tuples, **sizes, "boxes": boxes})

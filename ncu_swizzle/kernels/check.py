@@ -1,0 +1,202 @@
+"""Check the arguments against the cubin before launching: a kernel that chases a wild pointer measures nothing.
+
+The cubin lists the number and sizes of the parameters. Their types are only in a mangled C++ name; an ``extern "C"``
+function has none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shlex
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+import numpy as np
+
+from ncu_swizzle.base.errors import BadCatalog, EnvironmentLacking, LaunchLacking
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.symbols import demangle
+from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES, Tiled, element_bytes
+from ncu_swizzle.kernels import arguments, fills, guess
+from ncu_swizzle.kernels.family import BINARIES, BYTES, STRUCT, Argument, Family, Kernel
+from ncu_swizzle.kernels.signature import SignatureParameter, dtype_of, pointee_of, signature_of
+
+# Tensor maps: TMA's descriptors of matrices, encoded by the CUDA driver.
+#
+# CUDA driver API, "Tensor Map Object Management".
+
+
+ALIGNMENT = 64
+DATA_TYPES = {
+    "uint8": 0,
+    "float8_e4m3fn": 0,
+    "float8_e5m2": 0,
+    "uint16": 1,
+    "int32": 3,
+    "float16": 6,
+    "float32": 7,
+    "bfloat16": 9,
+}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # by width in bytes: the hardware permutes 16-byte chunks within it
+L2_PROMOTION_256B = 3
+CHUNK = 16  # bytes
+MOST_BOX = 256  # elements of one side
+
+
+def tiled(address: int, dtype: str, shape: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> Tiled:
+    """Return the map of a row-major matrix in global memory, or of several, of three dimensions then.
+
+    `box` is (rows, columns) of one matrix, in elements; `swizzle` is in bytes, and a box row may not be wider. Raises
+    BadCatalog if there is no such map.
+    """
+    if dtype not in DATA_TYPES or swizzle not in SWIZZLES or len(box) != 2:
+        raise BadCatalog(
+            f"there is no tensor map for {dtype} with box {list(box)} and a {swizzle}-byte swizzle",
+            f"dtypes: {', '.join(DATA_TYPES)}; swizzle: {', '.join(map(str, SWIZZLES))}; box: [rows, columns]",
+        )
+    itemsize = element_bytes(DATA_TYPES[dtype])
+    *outer, rows, columns = shape
+    row, width = columns * itemsize, box[1] * itemsize
+    several = bool(outer)
+    if row % CHUNK or width % CHUNK or not all(1 <= side <= MOST_BOX for side in box) or 0 < swizzle < width:
+        raise _rejected(f"{rows}x{columns} {dtype}, box {list(box)}, swizzle {swizzle}")
+    return Tiled(
+        address,
+        DATA_TYPES[dtype],
+        (columns, rows, *[math.prod(outer)] * several),
+        (row, *[rows * row] * several),
+        (box[1], box[0], *[1] * several),
+        swizzle=SWIZZLES[swizzle],
+        promotion=L2_PROMOTION_256B,
+    )
+
+
+def encode(tile: Tiled) -> bytes:
+    """Return the CUtensorMap: 128 opaque bytes, passed to a kernel by value.
+
+    Raises BadCatalog if the driver rejects it, EnvironmentLacking if the driver does not support tensor maps.
+    """
+    storage = (ctypes.c_byte * (TENSOR_MAP_BYTES + ALIGNMENT))()
+    offset = -ctypes.addressof(storage) % ALIGNMENT
+    rank = len(tile.sizes)
+    status = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(ctypes.addressof(storage) + offset),
+        ctypes.c_int(tile.data_type),
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(tile.address),
+        (ctypes.c_uint64 * rank)(*tile.sizes),
+        (ctypes.c_uint64 * (rank - 1))(*tile.strides),
+        (ctypes.c_uint32 * rank)(*tile.box),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        *map(ctypes.c_int, (tile.interleave, tile.swizzle, tile.promotion, tile.fill)),
+    )
+
+    if status:
+        raise _rejected(f"{tile} (error {status})")
+    return bytes(storage)[offset : offset + TENSOR_MAP_BYTES]
+
+
+def _rejected(what: str) -> BadCatalog:
+    return BadCatalog(
+        f"the driver rejects a tensor map of {what}",
+        "a box has at most 256x256 elements, its row fits in the swizzle width, and both its row and the matrix's are "
+        "multiples of 16 bytes",
+    )
+
+
+def _driver() -> ctypes.CDLL:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuTensorMapEncodeTiled  # noqa: B018 - an AttributeError where the driver is too old
+    except (OSError, AttributeError) as error:
+        raise EnvironmentLacking(
+            f"the NVIDIA driver cannot encode tensor maps: {error}", "install a driver for CUDA 12 or newer"
+        ) from error
+    return driver
+
+
+NO_PARAMETERS = "leave out --arg: this kernel takes no arguments"
+
+
+def refuse_mismatch(
+    cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int], source: Callable[[], str] = str
+) -> None:
+    """Raise LaunchLacking if the arguments, of `sizes` bytes each, do not match the parameters of the mangled function.
+
+    `source` returns the text that declares it, for the names of parameters that have no argument.
+    """
+    parameters = signature_of(cubin, function).parameters
+    slot_sizes, types = [slot.size for slot in parameters], [slot.type for slot in parameters]
+    fault_of = [
+        _fault(argument, size, slot_sizes[number], types[number]) if number < len(slot_sizes) else ""
+        for number, (argument, size) in enumerate(zip(arguments, sizes, strict=True))
+    ]
+    faults = list(filter(None, fault_of))
+    if len(slot_sizes) == len(sizes) and not faults:
+        return
+    counted = f"{len(slot_sizes)} parameters, {len(sizes)} arguments" if len(slot_sizes) != len(sizes) else faults[0]
+    fitting = [None if fault else argument for argument, fault in zip(arguments, fault_of, strict=True)]
+    raise LaunchLacking(
+        f"the arguments do not fit {demangle(function)}: {counted}\n{_table(slot_sizes, types, arguments, sizes)}",
+        _proposal(signature_of(cubin, function, source()).parameters, fitting[: len(parameters)]) or NO_PARAMETERS,
+    )
+
+
+def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
+    """Return what is wrong with an argument for a parameter of this size and type; "" if nothing is."""
+    pointee = pointee_of(type_)
+    wanted = dtype_of(type_ if pointee is None else pointee)
+    if size != slot_size:
+        return f"{argument.name} has {size} bytes, the parameter {slot_size}"
+    if pointee is not None and not argument.shape:
+        return f"{argument.name} is a number, the parameter {type_} is a pointer"
+    if pointee is None and argument.shape:  # an integer that holds a pointer, or a structure around one
+        return f"{argument.name} is a buffer, the parameter is {type_}" if wanted in ("float64", "bool") else ""
+    holds = "holds" if argument.shape else "is"
+    return f"{argument.name} {holds} {argument.dtype}, the parameter is {type_}" if _differ(wanted, argument) else ""
+
+
+def _differ(wanted: str | None, argument: Argument) -> bool:
+    """Return whether the types differ: in size, or one is an integer and the other floating point."""
+    if wanted is None or argument.dtype in (BYTES, STRUCT):
+        return False
+    expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
+    same = expected.itemsize == given.itemsize and (expected == given or _whole(expected) == _whole(given) is True)
+    return not same
+
+
+def _whole(dtype: np.dtype[np.generic]) -> bool:
+    return dtype.kind in "iub"
+
+
+def _table(slot_sizes: Sequence[int], types: Sequence[str], arguments: Sequence[Argument], sizes: Sequence[int]) -> str:
+    rows = []
+    for number in range(max(len(slot_sizes), len(sizes))):
+        parameter = (
+            f"{types[number] or 'parameter'}, {slot_sizes[number]} bytes" if number < len(slot_sizes) else "none"
+        )
+        given = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
+        rows.append(f"  {number + 1}. {parameter} <- {given}")
+    return "\n".join(rows)
+
+
+def _written(argument: Argument) -> str:
+    inside = f"[{','.join(argument.shape)}]" if argument.shape else f":{argument.value or argument.fill}"
+    return f"{argument.name}={'tensormap:' * argument.tensor_map}{argument.dtype}{inside}"
+
+
+def _proposal(parameters: Sequence[SignatureParameter], fitting: Sequence[Argument | None]) -> str:
+    """Return --arg options for a kernel, those that fit as they are; sizes are literal: the problem's are unknown."""
+    given = [argument for argument in fitting if argument]
+    shapes = [",".join(argument.shape) for argument in given if argument.shape]
+    numbers = [argument.value for argument in given if not argument.shape and argument.dtype[0] in "iu"]
+    shape, size = (shapes or [str(guess.LINEAR)])[0], (numbers or [str(guess.SQUARE)])[0]
+    guesses = [text for text, _ in guess.arguments(parameters, shape, size)]
+    texts = [arguments.text_of(argument) if argument else guess for guess, argument in zip_longest(guesses, fitting)]
+    return shlex.join(part for text in texts for part in ("--arg", text))
+
+
+def declaring_text(family: Family, kernel: Kernel) -> str:
+    """Return the text of a kernel's source and of what it includes; empty for what is compiled already."""
+    return "" if family.source(kernel).suffix in BINARIES else "\n".join(family.included().values())

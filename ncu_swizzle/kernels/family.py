@@ -1,0 +1,333 @@
+"""What a name on the command line refers to, resolved once: a kernel, its family, and the complete problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadFile, BadProblem
+from ncu_swizzle.base.files import read_bytes, write_json
+from ncu_swizzle.base.texts import encodable
+from ncu_swizzle.base.validate import LIMIT
+from ncu_swizzle.kernels import limits
+from ncu_swizzle.kernels.limits import evaluate
+
+# A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
+#
+# Shipped families come from ``kernels/*/family.toml``, see `collection`; a user's ``.cu`` becomes a family too, see
+# `kernel_spec`.
+
+
+Problem = dict[str, int]
+BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
+SOURCE = ".cu"
+FILES = (SOURCE, *BINARIES)
+PYTHON = ".py"  # a function of such a file is named as my.py::function, see `kernel_files`
+COMMON = "common"  # the folder of shared headers, next to the families' folders
+
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
+    "uint32", "uint64", "uint16", "uint8", "bool", "float8_e4m3fn", "float8_e5m2",
+)  # fmt: skip
+ML_DTYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}  # bytes of those that NumPy lacks
+BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
+STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `by_value`
+LITERAL = "literal"  # in place of a dtype: a value that a function in Python gets as it is, see `python_family`
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One size of a problem: its default, and the values that the kernels support."""
+
+    name: str
+    default: int
+    help: str = ""
+    minimum: int = 1
+    multiple: int = 1
+
+    @property
+    def smallest(self) -> int:
+        """The smallest value that the kernels support."""
+        return -(-max(self.minimum, 1) // self.multiple) * self.multiple
+
+    def validated(self, value: int) -> int:
+        """Return the value; raise BadProblem if the kernels do not support it."""
+        if value >= LIMIT:
+            raise BadProblem(f"{self.name} has more than 64 bits", f"--problem {self.name}={self.default}")
+        if value < self.smallest or value % self.multiple:
+            raise BadProblem(
+                f"{self.name}={value} is not supported: it must be a multiple of {self.multiple} and at least "
+                f"{self.smallest}",
+                f"--problem {self.name}={self.default}",
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of the kernel: a buffer (``shape``), a number (``value``), or a struct (dtype `BYTES`, `STRUCT`).
+
+    A buffer is passed as a pointer; a matrix can also be passed as a CUtensorMap (``tensor_map``) with its own box, or
+    the variant's. `fill` is what a buffer holds before a launch, see `fills`; by default normal random numbers for an
+    input, NaN for an output. A struct has as many zero bytes as its value says, those of the file in its fill, or
+    fields.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...] = ()
+    value: str = ""
+    output: bool = False
+    tolerance: float = 0.0
+    tensor_map: bool = False
+    fill: str = ""
+    box: tuple[int, ...] = ()  # of its tensor map: rows and columns, in elements
+    swizzle: int = 0  # of its tensor map: 0, 32, 64 or 128 bytes
+    passed: bool = True  # no parameter, if not: memory that fields of structs point to
+
+    @property
+    def file(self) -> str:
+        """The file that it takes its content from; empty if there is none."""
+        return self.fill if self.fill.endswith(".npy") or self.dtype == BYTES else ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One variant: a ``.cu`` whose entry has the variant's name (with _ for -), or a library's kernel (``library``).
+
+    `function` is the entry's name if it differs from the variant's; `options` are nvcc's, or those of the compiler that
+    a function in Python is for, ``NAME=VALUE`` each.
+    """
+
+    name: str
+    title: str
+    lesson: str
+    article: str = ""
+    baseline: str = ""
+    library: bool = False
+    degree: Mapping[str, float] = field(default_factory=dict)
+    shared: str = ""  # bytes of dynamic shared memory, if not the family's
+    box: tuple[int, ...] = ()  # of tensor maps without their own
+    swizzle: int = 0  # of tensor maps without their own
+    boxes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of arguments that this kernel takes as maps
+    grid: tuple[str, ...] = ()  # if not the family's
+    block: tuple[str, ...] = ()  # if not the family's
+    arch: str = ""  # the architecture whose instructions it uses, such as sm_90a; empty: any
+    file: str = ""  # in the family's folder; for the default see `Family.source`
+    function: str = ""  # plain, demangled or mangled, see `symbols.find`
+    options: tuple[str, ...] = ()
+    cubin: str = ""  # the file that its front end compiled it to, if it is written in Python
+
+    @property
+    def entry(self) -> str:
+        """The name of the kernel's function."""
+        return self.function or self.name.replace("-", "_")
+
+    def boxed(self, argument: Argument) -> Argument:
+        """Return an argument as this kernel takes it: as a tensor map if `boxes` names it, or if it is one; with this
+        kernel's box and swizzle unless it has its own.
+        """
+        if box := self.boxes.get(argument.name):
+            return replace(argument, tensor_map=True, box=box, swizzle=self.swizzle)
+        own = not argument.tensor_map or argument.box
+        return argument if own else replace(argument, box=self.box, swizzle=self.swizzle)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One problem, how to launch and check it, and the kernels that solve it.
+
+    A `standalone` family has no folder in a catalogue: it is a single file somewhere, plus what that includes.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    reference: str  # see `kernels.output`; empty: outputs are not checked
+    flops: str  # operations, and bytes of global memory that must move; 0 if they are not the limit
+    bytes: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[str, str, str]
+    block: tuple[str, str, str]
+    shared: str  # bytes of dynamic shared memory
+    compute_capability: tuple[int, ...]  # the lowest that it runs on
+    headers: tuple[str, ...]  # of other projects, see `kernels.recipe`
+    arguments: tuple[Argument, ...]
+    kernels: tuple[Kernel, ...]
+    options: tuple[str, ...] = ()  # nvcc's, for all kernels
+    standalone: bool = False
+    origin: str = ""  # where it is described, for messages; empty: on the command line
+    sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
+    arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
+    cluster: tuple[int, ...] = ()  # of a launch whose cubin has none
+    untrusted: bool = False  # a project file names its Python source, which compiling it would execute
+    top: str = ""  # the folder that source paths are relative to, if it is not the one that follows from `folder`
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it ships with ncu-swizzle, whose kernels were recorded."""
+        return not self.standalone and self.folder.parent == paths.kernels()
+
+    @property
+    def root(self) -> Path:
+        """The folder that source paths are relative to."""
+        own = self.folder if self.standalone else self.folder.parent.parent
+        return Path(self.top) if self.top else own
+
+    def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
+        """Return the complete problem, the defaults overridden by `sizes`; raise BadProblem."""
+        sizes = dict(sizes or {})
+        names = {parameter.name for parameter in self.parameters}
+        for name in sizes.keys() - names:
+            raise BadProblem(
+                f"the family {self.name} has no parameter {name!r}",
+                f"its parameters: {', '.join(f'{p.name} ({p.help})' if p.help else p.name for p in self.parameters)}"
+                if names
+                else "leave out --problem: no size is described",
+            )
+        return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
+
+    def geometry(self, kernel: Kernel, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the grid and the block, three numbers each."""
+        return (
+            tuple(evaluate(size, problem) for size in kernel.grid or self.grid),
+            tuple(evaluate(size, problem) for size in kernel.block or self.block),
+        )
+
+    def architecture(self, kernel: Kernel, default: str) -> str:
+        """Return the architecture to compile a kernel for: the one asked for, the kernel's own, or the default."""
+        return self.arch or kernel.arch or default
+
+    def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
+        """Return the bytes of dynamic shared memory per block."""
+        return evaluate(kernel.shared or self.shared, problem)
+
+    def source(self, kernel: Kernel) -> Path:
+        """Return the kernel's ``.cu``: its `file`, by default ``xor.cu`` for ``mine-xor`` of the family ``mine``."""
+        return self.folder / (kernel.file or f"{kernel.name.removeprefix(f'{self.name}-')}.cu")
+
+    def source_texts(self) -> dict[str, str]:
+        """Return the text of every source file of the family by its path, such as
+        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` next to a single file. Links to elsewhere are left out.
+        """
+        if self.standalone:
+            files = self._included()
+            return {self._shown_name(path): text for path, text in files if self._shows(path)}
+        own = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
+        texts = {self._shown_name(path): _text(path) for path in own if path.is_file() and self._shows(path)}
+        if self.shipped:
+            return texts
+        ours = paths.data_root()
+        borrowed = ((path, text) for path, text in self._included() if paths.kernels() in path.parents)
+        return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
+
+    def _shown_name(self, path: Path) -> str:
+        """Return a source's path below the root, as text."""
+        return encodable(path.relative_to(self.root).as_posix())
+
+    def _shows(self, path: Path) -> bool:
+        """Return whether a file's text may stand in a profile: a kernel's source, or a file that really is here.
+
+        A header can be a link to a private file.
+        """
+        here = self.root in path.parents and os.path.realpath(path).startswith(f"{os.path.realpath(self.root)}/")
+        return here or any(path == self.source(kernel) for kernel in self.kernels)
+
+    def included(self) -> dict[str, str]:
+        """Return the text of every file that the kernels include by its absolute path, wherever it is."""
+        return {str(path): text for path, text in self._included()}
+
+    def _included(self) -> Iterator[tuple[Path, str]]:
+        sources = [self.source(kernel) for kernel in self.kernels if not kernel.library]
+        return limits.texts(sources, self.search_folders())
+
+    def search_folders(self) -> list[Path]:
+        """Return where headers are searched: what the options name, then the include path."""
+        options = [*self.options, *(option for kernel in self.kernels for option in kernel.options)]
+        return [*limits.folders(options), *self.include_folders()]
+
+    def include_folders(self) -> list[Path]:
+        """Return the include path: the shared headers next to the family, its own folder, and our shared headers."""
+        beside = [] if self.standalone else [include_folder(self.folder)]
+        return [*beside, self.folder, *([] if self.shipped else [paths.kernels() / COMMON])]
+
+    def library(self) -> Kernel | None:
+        """Return the library's kernel for the same problem, if the family has one."""
+        return next((kernel for kernel in self.kernels if kernel.library), None)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def include_folder(family: Path) -> Path:
+    """Return the folder of headers shared by the families next to this one."""
+    return family.parent / COMMON
+
+
+# A family as a JSON file, which passes a user's to the launching program.
+
+
+def write(family: Family, file: Path) -> None:
+    """Write the family to a file."""
+    write_json(file, {**dataclasses.asdict(family), "folder": str(family.folder)})
+
+
+def read(file: Path) -> Family:
+    """Return a family equal to the one that `write` wrote; raise BadFile."""
+    try:
+        content: dict[str, Any] = json.loads(read_bytes(file))
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+        fields: dict[str, Any] = {
+            **plain,
+            "folder": Path(content["folder"]),
+            "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
+            "arguments": tuple(
+                Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
+                for entry in content["arguments"]
+            ),
+            "kernels": tuple(_kernel(entry) for entry in content["kernels"]),
+        }
+        return Family(**fields)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options", "grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
+    return Kernel(**{**entry, **tuples, "boxes": boxes})
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kernel at one size; `problem` has every parameter of the family."""
+
+    family: Family
+    kernel: Kernel
+    problem: Problem
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def source(self) -> Path:
+        """The kernel's .cu, cubin or PTX file."""
+        return self.family.source(self.kernel)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is a cubin or PTX file, which can be emulated but not built and launched."""
+        return not self.kernel.library and self.source.suffix in BINARIES
+
+    @property
+    def python(self) -> bool:
+        """Whether it is a function in a Python file, which a front end has yet to compile."""
+        return not self.kernel.library and not self.kernel.cubin and self.source.suffix == PYTHON

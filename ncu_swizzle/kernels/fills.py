@@ -1,0 +1,340 @@
+"""What to type for buffers whose contents decide counts and are not known."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shlex
+import stat
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
+from ncu_swizzle.base.files import brief, read_bytes
+from ncu_swizzle.base.validate import whole
+from ncu_swizzle.kernels import by_value
+from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
+from ncu_swizzle.kernels.limits import evaluate
+
+# What a kernel's buffers and scalars hold before a launch: arrays made on the host.
+#
+# random       floating point: normally distributed; integers: uniform over all values; random%K: uniform in 0 to K - 1
+# zeros ones   …
+# arange       0, 1, 2, … in memory order; arange%K (or iota%K) wraps after K - 1
+# NUMBER       the same number everywhere
+# FILE.npy     an array saved by NumPy, of the buffer's dtype and shape
+#
+# A struct passed by value is given as its bytes, see `argument_syntax`.
+
+
+FILE = ".npy"
+RANDOM, COUNTING = "random", ("arange", "iota")
+NAMED = {"zeros": 0, "ones": 1}
+KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
+Inputs = dict[str, np.ndarray]
+DRAWN = 1 << 16
+FLAGS = 4  # small integers that are drawn in place of zeros or ones
+MOST_PARAMETER = 32764  # bytes of all parameters together, from CUDA 12.1 on
+MOST_BYTES = 1 << 40  # of a buffer: no GPU has as much memory
+COPIES = 3  # of an array, while it is made: random numbers and what is counted have another dtype first
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype; those that it lacks come from the package ml_dtypes."""
+    if name in ML_DTYPES:
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise EnvironmentLacking(f"{name} needs the package ml_dtypes", "pip install ml-dtypes") from error
+        made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return made
+    return np.dtype(name)
+
+
+def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a buffer's sizes; raise UsageError if no GPU has as much memory."""
+    sizes = tuple(evaluate(size, problem) for size in argument.shape)
+    taken = math.prod(sizes) * _itemsize(argument)
+    if taken > MOST_BYTES:
+        raise _oversized(argument, taken, f"{MOST_BYTES:,}, more than any GPU has")
+    return sizes
+
+
+def size(argument: Argument, problem: Mapping[str, int]) -> int:
+    """Return a buffer's bytes."""
+    return math.prod(shape(argument, problem)) * _itemsize(argument)
+
+
+def _itemsize(argument: Argument) -> int:
+    # NumPy needs another package for these, but not for their size.
+    return ML_DTYPES.get(argument.dtype) or np.dtype(argument.dtype).itemsize
+
+
+def _oversized(argument: Argument, taken: int, limit: str) -> UsageError:
+    extents = ",".join(argument.shape)
+    return UsageError(
+        f"{argument.name}={argument.dtype}[{extents}] has {taken:,} bytes; the limit is {limit}",
+        "use smaller sizes: --problem NAME=SIZE",
+    )
+
+
+def _refuse_more_than_memory(argument: Argument, problem: Mapping[str, int]) -> None:
+    """Raise UsageError, before anything is allocated, for content that this machine's memory cannot hold."""
+    taken = size(argument, problem)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if taken > memory // COPIES:
+        raise _oversized(argument, taken, f"{memory // COPIES:,}, a third of this machine's memory")
+
+
+def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
+    """Return a scalar's value in its dtype, or a struct's bytes; raise UsageError if it does not fit."""
+    if argument.dtype == BYTES:
+        return np.void(_content(argument, problem))
+    if argument.dtype == STRUCT:
+        return np.void(by_value.packed(_fields(argument, problem)))
+    if argument.dtype == by_value.POINTER:  # the address of a buffer that is not there yet
+        return np.uint64(0)
+    dtype = numpy_dtype(argument.dtype)
+    if dtype.kind not in "iub":
+        try:
+            value: float = float(argument.value)
+        except ValueError:
+            value = evaluate(argument.value, problem)
+        _refuse_infinite(argument, argument.value, value)
+        return _cast(dtype, value)
+    whole = evaluate(argument.value, problem)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not least <= whole <= most:
+        raise UsageError(
+            f"{whole} does not fit in {argument.dtype}: {least} to {most}",
+            f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
+        )
+    return _cast(dtype, whole)
+
+
+def _fields(argument: Argument, problem: Mapping[str, int]) -> list[np.generic]:
+    values = []
+    for number, field in enumerate(by_value.fields_of(argument)):
+        try:
+            values.append(scalar(field, problem))
+        except UsageError as error:
+            raise by_value.of_field(error, argument, number) from error
+    return values
+
+
+def _content(argument: Argument, problem: Mapping[str, int]) -> bytes:
+    """Return a struct's bytes: those of its file, or zeros."""
+    if argument.fill:
+        content = read_bytes(Path(argument.fill), "name a file with the struct's bytes")
+        taken = len(content)
+    else:
+        content, taken = b"", evaluate(argument.value, problem)
+    if not 1 <= taken <= MOST_PARAMETER:
+        raise UsageError(
+            f"{taken:,} bytes: the parameters of a kernel have at most {MOST_PARAMETER:,}",
+            f"as many as the parameter has: --arg {argument.name}=bytes:24",
+        )
+    return content or bytes(taken)
+
+
+def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
+    number: np.generic = np.full(1, value).astype(dtype)[0]
+    return number
+
+
+def reproducible(argument: Argument) -> bool:
+    """Return whether a buffer holds the same before every launch: neither random numbers nor an output's NaN."""
+    return bool(argument.fill) and not argument.fill.startswith(RANDOM)
+
+
+def varied(argument: Argument) -> Argument:
+    """Return a buffer with random numbers in place of one number everywhere; integers are small, as flags are."""
+    kind = argument.fill.partition("%")[0]
+    if not argument.shape or kind in ("", RANDOM, *COUNTING) or kind.endswith(FILE):
+        return argument
+    return replace(argument, fill=RANDOM if floating(argument) else f"{RANDOM}%{FLAGS}")
+
+
+def floating(argument: Argument) -> bool:
+    """Return whether a buffer holds floating-point numbers."""
+    return argument.dtype in ML_DTYPES or np.dtype(argument.dtype).kind not in "iub"
+
+
+def inputs(family: Family, problem: Mapping[str, int], rng: np.random.Generator) -> Inputs:
+    """Return what each buffer holds before a launch, except for outputs poisoned with NaN."""
+    return {
+        argument.name: array(argument, problem, rng)
+        for argument in family.arguments
+        if argument.shape and (argument.fill or not argument.output)
+    }
+
+
+def array(argument: Argument, problem: Mapping[str, int], rng: np.random.Generator | None = None) -> np.ndarray:
+    """Return a buffer's content in its dtype and shape; `rng` is for buffers that are not `reproducible`."""
+    _refuse_more_than_memory(argument, problem)
+    sizes, dtype = shape(argument, problem), numpy_dtype(argument.dtype)
+    kind, _, modulus = argument.fill.partition("%")
+    if kind in ("", RANDOM):
+        return _random(sizes, dtype, kind, modulus, problem, rng or np.random.default_rng())
+    if kind in COUNTING:
+        count = np.arange(math.prod(sizes))
+        return (count % evaluate(modulus, problem) if modulus else count).astype(dtype).reshape(sizes)
+    if kind.endswith(FILE):
+        stored = np.ascontiguousarray(load(argument.fill))
+        return (stored.view(dtype) if _bits(argument, stored) else stored.astype(dtype)).reshape(sizes)
+    return np.full(sizes, NAMED[kind] if kind in NAMED else _number(kind), dtype)
+
+
+def _random(
+    sizes: tuple[int, ...],
+    dtype: np.dtype[Any],
+    kind: str,
+    modulus: str,
+    problem: Mapping[str, int],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    if modulus:
+        return rng.integers(evaluate(modulus, problem), size=sizes).astype(dtype)
+    if kind and dtype.kind == "b":
+        return rng.integers(2, size=sizes).astype(dtype)
+    if kind and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, size=sizes, dtype=dtype, endpoint=True)
+    if dtype.itemsize == 2 and math.prod(sizes) > DRAWN:
+        # 16 bits have no more values than that: draw them once, then pick from them, which is several times faster.
+        drawn = rng.standard_normal(DRAWN, dtype=np.float32).astype(dtype).view(np.uint16)
+        chosen = rng.integers(DRAWN, size=math.prod(sizes), dtype=np.uint16)
+        return drawn[chosen].view(dtype).reshape(sizes)
+    return rng.standard_normal(sizes, dtype=np.float32).astype(dtype)
+
+
+def _number(text: str) -> float | int:
+    """Return a numeric fill's value; raise UsageError if it is not a number."""
+    for read in (whole, float):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    raise UsageError(f"unknown fill {text!r}", f"one of {', '.join(KINDS)}")
+
+
+def normalized(fill: str, folder: Path) -> str:
+    """Return a fill as `array` takes it, a file with its absolute path; raise UsageError for an unknown fill."""
+    kind, percent, modulus = fill.partition("%")
+    if fill.endswith(FILE):
+        return str((folder / fill).absolute())
+    if kind in (RANDOM, *COUNTING) and bool(percent) == bool(modulus.strip()):
+        return fill
+    if fill in NAMED:
+        return fill
+    _number(fill)
+    return fill
+
+
+def load(file: str) -> np.ndarray:
+    """Return the array in a .npy file, memory-mapped; raise BadFile."""
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - the name is a text; a pipe would block
+            raise ValueError("it is not a regular file")
+        stored: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {reason(error)}", remedy(error, "write it with numpy.save")) from error
+    except (ValueError, EOFError, OverflowError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise BadFile(f"{file} cannot be read: {brief(error)}", "write it with numpy.save") from error
+    if not isinstance(stored, np.ndarray):  # an archive of several
+        raise BadFile(f"{file} cannot be read: it is not a single array", "write it with numpy.save")
+    return stored
+
+
+def _bits(argument: Argument, stored: np.ndarray) -> bool:
+    """Return whether an array holds numbers that NumPy has no dtype for, as unsigned integers of the same bits."""
+    return stored.dtype.kind == "u" and stored.dtype.itemsize == ML_DTYPES.get(argument.dtype)
+
+
+def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
+    """Raise UsageError if the fill does not suit the buffer: another dtype or shape, a bad modulus, out of range."""
+    if argument.fill.endswith(FILE):
+        stored, sizes = load(argument.fill), shape(argument, problem)
+        fits = _bits(argument, stored) or stored.dtype == numpy_dtype(argument.dtype)
+        if not fits or (stored.shape or (1,)) != sizes:
+            raise UsageError(
+                f"{argument.fill} holds {stored.dtype}{list(stored.shape)}, not {argument.dtype}{list(sizes)}",
+                f"--arg {argument.name}={argument.fill} uses the file's dtype and shape",
+            )
+    elif "%" in argument.fill:
+        modulus = evaluate(argument.fill.partition("%")[2], problem)
+        if modulus < 1:
+            raise UsageError(
+                f"the fill {argument.fill} has the modulus {modulus}", "iota%32 counts from 0 to 31, then starts over"
+            )
+    elif argument.fill not in ("", RANDOM, *COUNTING, *NAMED):
+        _refuse_out_of_range(argument)
+
+
+def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
+    """Raise UsageError for a number too large for a floating-point dtype; ``inf`` may be typed."""
+    with np.errstate(over="ignore"):
+        stored = float(_cast(numpy_dtype(argument.dtype), value))
+    if math.isinf(stored) and "inf" not in text.lower():
+        extents = f"[{','.join(argument.shape)}]" if argument.shape else ""
+        raise UsageError(
+            f"{text} does not fit in {argument.dtype}",
+            f"--arg {argument.name}={argument.dtype}{extents}:inf, or a larger type in the kernel",
+        )
+
+
+def _refuse_out_of_range(argument: Argument) -> None:
+    number = _number(argument.fill)
+    dtype = numpy_dtype(argument.dtype)
+    if dtype.kind not in "iub":
+        _refuse_infinite(argument, argument.fill, number)
+        return
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not math.isfinite(number) or number != int(number) or not least <= number <= most:
+        raise UsageError(f"{argument.fill} does not fit in {argument.dtype}", f"{least} to {most}")
+
+
+FAR = 1 << 40  # an address, aligned and far from all buffers
+_POINTERS = re.compile("ptr|pointer|addr", re.IGNORECASE)
+
+
+def options(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> str:
+    """Return the options that give known contents to the buffers that decide something.
+
+    If those are not known: to one buffer without, an input of integers before any other. Empty if all contents are.
+    """
+    chosen = _unknown(arguments, decisive)
+    return shlex.join(part for argument in chosen for part in ("--arg", _given(argument)))
+
+
+def drawable(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> bool:
+    """Return whether there are unknown contents that random data can stand for: not if they are addresses."""
+    unknown = _unknown(arguments, decisive)
+    return bool(unknown) and not any(map(_holds_addresses, unknown))
+
+
+def or_random(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> str:
+    """Return what takes random data for unknown contents, after the options; empty if they are addresses."""
+    return "; or --sample 1 for random data" if drawable(arguments, decisive) else ""
+
+
+def _unknown(arguments: Sequence[Argument], decisive: Collection[str]) -> list[Argument]:
+    unknown = [argument for argument in arguments if argument.shape and not reproducible(argument)]
+    if decisive:
+        return [argument for argument in unknown if argument.name in decisive]
+    return sorted(unknown, key=lambda argument: (argument.output, argument.dtype[0] not in "iu"))[:1]
+
+
+def _given(argument: Argument) -> str:
+    """Return a buffer with contents that can be typed: small numbers, or an address that is none of the launch's."""
+    fill = str(FAR) if _holds_addresses(argument) else "iota%256"
+    return f"{argument.name}={argument.dtype}[{','.join(argument.shape)}]:{fill}{':out' if argument.output else ''}"
+
+
+def _holds_addresses(argument: Argument) -> bool:
+    """Return whether a buffer's name says that it holds pointers: indices have 64 bits, too."""
+    return argument.dtype in ("int64", "uint64") and _POINTERS.search(argument.name) is not None

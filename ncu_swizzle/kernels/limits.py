@@ -1,0 +1,235 @@
+"""Which files a source includes, as far as plain ``#include`` lines tell.
+
+Includes in comments count too: one file too many does no harm. Includes that name a macro are not followed, see
+`has_computed_include`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle.base.errors import BadCatalog, UsageError
+from ncu_swizzle.base.texts import Sizes, in_commas
+from ncu_swizzle.base.validate import typed, within_64_bits
+from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
+
+# Which files of its own folder a Python file imports, as far as its import statements tell; nothing is executed.
+
+
+def beside(file: Path, text: str) -> list[Path]:
+    """Return the modules below the file's folder that its text imports, and those that relative imports name."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [path for folder, name in _named(tree, file) for path in _modules(folder, name)]
+
+
+def _named(tree: ast.Module, file: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folder that each import starts in, and the dotted name in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((file.parent, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            folder = file.parents[max(node.level, 1) - 1] if node.level <= len(file.parents) else file.parent
+            yield folder, node.module or ""
+            yield from ((folder, f"{node.module}.{alias.name}" if node.module else alias.name) for alias in node.names)
+
+
+def _modules(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the module of that name, if it is a file."""
+    path = folder.joinpath(*name.split("."))
+    for module in (*([path.with_name(f"{path.name}.py")] if name else []), path / "__init__.py"):
+        if module.is_file():
+            yield module
+
+
+# Integer arithmetic over a problem's sizes, as written in family.toml: ``"seq // 64"``.
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
+    """Return the value of an expression made of integers, names, ``+ - * // %`` and parentheses.
+
+    Raises BadCatalog for anything else: a catalogue is data and never runs code.
+    """
+    try:
+        text = str(expression)
+        return _value(ast.parse(typed(text), mode="eval").body, names)
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
+        shown = str(expression) if isinstance(expression, str) else "a number"
+        raise BadCatalog(
+            f"cannot evaluate {shown[:100]!r}: {_why(error)}",
+            f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
+        ) from error
+
+
+def undefined(error: BadCatalog) -> str:
+    """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
+    lacking = re.search(r"there is no size '(\w+)'$", str(error))
+    return f"define it: --problem {lacking[1]}=1024" if lacking else error.hint
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError | MemoryError):
+        return "it is nested too deeply"
+    return "a number has more than 64 bits" if "set_int_max_str_digits" in str(error) else str(error)
+
+
+def _value(node: ast.expr, names: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return within_64_bits(value)
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id=name):
+            raise ValueError(f"there is no size {name!r}")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return within_64_bits(_OPERATORS[type(op)](_value(left, names), _value(right, names)))
+    raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")
+
+
+# Grid, block and shared memory: how they are written, and what a GPU allows.
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
+MOST_GRID = (2**31 - 1, 65535, 65535)
+USUAL = {"grid": "128,128", "block": "32,8"}
+MOST_SHARED = 1 << 20  # bytes: more than any GPU has, each of which has a limit of its own
+
+
+def three(given: Sizes, what: str) -> tuple[str, str, str]:
+    """Return ``"n//32,8"``, ``["n//32", 8]`` or 512 as three expressions, padded with 1; raise UsageError."""
+    parts = [part.strip() for part in in_commas(given).split(",")]
+    if not 1 <= len(parts) <= 3 or not all(parts):
+        raise UsageError(
+            f"{what} is {given!r}: it takes one to three sizes",
+            f"--{what} {USUAL[what]}; sizes may have names, such as n//32",
+        )
+    x, y, z = (*parts, "1", "1")[:3]
+    return x, y, z
+
+
+def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]) -> None:
+    """Raise UsageError if a size cannot be evaluated for this problem, or exceeds what any GPU allows."""
+    for size, most in zip(sizes, MOST_GRID if what == "grid" else MOST_BLOCK, strict=True):
+        try:
+            value = evaluate(size, problem)
+        except BadCatalog as error:
+            raise UsageError(f"{what}: {error}", undefined(error)) from error
+        if not 1 <= value <= most:
+            raise UsageError(f"{what}: {size} is {value}, outside 1 to {most}", f"--{what} {USUAL[what]}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the GPU and the compiled kernel allow: threads per block, and bytes of shared memory per block."""
+
+    threads: int
+    shared: int  # static and dynamic together; 0 if unknown
+    static: int
+
+
+def refuse_oversized(name: str, block: Sequence[int], shared: int, limits: Limits) -> None:
+    """Raise UsageError if a launch asks for more threads or shared memory than allowed."""
+    threads = math.prod(block)
+    if threads > limits.threads:
+        raise UsageError(
+            f"{name}: a block of {' x '.join(map(str, block))} has {threads:,} threads; this kernel allows at most "
+            f"{limits.threads:,}",
+            f"--block {_fitting(block, limits.threads)}; __launch_bounds__ in the source makes the compiler use fewer "
+            "registers, for a larger one",
+        )
+    if limits.shared and limits.static + shared > limits.shared:
+        own = f" plus {limits.static:,} bytes of static" if limits.static else ""
+        raise UsageError(
+            f"{name}: {shared:,} bytes of dynamic shared memory{own} exceed the {limits.shared:,} bytes per block of "
+            "this GPU",
+            f"--shared {limits.shared - limits.static} is the most for this kernel; {RESERVED_BYTES:,} more bytes per "
+            "block are CUDA's own"
+            if limits.shared > limits.static
+            else "use a smaller tile",
+        )
+
+
+def _fitting(block: Sequence[int], threads: int) -> str:
+    """Return a block with at most that many threads: the last sizes are reduced first."""
+    sizes = list(block)
+    for axis in reversed(range(len(sizes))):
+        others = math.prod(sizes) // sizes[axis]
+        sizes[axis] = max(min(sizes[axis], threads // others), 1)
+    return ",".join(map(str, sizes))
+
+
+_DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
+_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
+_COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
+FOLDER_OPTIONS = ("-I", "-isystem=")
+_INHERITED = ("CPATH", "CPLUS_INCLUDE_PATH")  # where the compiler searches too
+
+
+def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each existing source and everything it includes from its own folder or from `folders`.
+
+    Paths are absolute and without ``..``. Headers of the toolkit and of the host compiler are left out.
+    """
+    seen: set[Path] = set()
+    waiting = [plain(source) for source in sources]
+    while waiting:
+        file = waiting.pop(0)
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        text = file.read_text(encoding="utf-8", errors="replace")
+        yield file, text
+        if file.suffix == ".py":
+            waiting += beside(file, text)
+        else:
+            waiting += [header for name, beside in named(text) if (header := located(name, beside, file, folders))]
+
+
+def has_computed_include(text: str) -> bool:
+    """Return whether the text has an ``#include`` of a macro."""
+    return _COMPUTED.search(text) is not None
+
+
+def folders(options: Sequence[str]) -> list[Path]:
+    """Return the folders named by options, ``-Ifolder`` and ``-isystem=folder``, and by the environment."""
+    named = [option.removeprefix(form) for option in options for form in FOLDER_OPTIONS if option.startswith(form)]
+    inherited = [folder for name in _INHERITED for folder in os.environ.get(name, "").split(os.pathsep)]
+    return [Path(folder) for folder in (*named, *inherited) if folder]
+
+
+def named(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what a text includes, and whether it is in quotes."""
+    for match in _INCLUDE.finditer(text):
+        yield match["beside"] or match["system"], match["beside"] is not None
+
+
+def located(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the file that an ``#include`` in another one names, if it is there."""
+    places = [*([file.parent] if beside else []), *folders]
+    return next((plain(folder / name) for folder in places if (folder / name).is_file()), None)
+
+
+def plain(path: Path) -> Path:
+    """Return an absolute path without ``..``."""
+    return Path(os.path.normpath(path.absolute()))  # keep links: the compiler names files by them

@@ -1,0 +1,303 @@
+"""Launches that a Python file declares of its own functions: the dictionary NCU_SWIZZLE at its top level.
+
+    NCU_SWIZZLE = {
+        "transpose": {
+            "problem": {"n": 2048},
+            "grid": "n // BM, n // BN",
+            "args": ["x=float32[n,n]", "y=float32[n,n]:out", "rows=n", "columns=n", "BM=64", "BN=64"],
+            "variant": {"wide": {"options": {"num_warps": 8}}},
+        },
+    }
+
+It is read without executing the file, so it has to be a literal. A key is a function's name, or any with ``entry``; the
+rest is as in ncu-swizzle.toml, see `project_kernels`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.files import is_file, read_bytes
+from ncu_swizzle.base.texts import Sizes, encodable
+from ncu_swizzle.base.validate import mismatch, whole
+from ncu_swizzle.kernels import limits, nvcc_options
+from ncu_swizzle.kernels.catalog import Project, refuse_others, table
+from ncu_swizzle.kernels.family import PYTHON, Argument, Family, Parameter
+from ncu_swizzle.kernels.nvcc_options import Checkout
+
+# A kernel as its user describes it, on the command line or in ncu-swizzle.toml; nothing of it is checked yet.
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compile a kernel: nvcc options that its other variants lack."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    title: str = ""
+    lesson: str = ""
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel as described, nothing checked yet. Expressions are over the problem's sizes."""
+
+    name: str
+    source: Path
+    entry: str = ""
+    problem: tuple[Parameter, ...] = ()
+    grid: Sizes = ""
+    block: Sizes = ""
+    shared: str = "0"
+    args: tuple[str, ...] = ()
+    args_folder: Path = Path()
+    args_checkout: Checkout | None = None  # of the project file that the arguments come from
+    options: tuple[str, ...] = ()
+    arch: str = ""
+    sample: int | None = None
+    reference: str = ""
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    flops: str = "0"
+    bytes: str = "0"
+    compute_capability: str = "0.0"
+    variants: tuple[Variant, ...] = ()
+    title: str = ""
+    lesson: str = ""
+    origin: str = ""  # the project file and its table
+
+    def as_family(
+        self, source: Path, what: str, block: tuple[str, str, str], arguments: tuple[Argument, ...]
+    ) -> Family:
+        """Return the family without kernels, in any language; `what` names the kernel in its title."""
+        return Family(
+            name=self.name,
+            title=encodable(self.title or f"{what} in {source.name}"),
+            folder=source.parent,
+            reference=self.reference,
+            flops=self.flops,
+            bytes=self.bytes,
+            parameters=self.problem,
+            grid=limits.three(self.grid, "grid"),
+            block=block,
+            shared=self.shared,
+            compute_capability=(0, 0),
+            headers=(),
+            arguments=arguments,
+            kernels=(),
+            options=self.options,
+            standalone=True,
+            origin=self.origin,
+            arch=self.arch,
+            sample=self.sample,
+        )
+
+
+# The kernels described in a project's ncu-swizzle.toml.
+#
+# [kernel.transpose]
+# source = "my.cu"
+# entry = "transpose"                    # optional if the file has one kernel
+# problem = { n = 4096 }
+# grid = "n//32, n//32"
+# block = "32, 8"
+# shared = 0                             # bytes of dynamic shared memory
+# args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see `argument_syntax`
+# defines = { TILE = 32 }
+# include = ["include"]
+# std = "c++20"
+# nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
+# options = { num_warps = 8 }            # as --option, for a function in a Python file
+# arch = "sm_90a"                        # as --arch
+# sample = 1                             # as --sample
+# reference = "reference.py:transpose"   # see `kernels.output`
+# tolerance = { y = 0.0 }
+# bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
+#
+# [kernel.transpose.variant.plain]       # called transpose-plain; the first variant is the baseline of the others
+# defines = { SWIZZLE = 0 }
+
+
+VARIANT = ("defines", "include", "std", "nvcc", "options", "title", "lesson")
+KERNEL = (
+    "source", "entry", "problem", "grid", "block", "shared", "args", "reference", "tolerance", "flops", "bytes",
+    "compute_capability", "arch", "sample", "variant", *VARIANT,
+)  # fmt: skip
+
+
+def specs(project: Project) -> tuple[KernelSpec, ...]:
+    """Return the kernels that a project describes; raise UsageError for an invalid entry."""
+    return tuple(_spec(name, entry, project) for name, entry in project.table("kernel").items())
+
+
+def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
+    origin = f"{project.file.name} [{project.outer}kernel.{name}]"
+    folder, checkout = project.file.parent, project.checkout
+    fields = table(entry, project.file, f"[{project.outer}kernel.{name}]")
+    refuse_others(fields, KERNEL, origin)
+    if not isinstance(fields.get("source"), str):
+        raise UsageError(f"{origin} names no source", 'add source = "my.cu"')
+    variants = table(fields.get("variant", {}), project.file, f"[{project.outer}kernel.{name}.variant]")
+    return KernelSpec(
+        name=name,
+        source=checkout.path(fields["source"], f"{origin}: source"),
+        entry=_text(fields, "entry", origin),
+        problem=tuple(_parameter(size, value, origin) for size, value in _table(fields, "problem", origin).items()),
+        grid=_sizes(fields, "grid", origin),
+        block=_sizes(fields, "block", origin),
+        shared=_text(fields, "shared", origin) or "0",
+        args=_texts(fields, "args", origin),
+        args_folder=folder,
+        args_checkout=checkout,
+        options=_options(fields, checkout, origin),
+        arch=_text(fields, "arch", origin),
+        sample=_seed(fields, origin),
+        reference=_reference(_text(fields, "reference", origin), checkout, origin),
+        tolerance=_tolerances(fields, origin),
+        flops=_text(fields, "flops", origin) or "0",
+        bytes=_text(fields, "bytes", origin) or "0",
+        compute_capability=_capability(_text(fields, "compute_capability", origin), origin),
+        variants=tuple(_variant(name, which, variant, project) for which, variant in variants.items()),
+        title=_text(fields, "title", origin),
+        lesson=_text(fields, "lesson", origin),
+        origin=f"{project.file} [{project.outer}kernel.{name}]",
+    )
+
+
+def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
+    header = f"[{project.outer}kernel.{kernel}.variant.{name}]"
+    fields = table(entry, project.file, header)
+    origin = f"{project.file.name} {header}"
+    refuse_others(fields, VARIANT, origin)
+    title, lesson = _text(fields, "title", origin), _text(fields, "lesson", origin)
+    return Variant(f"{kernel}-{name}", _options(fields, project.checkout, origin), title, lesson)
+
+
+def _parameter(name: str, value: Any, origin: str) -> Parameter:
+    try:
+        size = Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
+        if wrong := mismatch(size):
+            raise ValueError(wrong)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{origin}: the size {name} is {value!r}", "problem = { n = 4096, m = { default = 64, multiple = 32 } }"
+        ) from error
+    return size
+
+
+def _options(fields: Mapping[str, Any], checkout: Checkout, origin: str) -> tuple[str, ...]:
+    defined = [f"{name}={value}" for name, value in _table(fields, "defines", origin).items()]
+    include, nvcc, standard = (
+        _texts(fields, "include", origin), _texts(fields, "nvcc", origin), _text(fields, "std", origin),
+    )  # fmt: skip
+    by_key = {
+        "defines": nvcc_options.options(defined, (), (), "", checkout.folder),
+        "include": nvcc_options.options((), include, (), "", checkout.folder),
+        "std": nvcc_options.options((), (), (), standard, checkout.folder),
+        "nvcc": nvcc_options.split(nvcc, checkout.folder),
+    }
+    tuning = [f"{name}={value}" for name, value in _table(fields, "options", origin).items()]
+    nvcc_ = (option for key, words in by_key.items() for option in checkout.options(words, f"{origin}: {key}"))
+    return (*nvcc_, *tuning)
+
+
+def _reference(text: str, checkout: Checkout, origin: str) -> str:
+    """Return a reference with its file's absolute path; a module's name is returned unchanged."""
+    file = re.search(r"^(.*\.py)(:\w+)?$", text, re.DOTALL)
+    return f"{checkout.path(file[1], f'{origin}: reference').absolute()}{file[2] or ''}" if file else text
+
+
+def _tolerances(fields: Mapping[str, Any], origin: str) -> dict[str, float]:
+    tolerances = _table(fields, "tolerance", origin)
+    for name, value in tolerances.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise UsageError(f"{origin}: the tolerance of {name} is {value!r}", "tolerance = { y = 1e-5 }")
+    return {name: float(value) for name, value in tolerances.items()}
+
+
+def _capability(text: str, origin: str) -> str:
+    if text and not re.fullmatch(r"\d{1,3}\.\d", text):
+        raise UsageError(f"{origin}: compute_capability is {text!r}", 'compute_capability = "9.0"')
+    return text or "0.0"
+
+
+def _text(fields: Mapping[str, Any], key: str, origin: str) -> str:
+    value = fields.get(key, "")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{origin}: {key} is {value!r}", "write a string in quotes")
+    return str(value)
+
+
+def _seed(fields: Mapping[str, Any], origin: str) -> int | None:
+    value = fields.get("sample")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise UsageError(f"{origin}: sample is {value!r}", "sample = 1")
+    return value
+
+
+def _texts(fields: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
+    value = fields.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(part, str | int | float) for part in value):
+        raise UsageError(f"{origin}: {key} is {value!r}", 'write a list of strings: ["…", "…"]')
+    return tuple(map(str, value))
+
+
+def _table(fields: Mapping[str, Any], key: str, origin: str) -> Mapping[str, Any]:
+    value = fields.get(key, {})
+    if not isinstance(value, dict):
+        raise UsageError(f"{origin}: {key} is {value!r}", f"write a table: {key} = {{ NAME = VALUE }}")
+    return value
+
+
+def _sizes(fields: Mapping[str, Any], key: str, origin: str) -> str | tuple[str, ...]:
+    return _texts(fields, key, origin) if isinstance(fields.get(key), list) else _text(fields, key, origin)
+
+
+VARIABLE = "NCU_SWIZZLE"
+
+
+def declared(file: Path, trust: bool = False) -> tuple[KernelSpec, ...]:
+    """Return the launches that a Python file declares; none for another file. Raises UsageError."""
+    if file.suffix != PYTHON or not is_file(file) or not (source := _declaration(file)):
+        return ()
+    try:
+        content = ast.literal_eval(source)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise UsageError(
+            f"{file.name}:{source.lineno}: {VARIABLE} is not a literal, and the file is not executed to read it",
+            f'{VARIABLE} = {{"FUNCTION": {{"grid": "n // 128", "args": ["x=float32[n]"]}}}}',
+        ) from error
+    kernels = {
+        name: {"source": file.name, "entry": name, **table(_lists(entry), file, f"[{VARIABLE} {name}]")}
+        for name, entry in table(content, file, VARIABLE).items()
+    }
+    return specs(Project(file, {"kernel": kernels}, f"{VARIABLE} ", trust))
+
+
+def _declaration(file: Path) -> ast.expr | None:
+    """Return what the file assigns to the variable at its top level; None if it does not, or cannot be parsed."""
+    content = read_bytes(file)
+    if VARIABLE.encode() not in content:
+        return None
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # importing it says why
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == VARIABLE for target in targets):
+                return node.value
+    return None
+
+
+def _lists(value: Any) -> Any:
+    """Return a literal with lists for tuples, as TOML has them."""
+    if isinstance(value, dict):
+        return {str(key): _lists(each) for key, each in value.items()}
+    return [_lists(each) for each in value] if isinstance(value, list | tuple) else value

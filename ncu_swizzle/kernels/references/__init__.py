@@ -1,0 +1,1 @@
+"""What the shipped kernels must compute, in higher precision, one module per family."""

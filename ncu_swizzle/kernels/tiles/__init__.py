@@ -1,0 +1,1 @@
+"""The shared-memory tiles of the shipped kernels and every access to them, declared by hand, one module per family."""

@@ -1,0 +1,271 @@
+"""CUDA's compiler, assembler and disassembler: find them and run them. Nothing else runs them, except PyCUDA.
+
+The search order is: next to the nvcc named by --nvcc, CUDA_HOME, PATH, /usr/local/cuda, and last the installed Python
+packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them; of CUDA_HOME and PATH only absolute folders count. A
+toolkit may lack the disassembler, so each tool is searched for separately; a newer disassembler reads an older
+compiler's output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ncu_swizzle.base import bounds, cache, child, paths
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
+from ncu_swizzle.base.files import slug
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.elf import opened
+from ncu_swizzle.kernels import recipe
+from ncu_swizzle.kernels.family import Family, Kernel
+
+# A kernel's cubin, from the cache or compiled now, by PyCUDA or by our own toolchain.
+
+
+KIND = "cubins"
+
+
+class Refused(Exception):
+    """The compiler rejected the source; the text is what it printed."""
+
+
+class Compiler(Protocol):
+    """What compiles a translation unit."""
+
+    def version(self) -> str:
+        """Return release and build, such as 13.0 (V13.0.88)."""
+
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the unit's cubin; raise Refused."""
+
+
+def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached: bool = True) -> bytes:
+    """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
+
+    Without `cached` the cache is neither read nor written. One in it that cannot be opened or lacks the kernel is
+    dropped and compiled again; see also `forget`. Raises ProgramFailed (for a user's source: UsageError) if it does not
+    compile, EnvironmentLacking if headers or the compiler are missing.
+    """
+    key = cache_key(family, kernel, arch, compiler.version())
+    cacheable = cached and recipe.cacheable(family, kernel)
+    if cacheable and (kept := cache.load(KIND, key)):
+        with contextlib.suppress(NcuSwizzleError):
+            symbols.find(opened(kept, family.source(kernel).name), kernel.entry)
+            return kept
+        cache.drop(KIND, key)
+    unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
+    try:
+        code = compiler.compile(unit, recipe.options(family, kernel), arch, include)
+    except Refused as error:
+        specific = recipe.needed_arch(str(error))
+        if specific.rstrip("af") != arch:
+            raise recipe.failure(family, kernel, str(error)) from error
+        try:  # its code for sm_90a runs wherever that for sm_90 does that needs such instructions
+            code = compiler.compile(unit, recipe.options(family, kernel), specific, include)
+        except Refused as again:
+            raise recipe.failure(family, kernel, str(again)) from again
+    if cacheable:
+        cache.save(KIND, key, code)
+    return code
+
+
+def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bool:
+    """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
+    return cache.drop(KIND, cache_key(family, kernel, arch, compiler.version()))
+
+
+def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:
+    """Return the cubin's key in the cache, which changes with the sources, the options and the compiler."""
+    return f"{slug(kernel.name)}-{arch}-{recipe.digest(family, kernel, arch, compiler_version)[:32]}"
+
+
+ARCH = "sm_90"  # the wavefront rules were measured on it
+INSTALL = "pip install 'ncu-swizzle[nvcc]', or pass a toolkit's compiler with --nvcc"
+TOOLKIT = Path("/usr/local/cuda")
+NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
+TIMEOUT_S = 600.0
+DISASSEMBLY_BYTES = 64 << 20  # of text, from a cubin of about that size
+MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostile source, could take any amount
+# A damaged file can keep a tool busy for ever; an intact one takes far less than this.
+ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
+# In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
+_MODULE = re.compile(rb"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_9_kernel_cu_)")
+_NO_HOST_COMPILER = re.compile(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host")
+
+
+def nvcc_release(text: str) -> str:
+    """Return release and build, such as 13.0 (V13.0.88), from the output of ``nvcc --version``; "" if it has none."""
+    match = re.search(r"release (\S{1,40}), (\S{1,40})", text)
+    return f"{match[1]} ({match[2]})" if match else ""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The CUDA tools, those next to `nvcc` preferred if it is given."""
+
+    nvcc: Path | None = None
+    timeout_s: float = TIMEOUT_S
+
+    def find(self, tool: str) -> Path:
+        """Return a tool's path; raise EnvironmentLacking if it is not found."""
+        if self.nvcc is not None and not _runs(self.nvcc):
+            raise EnvironmentLacking(f"{self.nvcc} is not a program", "name the compiler itself: --nvcc /…/bin/nvcc")
+        if tool == NVCC and self.nvcc is not None:
+            return self.nvcc
+        for folder in _folders(self.nvcc):
+            if _runs(folder / tool):
+                return folder / tool
+        raise EnvironmentLacking(f"{tool} was not found", INSTALL)
+
+    def lacking(self, *tools: str) -> str:
+        """Return a message about the first missing tool; empty if none is missing."""
+        try:
+            for tool in tools or (NVCC, NVDISASM):
+                self.find(tool)
+        except EnvironmentLacking as error:
+            return str(error)
+        return ""
+
+    def version(self, tool: str = NVCC) -> str:
+        """Return a tool's release and build, such as 13.0 (V13.0.88)."""
+        program = self.find(tool)
+        return self._version(tool, program, program.stat().st_mtime_ns)
+
+    @functools.cache  # noqa: B019 - toolchains are few and small
+    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last two are for the cache
+        text = self._run(tool, ["--version"])
+        return nvcc_release(text) or bounds.last_lines(text)
+
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        with scratch() as folder:
+            source, out = folder / "kernel.cu", folder / "kernel.cubin"
+            source.write_bytes(os.fsencode(unit))  # it names a file
+            try:
+                # In our own folder: the preprocessor prefers a cuda_runtime.h of the current one to the toolkit's.
+                self._run(NVCC, [*options, "-arch", arch, *folders, "--cubin", str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
+            except ProgramFailed as error:
+                raise Refused(str(error)) from error
+            return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
+
+    def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
+        """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
+        target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+        if target is None:
+            raise BadFile(
+                f"{name} is not PTX: it has no .target", "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
+            )
+        with scratch() as folder:
+            source, out = folder / "kernel.ptx", folder / "kernel.cubin"
+            source.write_bytes(ptx)
+            arguments = ["-arch", arch or target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
+            try:
+                self._run(PTXAS, arguments, folder, len(ptx))
+            except ProgramFailed as error:
+                raise _unusable(error, f"ptxas could not assemble {name}", _other_ptx(ptx, str(error))) from error
+            return out.read_bytes()
+
+    def disassemble(self, cubin: bytes, name: str) -> str:
+        """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it."""
+        with scratch() as folder:
+            file = folder / "kernel.cubin"
+            file.write_bytes(cubin)
+            try:
+                return self._run(NVDISASM, ["-c", str(file)], folder, len(cubin))
+            except ProgramFailed as error:
+                raise _unusable(error, f"{name} cannot be disassembled", "compile it again") from error
+
+    def _run(self, tool: str, arguments: Sequence[str], folder: Path | None = None, size: int = 0) -> str:
+        """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails.
+
+        It runs in the folder and has its temporary files there: a tool that is killed leaves them. `size` is that of
+        its input in bytes.
+        """
+        program = self.find(tool).absolute()
+        # Tools of one toolkit find each other; nvcc finds the host compiler on PATH.
+        environment = paths.tool_environment() | ({"TMPDIR": str(folder)} if folder else {})
+        limit_s = self._limit_s(tool, size)
+        kept_bytes = DISASSEMBLY_BYTES // 2 if tool == NVDISASM else child.KEPT_BYTES
+        command = [str(program), *arguments]
+        outcome = child.run(command, limit_s, folder, environment, kept_bytes=kept_bytes, memory_bytes=MEMORY_BYTES)
+        if outcome.left_out and tool == NVDISASM:
+            raise ProgramFailed(
+                f"{tool} printed more than {DISASSEMBLY_BYTES >> 20} MiB",
+                "extract one kernel: nvprune, cuobjdump -xelf",
+            )
+        if outcome.status == 0:
+            return outcome.log
+        if any(_NO_HOST_COMPILER.search(bounds.shortened(line)) for line in outcome.log.splitlines()):
+            raise EnvironmentLacking(
+                f"nvcc needs a host C++ compiler: {bounds.last_lines(outcome.log)}", "apt-get install g++"
+            )
+        raise ProgramFailed(_reason(outcome.log))
+
+    def _limit_s(self, tool: str, size: int) -> float:
+        """Return a tool's time limit, which --timeout lowers, and raises in proportion."""
+        if tool not in ALLOWED_S_PER_BYTE:
+            return self.timeout_s
+        allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
+        return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _with_module(cubin: bytes, digest: str) -> bytes:
+    """Return the cubin with internal symbols named after the digest, not after the temporary folder."""
+    return _MODULE.sub(lambda match: match[1] + digest[:8].encode(), cubin)
+
+
+def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:
+    """Return the error for a file that a tool rejects; a time limit stays one."""
+    if isinstance(error, TimeLimit):
+        return TimeLimit(f"{failure}: {error}", error.hint)
+    return BadFile(f"{failure}:\n{error}", error.hint or hint)
+
+
+def _other_ptx(ptx: bytes, log: str) -> str:
+    """Return what to give in place of PTX that ptxas rejects: nvcc did not write all of it."""
+    if re.search(r"Unsupported \.version|is not defined for option 'gpu-name'", log):
+        return "it is newer than this ptxas: give its compiler's cubin, or --nvcc PATH of a newer toolkit"
+    if b"NVIDIA NVVM Compiler" in ptx[:4096]:
+        return "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
+    return "create it again with the compiler that wrote it, or give that compiler's cubin"
+
+
+def _reason(log: str) -> str:
+    """Return why a compiler failed: its error lines, or the end of its output."""
+    errors = bounds.quoted(line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line))
+    return errors or bounds.last_lines(log)
+
+
+def _folders(nvcc: Path | None) -> Iterator[Path]:
+    if nvcc is not None:
+        yield nvcc.resolve().parent
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if (home := Path(os.environ.get(variable, ""))).is_absolute():
+            yield home / "bin"
+    yield from map(Path, paths.program_folders())
+    yield TOOLKIT / "bin"
+    yield from packaged()
+
+
+def packaged() -> list[Path]:
+    """Return the folders of tools installed as Python packages, newest toolkit first, without importing anything."""
+    spec = importlib.util.find_spec("nvidia")
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    folders = [folder for location in locations for folder in Path(location).glob("cu*/bin")]
+    return sorted(folders, key=lambda folder: (len(folder.parent.name), folder.parent.name), reverse=True)
+
+
+def _runs(file: Path) -> bool:
+    return file.is_file() and os.access(file, os.X_OK)

@@ -1,3 +1,0 @@
-"""Answers the commands `banks`, `predict` and `suggest`: each query becomes an answer, printed or as JSON.
-The model itself is `smem`; the shipped kernels' accesses come from `tiles`.
-"""

@@ -1,0 +1,185 @@
+"""Per-line and per-file counts of each profile, before they become text.
+
+A line includes everything inlined into it, so a call counts what it calls and lines do not add up: file totals are
+summed over instructions instead. The worst lines are those that `attribution` blames.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+
+from ncu_swizzle.base.bounds import OutOfTime, within
+from ncu_swizzle.report import attribution
+from ncu_swizzle.report.comparison import Comparison
+from ncu_swizzle.report.counts import Total
+from ncu_swizzle.report.model import Profile
+
+# Align two versions of a file line by line, as a diff does.
+
+
+MOST_LINES = 10_000
+LIMIT_S = 2.0  # of processor time: texts of one family of lines in another order take quadratic time
+ALIKE = 0.5  # minimum share of common lines; with less, two texts are not versions of one file
+
+Pair = tuple[int | None, int | None]  # a line's number before and after; None if that version lacks it
+
+
+def align(before: str, after: str) -> tuple[Pair, ...] | None:
+    """Return the lines of both texts in one order, equal lines paired; None if they are too different or too long."""
+    old, new = _lines(before), _lines(after)
+    if max(len(old), len(new)) > MOST_LINES:
+        return None
+    matcher = SequenceMatcher(None, old, new)
+    try:
+        with within(LIMIT_S):
+            blocks = matcher.get_matching_blocks()
+    except OutOfTime:
+        return None
+    if 2 * sum(block.size for block in blocks) < ALIKE * (len(old) + len(new)):
+        return None
+    pairs: list[Pair] = []
+    done_old = done_new = 0
+    for block in blocks:
+        pairs += [(number, None) for number in range(done_old + 1, block.a + 1)]
+        pairs += [(None, number) for number in range(done_new + 1, block.b + 1)]
+        pairs += [(block.a + step, block.b + step) for step in range(1, block.size + 1)]
+        done_old, done_new = block.a + block.size, block.b + block.size
+    return tuple(pairs)
+
+
+def _lines(text: str) -> list[str]:
+    # Not splitlines: it also splits at form feeds, which compilers and highlighters do not count.
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+MINOR_FILE = 1.0  # percent of the samples; a file with fewer, and without excess, is only named
+MOST_COLUMNS = 4  # profiles beside one source; more leave no room for the code
+
+
+@dataclass
+class FileCounts:
+    """One profile's counts of one file."""
+
+    label: str
+    all_samples: int  # of the whole profile
+    lines: dict[int, Total] = field(default_factory=dict)
+    excessive: int = 0
+    samples: int = 0
+    sites: Counter[int] = field(default_factory=Counter)  # excessive wavefronts by blamed line
+    own: Counter[int] = field(default_factory=Counter)  # samples by line, callees excluded
+    unknown: frozenset[int] = frozenset()  # lines with an access whose wavefronts are unknown
+
+    def share(self, samples: int) -> float | None:
+        """Return these samples in percent of the profile's; None if it has none."""
+        return 100 * samples / self.all_samples if self.all_samples else None
+
+    def accesses(self, line: int) -> bool:
+        """Return whether the line accesses shared memory."""
+        return line in self.unknown or self.lines[line].wavefronts is not None
+
+
+@dataclass(frozen=True)
+class File:
+    """One version of a source file, with the counts of the profiles built from it; `text` is None if no report has it.
+
+    If `after` is another version of the text, `pairs` aligns the two, all counts are by row of `pairs`, and the
+    counts of the last `newer` profiles belong to `after`.
+    """
+
+    path: str
+    text: str | None
+    counts: tuple[FileCounts, ...]
+    after: str | None = None
+    pairs: tuple[Pair, ...] = ()
+    newer: int = 0
+
+    def shown(self, row: int) -> str:
+        """Return a row's line number; both numbers if they differ between the two versions."""
+        if not 1 <= row <= len(self.pairs):
+            return str(row)
+        old, new = self.pairs[row - 1]
+        return str(old or new) if old is None or new is None or old == new else f"{old}→{new}"
+
+    @property
+    def badness(self) -> tuple[int, int, float]:
+        """The sort key of files: the most that a profile blames on the file, inlines through it, and samples there."""
+        sampled = max(c.share(c.samples) or 0.0 for c in self.counts)
+        return max(c.sites.total() for c in self.counts), max(c.excessive for c in self.counts), sampled
+
+    @property
+    def matters(self) -> bool:
+        """Whether the file is shown in full: it has excess or enough samples, or nothing was sampled."""
+        _, excessive, sampled = self.badness
+        return excessive > 0 or sampled >= MINOR_FILE or not any(c.all_samples for c in self.counts)
+
+
+def files(comparison: Comparison) -> list[File]:
+    """Return every source file with counts, two versions of one path aligned if they are alike."""
+    groups: dict[tuple[str, str | None], list[FileCounts]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        for path, counts in _count(label, profile).items():
+            if counts.lines:
+                groups.setdefault((path, profile.sources.get(path)), []).append(counts)
+    return _aligned([File(path, source, tuple(counts)) for (path, source), counts in groups.items()])
+
+
+def _aligned(files: Sequence[File]) -> list[File]:
+    """Merge two versions of one path into one aligned file; other files stay as they are."""
+    merged: list[File] = []
+    by_path: dict[str, list[File]] = {}
+    for file in files:
+        by_path.setdefault(file.path, []).append(file)
+    for versions in by_path.values():
+        aligned = _pair(*versions) if len(versions) == 2 else None
+        merged += [aligned] if aligned else versions
+    return merged
+
+
+def _pair(before: File, after: File) -> File | None:
+    pairs = align(before.text, after.text) if before.text and after.text else None
+    if pairs is None or len(before.counts) + len(after.counts) > MOST_COLUMNS:
+        return None
+    old = {number: row for row, (number, _) in enumerate(pairs, start=1) if number}
+    new = {number: row for row, (_, number) in enumerate(pairs, start=1) if number}
+    counts = (*(_moved(c, old) for c in before.counts), *(_moved(c, new) for c in after.counts))
+    return File(before.path, before.text, counts, after.text, pairs, len(after.counts))
+
+
+def _moved(counts: FileCounts, rows: Mapping[int, int]) -> FileCounts:
+    """Return counts keyed by row instead of line; lines that the text lacks are dropped."""
+    return replace(
+        counts,
+        lines={rows[number]: total for number, total in counts.lines.items() if number in rows},
+        sites=Counter({rows[number]: excess for number, excess in counts.sites.items() if number in rows}),
+        own=Counter({rows[number]: samples for number, samples in counts.own.items() if number in rows}),
+        unknown=frozenset(rows[number] for number in counts.unknown if number in rows),
+    )
+
+
+def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
+    """Return one profile's counts for each file."""
+    files: dict[str, FileCounts] = {}
+    all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
+    unknown = {location for access in profile.shared() if access.wavefronts is None for location in access.stack}
+    for (path, number), total in profile.lines.items():
+        counts = files.setdefault(path, FileCounts(label, all_samples))
+        if (path, number) in unknown:
+            counts.unknown |= {number}
+        if total.samples or total.wavefronts is not None or (path, number) in unknown:
+            counts.lines[number] = total
+    for instruction in profile.instructions:
+        if not instruction.stack:
+            continue
+        samples = sum(instruction.samples.values())
+        for path in {path for path, _ in instruction.stack}:
+            files[path].excessive += instruction.excessive or 0
+            files[path].samples += samples
+        files[instruction.file].own[instruction.line] += samples
+    for access, (path, number), _ in attribution.sites(profile):
+        if access.excessive:
+            files[path].sites[number] += access.excessive
+    return files

@@ -1,0 +1,229 @@
+"""The head of a report: the key figures and their provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.render import text
+from ncu_swizzle.report.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.report.model import EMULATED, RECORDED, Profile
+from ncu_swizzle.report.remarks import speedup
+
+ENGINES = {
+    "ncu": "ncu (measured)",
+    "recorded": "recorded (measured earlier on real hardware)",
+    EMULATED: "emulated (computed, not measured)",
+}
+
+MOST_NAMED = 6  # profiles in one sentence
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """One key figure: its value, and the value before if there are two profiles."""
+
+    title: str
+    before: str
+    after: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact about every profile; `values` has one text per profile, or one if they all agree."""
+
+    title: str
+    values: tuple[str, ...]
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class LaunchSummary:
+    """What ran: the compiled function's full name and ncu's command line."""
+
+    label: str
+    function: str
+    command: str
+
+
+def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
+    """Return the figures to read first, of the first profile and the best: wavefronts and, if measured, times."""
+    pair = tuple(comparison.profiles[number] for number in comparison.judged)
+    counted = (
+        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
+        _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
+    )
+    if any(profile.engine == EMULATED and profile.duration_ns is None for profile in pair):
+        return (
+            *counted,
+            _figure(pair, "Shared wavefronts", lambda p: text.count(p.total.wavefronts), "times were not measured"),
+            _figure(pair, "Ideal wavefronts", lambda p: text.count(p.total.ideal), "as few as the accesses can take"),
+        )
+    return (
+        *counted,
+        _pace(pair),
+        _figure(
+            pair,
+            "Shared pipe",
+            lambda p: text.percent(p.number(SHARED_PIPE)),
+            ", ".join(filter(None, ("utilization, share of peak", _borrowed(pair)))),
+        ),
+    )
+
+
+def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> KeyFigure:
+    *before, after = (show(profile) for profile in pair)
+    return KeyFigure(title, before[0] if before else "", after, note)
+
+
+def _pace(pair: tuple[Profile, ...]) -> KeyFigure:
+    unit = text.time_unit(profile.duration_ns for profile in pair)
+    times = [text.duration_text(profile.duration_ns, unit) for profile in pair]
+    if len(times) == 1:
+        return KeyFigure("Duration", "", times[0], _borrowed(pair))
+    ratio = text.finite(speedup(pair))
+    speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
+    return KeyFigure("Speedup", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(pair)))))
+
+
+def _borrowed(profiles: tuple[Profile, ...]) -> str:
+    """Return "recorded" if the figure was recorded and the wavefronts computed."""
+    return "recorded" if any(profile.beside for profile in profiles) else ""
+
+
+def state(comparison: Comparison) -> str:
+    """Return in a few words whether the figures were measured, recorded, computed, or some of each."""
+    engines = {profile.engine for profile in comparison.profiles}
+    beside = any(profile.beside for profile in comparison.profiles)
+    if EMULATED in engines:
+        return "Wavefronts computed, times recorded" if beside else "Computed, not measured"
+    if RECORDED not in engines:
+        return "Measured"
+    return "Recorded, not measured now" if engines == {RECORDED} else "Some recorded, not measured now"
+
+
+def setting(comparison: Comparison) -> str:
+    """Return on one short line what all profiles share: the GPU, the problem, and the day."""
+    gets: tuple[Callable[[Profile], str], ...] = (
+        lambda p: p.machine.gpu or _gpu(p),
+        lambda p: in_words(p.problem),
+        lambda p: _when(p)[:10],
+    )
+    values = [{get(profile) for profile in comparison.profiles if get(profile)} for get in gets]
+    return " · ".join(next(iter(each)) for each in values if len(each) == 1)
+
+
+def recorded(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2 on H100, 2026-11-21"."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == "recorded":
+            day = profile.when[:10] or "date unknown"
+            runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
+    return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
+
+
+def computed(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was computed, one text per architecture: "kernel1 and kernel2 for sm_90".
+
+    If other metrics come from a recording, the text adds "times, stalls and other metrics recorded on …".
+    """
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == EMULATED:
+            kinds.setdefault((_arch(profile), profile.beside), []).append(label)
+    return tuple(
+        f"{_few(labels)} for {arch or 'an unknown architecture'}"
+        + (f"; times, stalls and other metrics {beside}" * bool(beside))
+        for (arch, beside), labels in kinds.items()
+    )
+
+
+def _few(labels: list[str]) -> str:
+    """Return the labels in words; of many, the first few and how many more there are."""
+    more = len(labels) - MOST_NAMED
+    return text.listed([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
+
+
+def facts(comparison: Comparison) -> tuple[Fact, ...]:
+    """Return each profile's provenance; values that all profiles share appear once."""
+    return tuple(
+        Fact(title, _merged([get(profile) or text.UNKNOWN for profile in comparison.profiles]), code)
+        for title, get, code in _FACTS
+    )
+
+
+def conditions(all_facts: tuple[Fact, ...]) -> str:
+    """Return on one line what all profiles share: GPU, versions, clocks, problem."""
+    shared = (fact for fact in all_facts if fact.title in _CONDITIONS and len(fact.values) == 1)
+    return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
+
+
+def launches(comparison: Comparison) -> tuple[LaunchSummary, ...]:
+    """Return each profile's function and command, too long for the table of facts."""
+    return tuple(
+        LaunchSummary(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+    )
+
+
+def _merged(values: list[str]) -> tuple[str, ...]:
+    return tuple(values[:1]) if len(set(values)) == 1 else tuple(values)
+
+
+def _gpu(profile: Profile) -> str:
+    machine = profile.machine
+    if profile.engine == EMULATED:
+        return f"none: computed for {_arch(profile) or text.UNKNOWN}"
+    more = [_arch(profile)] if machine.compute_capability else []
+    more += [f"{machine.sm_count} SMs"] if machine.sm_count else []
+    return f"{machine.gpu or text.UNKNOWN} ({', '.join(more)})" if more else machine.gpu
+
+
+def _arch(profile: Profile) -> str:
+    capability = profile.machine.compute_capability
+    return f"sm_{capability.replace('.', '')}" if capability else ""
+
+
+def _engine(profile: Profile) -> str:
+    name = ENGINES.get(profile.engine, profile.engine)
+    return f"{name}; times, stalls and other metrics {profile.beside}" if profile.beside else name
+
+
+def _when(profile: Profile) -> str:
+    try:
+        moment = datetime.fromisoformat(profile.when)
+    except ValueError:
+        return profile.when
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _error(error: object) -> str:
+    number = text.finite(error)
+    return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
+
+
+_CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock control", "Problem"})
+_FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
+    ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
+    ("Problem", lambda p: in_words(p.problem), False),
+    ("Grid, block", lambda p: f"{text.dimensions(p.grid)}, {text.dimensions(p.block)}", False),
+    ("Engine", _engine, False),
+    ("GPU", _gpu, False),
+    ("Driver", lambda p: p.machine.driver, False),
+    ("CUDA", lambda p: p.machine.cuda, False),
+    ("Nsight Compute", lambda p: p.machine.ncu, False),
+    ("Clock control", lambda p: p.machine.clock_control, False),
+    ("When", _when, False),
+    ("Commit", lambda p: p.commit, True),
+    (
+        "Relative error",
+        lambda p: ", ".join(f"{name} {_error(error)}" for name, error in p.errors.items()) or "not checked",
+        False,
+    ),
+    ("Report file", lambda p: p.report, True),
+    ("Report SHA-256, first 16 digits", lambda p: p.report_sha256[:16], True),
+)

@@ -1,0 +1,83 @@
+"""The process that makes one call.
+
+    python -m ncu_swizzle.servers FOLDER
+
+The folder has the request; the answer, or an error, goes there too. Each line on stdout tells how far the call is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, of_system
+from ncu_swizzle.base.files import brief, read_json, write_json
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.servers import folders
+from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told
+from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
+
+REPORT = "report it where you got ncu-swizzle, with the call that you made"
+# Each call's module, imported when it is called: pandas alone, which `reports` needs, takes half a second.
+CALLS: Mapping[str, str] = {
+    "list_kernels": "answer",
+    "lint": "judging",
+    "check": "judging",
+    "lines": "lines",
+    "line": "lines",
+    "fix": "judging",
+    "rewrite": "judging",
+    "profile": "reports",
+    "compare": "reports",
+    "read_report": "reports",
+    "explain": "lines",
+    "suggest": "lines",
+}
+
+
+def answer(request: Mapping[str, Any]) -> Answer:
+    """Return the answer to a request. Raises NcuSwizzleError."""
+    arguments = dict(request["arguments"])
+    if "launch" in arguments:
+        arguments["launch"] = LaunchGiven.of_json(arguments["launch"])
+    caller = Caller(Folders.of_json(request["folders"]), _tell, request["timeout_s"])
+    name = request["call"]
+    made: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
+    return made
+
+
+def _tell(name: str, percent: float) -> None:
+    sys.stdout.write(told(name, percent))
+    sys.stdout.flush()
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    request = read_json(folder / REQUEST)
+    try:
+        content = {"answer": answer(request).as_json()}
+        in_json(content)  # what cannot be sent is a bug here, not at the client's
+    except NcuSwizzleError as error:
+        content = {"error": _error(error)}
+    except OSError as error:
+        content = {"error": _error(of_system(error))}
+    except Exception as error:
+        traceback.print_exc()
+        bug = InternalError(
+            f"a bug in ncu-swizzle: {brief(error)}", "the same command on the command line keeps a file"
+        )
+        content = {"error": _error(bug)}
+    write_json(folder / ANSWER, content)
+    return 0
+
+
+def _error(error: NcuSwizzleError) -> dict[str, Any]:
+    return {"type": type(error).__name__, "message": str(error), "hint": folders.hint(error)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,325 @@
+"""`list_kernels`: what can be profiled, and how the kernels of a file could be launched."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import bounds, child, errors, paths
+from ncu_swizzle.base.bounds import LONGEST_ANSWER
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.files import parse_json, read_bytes, write_json
+from ncu_swizzle.base.texts import in_json, visible
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.kernels import build, user
+from ncu_swizzle.kernels.build import cubin_of
+from ncu_swizzle.kernels.family import Family, Kernel
+from ncu_swizzle.kernels.guess import LaunchGuess
+from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven, shown, without_empty
+
+# What a call answers, and its pages: an agent reads a few thousand characters at a time, not a table of all lines.
+
+
+MOST_CHARACTERS = 5600  # of a page: about 2,000 tokens at 2.8 characters each, as numbers and code have them
+LONGEST_TEXT = 3600  # of one value; a longer one goes on in the next row
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that can be made as it is: the tool's name and its arguments; `why` says what it is for."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """The call in one line."""
+        return f"{self.tool} {in_json(self.arguments).strip()}{f' {self.why}' if self.why else ''}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A summary of a few sentences, rows of plain data, and the next sensible call, if there is one."""
+
+    summary: str
+    rows: tuple[Row, ...] = ()
+    next: Call | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the engine, the verdict: what applies to all rows
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data, for the way out of the process."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Answer:
+        """Return what `as_json` gave."""
+        following = content["next"] and Call(**content["next"])
+        return cls(content["summary"], tuple(content["rows"]), following, content["facts"])
+
+
+def stamp(path: str) -> tuple[str, int, int]:
+    """Return a file with its time of modification in ns and its size; zeros if it does not exist."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
+    except OSError:
+        return path, 0, 0
+    return path, found.st_mtime_ns, found.st_size
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of an answer: what a client gets as structured content, and in words."""
+
+    answer: Answer
+    rows: tuple[Row, ...]
+    number: int
+    pages: int
+    call: Call  # that this answers
+
+    def data(self) -> dict[str, Any]:
+        """Return the page as structured content."""
+        more = {"page": self.number, "pages": self.pages} if self.pages > 1 else {}
+        first = {"summary": self.answer.summary, **self.answer.facts} if self.number == 1 else {}
+        rows = {"rows": list(self.rows)} if self.rows else {}
+        return {**first, **rows, **more, **({"next": _data(self._next)} if self._next else {})}
+
+    def text(self) -> str:
+        """Return the page in words: a line per row."""
+        first = [self.answer.summary, *_lines([self.answer.facts])] if self.number == 1 else []
+        last = [f"page {self.number} of {self.pages}"] if self.pages > 1 else []
+        return visible(
+            "\n".join([*first, *_lines(self.rows), *last, *([f"next: {self._next.words}"] if self._next else [])])
+        )
+
+    @property
+    def _next(self) -> Call | None:
+        if self.number < self.pages:
+            return Call(self.call.tool, {**self.call.arguments, "page": self.number + 1})
+        return self.answer.next
+
+
+def _data(call: Call) -> Row:
+    return {name: value for name, value in asdict(call).items() if value != ""}
+
+
+def page(answer: Answer, call: Call, number: int = 1, most: int = MOST_CHARACTERS) -> Page:
+    """Return a page of the answer to a call; raise UsageError if it has none with this number."""
+    pages = list(_pages(answer, most - len(call.words)))
+    if not 1 <= number <= len(pages):
+        raise UsageError(f"there is no page {number}", f"page is at least 1 and at most {len(pages)}")
+    return Page(answer, tuple(pages[number - 1]), number, len(pages), call)
+
+
+def _pages(answer: Answer, most: int) -> Iterator[list[Row]]:
+    """Yield the rows of each page; the first has the summary, too."""
+    rows: list[Row] = []
+    left = most - len(answer.summary) - len(in_json(answer.facts)) - len(answer.next.words if answer.next else "")
+    for row in _split(answer.rows):
+        size = len(in_json(row))
+        if rows and size > left:
+            yield rows
+            rows, left = [], most
+        rows.append(row)
+        left -= size
+    yield rows
+
+
+def _split(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows, one with a long text (code, a patch) as several, cut between lines."""
+    for row in rows:
+        long = next(
+            (name for name, value in row.items() if isinstance(value, str) and _length(value) > LONGEST_TEXT), ""
+        )
+        if not long:
+            yield row
+            continue
+        others = {name: value for name, value in row.items() if name != long}
+        rest = [{long: part} for part in _parts(row[long])]
+        yield from _split([{**others, **rest[0]}])
+        yield from rest[1:]
+
+
+def _length(text: str) -> int:
+    """Return the length of a text as it is sent: JSON may need twelve characters for one."""
+    return len(in_json(text))
+
+
+def _parts(text: str) -> Iterator[str]:
+    part, length = "", 0
+    for line in text.splitlines(keepends=True):
+        step = LONGEST_TEXT if _length(line) <= LONGEST_TEXT else LONGEST_TEXT // 16
+        for piece in (line[start : start + step] for start in range(0, len(line), step)):
+            if part and length + _length(piece) > LONGEST_TEXT:
+                yield part
+                part, length = "", 0
+            part, length = part + piece, length + _length(piece)
+    if part:
+        yield part
+
+
+def _lines(rows: Sequence[Row]) -> list[str]:
+    return [line for row in rows if (line := ", ".join(_cells(row)))]
+
+
+def _cells(row: Row) -> Iterator[str]:
+    for name, value in row.items():
+        if value in (None, "", [], {}):
+            if value is None:
+                yield f"{name}: unknown"
+            continue
+        shown = value if isinstance(value, str) else in_json(value).strip()
+        yield f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}"
+
+
+# Make a call in a process of its own, which can be ended, and hear how far it is.
+
+
+REQUEST, ANSWER = "request.json", "answer.json"
+MARK = "ncu-swizzle-progress "  # starts a line that tells how far a call is
+LONGEST_S = 3600.0
+LONGEST_LINE = 1 << 12
+
+OnProgress = Callable[[float, str], None]  # percent, and what is being done
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where calls may read and run, and how long each tool may take, in seconds."""
+
+    folders: Folders
+    timeout_s: float = 600
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress = lambda percent, words: None,
+        stop: threading.Event | None = None,
+    ) -> Answer:
+        """Return the answer to a call; raise what the call raises, and Interrupted once `stop` is set.
+
+        Nothing that the call started is left running.
+        """
+        with scratch() as folder:
+            request = {
+                "call": name,
+                "arguments": dict(arguments),
+                "folders": self.folders.as_json(),
+                "timeout_s": self.timeout_s,
+            }
+            write_json(folder / REQUEST, request)
+            ended = child.run(
+                [sys.executable, "-m", "ncu_swizzle.servers", str(folder)],
+                LONGEST_S,
+                environment=paths.child_environment(),
+                on_output=_Lines(on_progress).hear,
+                stop=stop,
+            )
+            try:
+                content = parse_json(read_bytes(folder / ANSWER, largest=LONGEST_ANSWER), ANSWER)
+            except NcuSwizzleError:
+                last = bounds.last_lines(ended.log)
+                raise ProgramFailed(
+                    f"{name} ended with status {ended.status}; its last lines:\n{last}", "call it again"
+                ) from None
+        if problem := content.get("error"):
+            raise errors.by_name(problem["type"])(problem["message"], problem["hint"])
+        return Answer.of_json(content["answer"])
+
+
+def told(name: str, percent: float) -> str:
+    """Return the line that tells how far a call is."""
+    words = getattr(percent, "words", "")
+    return MARK + in_json([float(percent), f"{name}: {words}" if words else name])
+
+
+@dataclass
+class _Lines:
+    """Output in pieces, heard line by line."""
+
+    on_progress: OnProgress
+    rest: str = field(default="")
+
+    def hear(self, text: str) -> None:
+        *lines, rest = (self.rest + text).split("\n")
+        self.rest = rest[:LONGEST_LINE]
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):  # what the call runs may print anything
+                if line.startswith(MARK):
+                    percent, words = json.loads(line.removeprefix(MARK))
+                    self.on_progress(float(percent), str(words))
+
+
+def list_kernels(caller: Caller, file: str = "") -> Answer:
+    """Answer the kernels of a file, with a guessed launch each; without a file, of the project and the catalogue."""
+    if file:
+        return _of_file(caller, file)
+    config = caller.folders.config(Path.cwd())
+    rows = [_row(family, kernel) for family, kernel in user.everything((), config)]
+    rows.sort(key=lambda row: "file" not in row)  # the project's first
+    return Answer(f"{len(rows)} kernels; those with a file are the project's.", tuple(rows), _linting(rows))
+
+
+def _row(family: Family, kernel: Kernel) -> Row:
+    source = "" if family.shipped else shown(family.source(kernel))
+    row = {"name": kernel.name, "file": source, "title": kernel.title, "baseline": kernel.baseline}
+    return without_empty(row)
+
+
+def _of_file(caller: Caller, file: str) -> Answer:
+    caller.folders.source(user.split_name(file)[0])
+    config = caller.folders.kernel(file, LaunchGiven())
+    source = Path(file)
+    described = [
+        (family, kernel)
+        for family, kernel in user.everything((), config)
+        if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
+    ]
+    guesses = list(_guesses(source, Toolchain(timeout_s=caller.timeout_s)))
+    others = [guess for guess in guesses if not any(_is(guess.function, kernel) for _, kernel in described)]
+    rows = (*({**_row(*each), "described": True} for each in described), *map(_guess, others))
+    words = "; launches are guessed from signatures: check them" if others else ", with described launches"
+    following = Call("lint", {"files": [file], **_guessed(others, len(guesses) > 1)})
+    return Answer(f"{file}: {len(guesses)} kernels{words}.", rows, following)
+
+
+def _linting(rows: Sequence[Row]) -> Call | None:
+    """Return the call that lints the project's first source."""
+    return next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
+
+
+def _guessed(others: Sequence[LaunchGuess], several: bool) -> Row:
+    """Return the guess for a kernel that nothing describes, if there is one."""
+    if not others:
+        return {}
+    row = _guess(others[0])
+    return {"launch": {**({"kernel": row["function"]} if several else {}), **row["launch"]}}
+
+
+def _is(function: str, kernel: Kernel) -> bool:
+    """Return whether a demangled function is the one that a kernel names, maybe without template arguments."""
+    base = function.partition("<")[0].partition("(")[0]
+    return kernel.entry in ("", function, base, base.rpartition("::")[2])
+
+
+def _guesses(source: Path, toolchain: Toolchain) -> Iterator[LaunchGuess]:
+    spec = KernelSpec(name=source.stem, source=source)
+    cubin = cubin_of(spec, toolchain)
+    for symbol in cubin.kernels:
+        yield build.guess_in(cubin, symbol, spec, toolchain)
+
+
+def _guess(guess: LaunchGuess) -> Row:
+    return {"function": guess.function, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}

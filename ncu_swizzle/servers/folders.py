@@ -1,0 +1,304 @@
+"""Who calls: what it may read and run, and where progress goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.errors import LaunchLacking, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
+from ncu_swizzle.base.texts import Sizes, in_json
+from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.kernels import build, catalog, fills, user
+from ncu_swizzle.kernels.family import BYTES, PYTHON, Argument, Family, Kernel
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.report.model import EMULATED, NCU
+
+# How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
+
+
+LISTS = ("args", "define", "include", "option")
+RENAMED = {"kernel": "entry", "option": "tuning"}  # fields that the commands call otherwise
+
+
+@dataclass(frozen=True)
+class LaunchGiven:
+    """One launch of a kernel in a file; empty where ncu-swizzle.toml or the file says it."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - for schemas made of this class: no field is ignored
+
+    kernel: str = ""  # the function
+    grid: Sizes = ""
+    block: Sizes = ""
+    shared: str | int = ""
+    args: tuple[str, ...] = ()
+    problem: Mapping[str, int] = field(default_factory=dict)
+    define: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    std: str = ""
+    option: tuple[str, ...] = ()  # of a kernel written in Python: num_warps=8
+    arch: str = ""
+    sample: int | None = None
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
+        """Return what a client sent; raise UsageError for a field that does not exist."""
+        given: dict[str, Any] = dict(content or {})
+        names = [each.name for each in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
+        lists = {name: tuple(given[name]) for name in LISTS if name in given}
+        return cls(**{**given, **lists})
+
+    def described(self) -> KernelDescription:
+        """Return the description that all commands take. Raises UsageError."""
+        options = PairOptions(
+            entry=self.kernel,
+            grid=self.grid,
+            block=self.block,
+            shared=self.shared,
+            args=self.args,
+            define=self.define,
+            include=self.include,
+            std=self.std,
+            tuning=self.option,
+            arch=self.arch,
+            sample=self.sample,
+        )
+        return options.described(self.problem)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is given, as a client sends it."""
+        given = {name: value for name, value in vars(self).items() if value not in ("", (), {}, None)}
+        return {name: list(value) if name in LISTS else value for name, value in given.items()}
+
+    def keywords(self) -> dict[str, Any]:
+        """Return what is given as the keywords of `commands.api`."""
+        return {RENAMED.get(name, name): value for name, value in self.as_json().items()}
+
+
+# What a client may have read, written and run: files below the folders that the server was started with.
+
+
+ALLOW_RUN = "start the server with --allow-run"
+AUTO = "auto"
+HEADERS = (".cuh", ".h", ".hpp")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders, and whether the client's own programs may run: kernels on the GPU, files of Python."""
+
+    roots: tuple[Path, ...]
+    allow_run: bool = False
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Folders:
+        """Return what `as_json` gave."""
+        return cls(tuple(map(Path, content["roots"])), content["allow_run"])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"roots": list(map(str, self.roots)), "allow_run": self.allow_run}
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path, with all links followed, is in one of the folders."""
+        real = Path(os.path.realpath(path))
+        return any(real.is_relative_to(os.path.realpath(root)) for root in self.roots)
+
+    def path(self, text: str | Path) -> Path:
+        """Return a path; raise Untrusted if it leads out of the folders."""
+        if "\0" in str(text):
+            raise UsageError(f"{str(text)!r} is not a path", "leave out the NUL character")
+        path = Path(text)
+        if not self.holds(path):
+            named = ", ".join(map(str, self.roots))
+            raise Untrusted(f"{text} is outside of the folders of this server", f"name a file in {named}")
+        return path
+
+    def refuse_running(self, what: str) -> None:
+        """Raise Untrusted unless programs may run."""
+        if not self.allow_run:
+            raise Untrusted(f"{what}, and this server runs no programs", ALLOW_RUN)
+
+    def engine(self, engine: str) -> str:
+        """Return the engine to use: one that launches nothing, unless programs may run. Raises Untrusted."""
+        if self.allow_run:
+            return engine
+        if engine == NCU:
+            self.refuse_running("engine ncu launches the kernel on this machine's GPU")
+        return EMULATED if engine == AUTO else engine
+
+    def kernel(self, entry: str, launch: LaunchGiven) -> str:
+        """Return the project's file to read for a kernel, or "none"; raise Untrusted for what it must not read.
+
+        Raises UsageError for a header, which is no source of its own.
+
+        `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; what one
+        inside names must be inside, too.
+        """
+        file, _ = user.split_name(entry)
+        if named_file := self.is_path(entry):
+            self.source(file)
+            if file.suffix in HEADERS:
+                raise UsageError(f"{entry} is a header", "name a .cu file that includes it")
+        for named in (*_files_in(launch.args), *launch.include):
+            self.path(named)
+        described = launch.described()
+        config = self.config(file.absolute().parent if named_file else Path.cwd())
+        self._chosen(entry, described, config)
+        return config
+
+    def is_path(self, entry: str) -> bool:
+        """Return whether an entry names a file or a folder."""
+        return Path(entry).suffix in HEADERS or user.is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
+
+    def source(self, file: Path) -> None:
+        """Raise Untrusted for a source that must not be read, or run in order to be compiled."""
+        self.path(file)
+        if file.suffix == PYTHON:
+            self.refuse_running(f"compiling a kernel of {file.name} imports that file")
+
+    def config(self, start: Path) -> str:
+        """Return the nearest project's file that is inside, or "none"."""
+        nearest = catalog.find(start, within=self.holds)
+        for folder in nearest.catalog if nearest else ():
+            self.path(folder)
+        return str(nearest.file) if nearest else catalog.NONE
+
+    def variant(self, family: Family, kernel: Kernel) -> None:
+        """Raise Untrusted unless all files of a kernel may be read."""
+        if not family.shipped and not kernel.library:
+            self.source(family.source(kernel))
+            for argument in family.arguments:
+                self._file(argument)
+
+    def _file(self, argument: Argument) -> None:
+        if argument.file:
+            self.path(argument.file)
+
+    def _chosen(self, entry: str, described: KernelDescription, config: str) -> None:
+        try:
+            catalog, names = user.chosen(entry, described, (), config)
+            variants = [catalog.find(name) for name in names]
+        except Untrusted:
+            raise
+        except NcuSwizzleError:  # the call itself will say so
+            return
+        for family, kernel in variants:
+            self.variant(family, kernel)
+
+
+def _files_in(args: Sequence[str]) -> Iterator[str]:
+    """Yield the files that arguments may name. Parsing them would open the files."""
+    for text in args:
+        for kind, part in pairwise(["", *map(str.strip, re.split("[=:,]", text))]):
+            if part.endswith(fills.FILE) or (kind == BYTES and not part.isdecimal()):
+                yield part
+
+
+# Hints in the words of clients: they make calls with a launch, and type no command.
+
+
+OPTION = r"--(?:kernel|grid|block|shared|arg|problem|define|include|std|option|arch|sample)"
+OPTIONS = re.compile(rf"{OPTION} (?:'[^']*'|\S+)(?: {OPTION} (?:'[^']*'|\S+))*")
+COMMAND = re.compile(r"ncu-swizzle (profile|suggest|explain) ([^\s,;-][^\s,;]*)")
+FIELDS = {"arg": "args"}  # options that a launch calls otherwise
+
+
+def hint(error: NcuSwizzleError) -> str:
+    """Return what a client can send next."""
+    if isinstance(error, LaunchLacking):
+        options, _ = build.completed(error)
+        if options.startswith("--"):
+            kernel = {"kernel": error.kernel} if error.kernel else {}
+            return f"launch={_json({**kernel, **build.keywords(options)})}"
+    if isinstance(error, UnknownKernel):
+        return "list_kernels names all kernels; with file, those in a file"
+    words = COMMAND.sub(lambda found: f"{found[1]} {_json({'kernel': found[2]})}", error.hint)
+    words = OPTIONS.sub(lambda found: _launch(found[0]), words)
+    words = re.sub(r"ncu-swizzle list\b", "list_kernels", words)
+    return words.replace("--timeout", "the server's option --timeout")
+
+
+def _launch(options: str) -> str:
+    """Return options of the command line as the argument of a call."""
+    text = options.rstrip(".,;:")
+    try:
+        words = shlex.split(text)
+        given: dict[str, Any] = {}
+        for option, value in zip(words[::2], words[1::2], strict=True):
+            name = FIELDS.get(option[2:], option[2:])
+            if name == "problem":
+                size, _, number = value.partition("=")
+                given.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
+            elif name in LISTS:
+                given.setdefault(name, []).append(value)
+            else:
+                given[name] = int(value) if name == "sample" and value.isdecimal() else value
+    except ValueError:
+        return options
+    return f"launch={_json(given)}{options[len(text) :]}"
+
+
+def _json(content: Any) -> str:
+    return in_json(content).strip()
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A client of the server."""
+
+    folders: Folders
+    progress: Progress = silent
+    timeout_s: float = 600
+
+    def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
+        """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
+        return Request(self.folders.engine(engine), dict(launch.problem), timeout_s=self.timeout_s)
+
+    def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
+        """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""
+        return CatalogOptions(config=self.folders.kernel(entry, launch))
+
+    def entries(self, entries: Sequence[str], launch: LaunchGiven) -> CatalogOptions:
+        """Return where the kernels among entries are described; all of their files must be inside.
+
+        Raises UsageError for kernels of different projects: one of them describes all kernels of a call.
+        """
+        configs = {entry: self.folders.kernel(entry, launch) for entry in entries}
+        described = {
+            config: entry
+            for entry, config in reversed(configs.items())
+            if user.is_kernel_file(entry) or not self.folders.is_path(entry)
+        }
+        if len(described) > 1:
+            second, first, *_ = described.values()
+            raise UsageError(
+                f"{first} and {second} belong to different projects", "make one call for the entries of each project"
+            )
+        return CatalogOptions(config=next(iter(described or configs.values()), ""))
+
+    def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
+        """Return the launch for a call about the same kernel, or the one of this name where several are described."""
+        given = launch.as_json()
+        if name and user.is_kernel_file(entry) and not user.split_name(entry)[1]:
+            given["kernel"] = launch.kernel or name
+        return {"launch": given} if given else {}
+
+
+def shown(path: str | Path) -> str:
+    """Return a path as a client names it: relative to the current folder if it lies below."""
+    whole = Path(path)
+    return str(whole.relative_to(Path.cwd())) if whole.is_absolute() and whole.is_relative_to(Path.cwd()) else str(path)
+
+
+def without_empty(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without its empty texts; None stays, it means unknown."""
+    return {name: value for name, value in row.items() if value not in ("", (), [])}

@@ -1,0 +1,208 @@
+"""`fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as whole texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.commands import api
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.explain import own_kernels
+from ncu_swizzle.fix import shown
+from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.page import apply
+from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.gate import lint_inputs, linting
+from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Verdict
+from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels.family import SOURCE
+from ncu_swizzle.servers.answer import Answer, Call, Row
+from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
+from ncu_swizzle.servers.folders import shown as shown_caller
+
+# `lint` and `check`: which lines conflict, and whether profiles keep their limits.
+
+
+def lint(
+    caller: Caller, files: Sequence[str], launch: LaunchGiven = LaunchGiven(), max_degree: float | None = None
+) -> Answer:
+    """Answer which lines of sources conflict; every kernel is compiled and emulated, nothing runs on a GPU.
+
+    Raises what `gate.linting.lint_kernels` raises, and Untrusted.
+    """
+    options = LintOptions(
+        tuple(files),
+        () if max_degree is None else (f"{max_degree:g}",),
+        launch.described(),
+        config=caller.entries(files, launch).config,
+    )
+    found = [variant for variant in lint_inputs.variants(options) if not isinstance(variant, Skipped)]
+    for variant in found:
+        caller.folders.variant(*variant)
+    settings = EmulationSettings.of(caller.request(launch, "emulated"))
+    kernels = list(linting.lint_kernels(options, settings, caller.progress))
+    verdict = linting.verdict_of(kernels)
+    drawn = launch.sample is None and any(kernel.sampling for kernel in kernels)
+    following = _fixing(caller, verdict, files, launch, found) or (_sampled(files, launch) if drawn else None)
+    return _judged_answer(verdict, following)
+
+
+def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven(), **limits: Any) -> Answer:
+    """Answer whether profiles or kernels keep their limits: the gate of CI."""
+    config = caller.entries(entries, launch).config
+    if limits.get("baseline"):
+        caller.folders.path(limits["baseline"])
+    given = {name: value for name, value in limits.items() if value is not None}
+    verdict = api.check(
+        *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
+        on_progress=caller.progress, **launch.keywords(), **given,
+    )  # fmt: skip
+    failing = {check.kernel for check in verdict.checks if check.outcome is Outcome.failed}
+    worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
+    following = Call("explain", {"kernel": worst, **caller.again(worst, launch)})
+    return _judged_answer(verdict, following if worst and failing else None)
+
+
+def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:
+    rows = [_row(each) for each in verdict.checks]
+    notes = [{"note": note} for note in verdict.notes]
+    return Answer(f"{verdict.outcome}: {verdict.summary}", (*rows, *notes), following, {"outcome": verdict.outcome})
+
+
+def _row(check: Check) -> Row:
+    return without_empty(
+        {
+            "outcome": check.outcome,
+            "kernel": check.kernel,
+            "access": check.access,
+            "place": str(check.place) if check.place else "",
+            "criterion": check.criterion,
+            "message": check.message,
+            **({"actual": check.actual, "limit": check.limit} if check.actual is not None else {}),
+        }
+    )
+
+
+def _fixing(
+    caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, variants: Sequence[Variant]
+) -> Call | None:
+    """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
+    failed = next(
+        (each for each in verdict.checks if each.outcome is Outcome.failed and each.criterion == MAX_DEGREE), None
+    )
+    chosen = next((variant for variant in variants if failed and variant[1].name == failed.kernel), None)
+    if chosen is None:  # nothing fails, or a captured launch does
+        return None
+    family, kernel = chosen
+    source = os.path.realpath(family.source(kernel))
+    file = next((file for file in files if os.path.realpath(user.split_name(file)[0]) == source), "")
+    named = file or (kernel.name if kernel.name in files or family.shipped else shown_caller(source))
+    if source.endswith(SOURCE) and not family.shipped:
+        return Call("fix", {"file": named, **caller.again(named, launch)})
+    return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})
+
+
+def _sampled(files: Sequence[str], launch: LaunchGiven) -> Call:
+    """Return the call that judges what data decide on random data."""
+    return Call("lint", {"files": list(files), "launch": {**launch.as_json(), "sample": 1}}, "takes random data")
+
+
+def fix(
+    caller: Caller,
+    file: str,
+    launch: LaunchGiven = LaunchGiven(),
+    only: str = "",
+    max_shared: int | None = None,
+    write: bool = False,
+) -> Answer:
+    """Answer the patch for a source, and each claim of its proof; with `write`, change the source if all is proved."""
+    if only not in ("", *MappingKind):
+        raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(MappingKind)}")
+    fixed = _fixed(caller, file, launch, FixOptions(MappingKind(only) if only else None, max_shared), write)
+    outcome = shown.outcome(fixed.kernels)
+    written = write and fixed.changed
+    if written:
+        for changed in fixed.files:
+            caller.folders.path(changed.path)
+        apply(fixed)
+    rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
+    again = {"file": file, **caller.again(file, launch)}
+    limits = {name: value for name, value in (("only", only), ("max_shared", max_shared)) if value not in ("", None)}
+    following = (
+        Call("fix", {**again, **limits, "write": True}) if fixed.changed else _by_hand(caller, fixed, file, launch)
+    )
+    if written:
+        following = Call("lint", {"files": [file], **caller.again(file, launch)})
+    return Answer(_summary(fixed, outcome), tuple(rows), following, {"outcome": outcome, "written": written})
+
+
+def rewrite(caller: Caller, file: str) -> Answer:
+    """Answer the whole texts of the files that `fix` would change, a row each: none without a fix."""
+    fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
+    rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
+    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), tuple(rows))
+
+
+def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
+    sources = caller.sources(file, launch)
+    for variant in lint_inputs.variants(LintOptions((file,), (), launch.described(), config=sources.config)):
+        if not isinstance(variant, Skipped):
+            caller.folders.variant(*variant)
+            if write:  # the package's own kernels may be read from anywhere
+                caller.folders.path(variant[0].source(variant[1]))
+    request = caller.request(launch, "emulated")
+    described = launch.described()
+    return fix_all(FixQuery(file, request, described, sources, options, caller.progress, within=caller.folders.holds))
+
+
+def _summary(fixed: SourceFix, outcome: str) -> str:
+    proved = sum(tile.proved for kernel in fixed.kernels for tile in kernel.tiles)
+    tiles = sum(len(kernel.tiles) for kernel in fixed.kernels)
+    if outcome == "clean":
+        return f"{fixed.source.name}: no shared array conflicts."
+    return f"{fixed.source.name}: {proved} of {tiles} shared arrays that conflict are fixed, with proof."
+
+
+def _kernel(kernel: KernelFix) -> Iterator[Row]:
+    yield from (_tile(kernel, tile) for tile in kernel.tiles)
+    for claim in kernel.proof.claims if kernel.proof else ():
+        place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
+        row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
+        yield without_empty({"kernel": kernel.kernel, **row})
+    yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
+    yield from ({"kernel": kernel.kernel, "also proved for": other.kernel} for other in kernel.others)
+
+
+def _tile(kernel: KernelFix, tile: TileFix) -> Row:
+    there = f" ({tile.reason_file or kernel.source.name}:{tile.reason_line})"
+    return without_empty(
+        {
+            "kernel": kernel.kernel,
+            "array": tile.name,
+            "file": tile.file,
+            "line": tile.line,
+            "proved": tile.proved,
+            "mapping": tile.mapping,
+            "excessive": tile.excess_before,
+            "excessive after": tile.excess_after,
+            "extra_bytes": tile.extra_bytes,
+            "in the way": f"{tile.reason}{there}" if tile.reason else "",
+        }
+    )
+
+
+def _patch(fixed: SourceFix) -> Iterator[Row]:
+    if fixed.changed:
+        yield {"patch": shown.patch_of(fixed)}
+
+
+def _by_hand(caller: Caller, fixed: SourceFix, file: str, launch: LaunchGiven) -> Call | None:
+    """Return the call that gives code to apply by hand, for the first kernel that was refused."""
+    refused = next((kernel.kernel for kernel in fixed.kernels if not kernel.clean), "")
+    several = refused if len(fixed.kernels) > 1 else ""
+    return Call("suggest", {"kernel": file, **caller.again(file, launch, several)}) if refused else None

@@ -1,0 +1,295 @@
+"""`lines` and `line`: what an editor shows beside a source: each line's wavefronts, each kernel's, and why."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base.errors import UnknownKernel, UsageError
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.explain import own_kernels
+from ncu_swizzle.explain import suggest as suggesting
+from ncu_swizzle.explain.banks import subject_of
+from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery, Subject
+from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
+from ncu_swizzle.gate import lint_inputs, linting
+from ncu_swizzle.gate.lint_inputs import LintOptions, Variant
+from ncu_swizzle.gate.linting import KernelLint
+from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
+from ncu_swizzle.kernels import catalog, user
+from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target
+from ncu_swizzle.kernels.options import LAUNCHES
+from ncu_swizzle.report import attribution
+from ncu_swizzle.servers import answer
+from ncu_swizzle.servers.answer import Answer, Call, Row
+from ncu_swizzle.servers.folders import HEADERS, Caller, LaunchGiven, without_empty
+from ncu_swizzle.smem import bankmap, code
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.bankmap import Phase
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.mapping import Mapping
+
+# `explain` and `suggest`: why an access conflicts, and which mapping frees a tile of conflicts.
+
+
+SHOWN = 4  # candidates
+LANES = 8  # that are listed one by one
+
+
+def suggest(
+    caller: Caller,
+    kernel: str,
+    launch: LaunchGiven = LaunchGiven(),
+    max_bytes: int | None = None,
+    language: str = "cuda",
+) -> Answer:
+    """Answer the cheapest mappings for each tile that conflicts, with code to paste (`language`: cuda, cute, none)."""
+    if language not in suggesting.CODE:
+        raise UsageError(f"unknown language {language!r}", f"one of {', '.join(suggesting.CODE)}")
+    limits = Constraints(max_bytes, arch=launch.arch.rstrip("af") or Constraints.arch)
+    query = SuggestQuery(kernel, constraints=limits, kernel=_query(caller, kernel, launch))
+    answers = list(suggesting.answers(query))
+    rows = [row for answer in answers for row in _suggestion(answer, language)]
+    return Answer(" ".join(map(_best, answers)), tuple(rows), _fixing(caller, kernel, launch))
+
+
+def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven = LaunchGiven()) -> Answer:
+    """Answer why one access conflicts: lanes, addresses and banks of its worst request, as it is and as suggested.
+
+    `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
+    """
+    query = BanksQuery(kernel, access=access or None, kernel=_query(caller, kernel, launch))
+    subject = subject_of(query)
+    if subject.access is None:
+        raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
+    return explanation(subject, Call("suggest", {"kernel": kernel, **caller.again(kernel, launch)}))
+
+
+def explanation(subject: Subject, following: Call | None = None) -> Answer:
+    """Answer why the access of a kernel conflicts under the first mapping, and how it is under the second."""
+    rows = [row for pair in subject.pairs for row in _explained(*pair)]
+    return Answer(_why(subject), tuple(rows), following)
+
+
+def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
+    """Return the call that rewrites a kernel's source; None if it has none of the client's."""
+    source = user.split_name(kernel)[0].suffix if caller.folders.is_path(kernel) else _suffix(caller, kernel)
+    return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if source == SOURCE else None
+
+
+def _suffix(caller: Caller, name: str) -> str:
+    catalog = user.everything((), caller.folders.config(Path.cwd()))
+    own = (family.source(kernel) for family, kernel in catalog if kernel.name == name and not family.shipped)
+    return next((source.suffix for source in own), "")
+
+
+def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
+    sources = caller.sources(kernel, launch)
+    return KernelQuery(caller.request(launch, "emulated"), launch.described(), sources, caller.progress)
+
+
+def _best(answer: SuggestAnswer) -> str:
+    best = answer.suggestion.best
+    if best is None:
+        which = "is possible" if answer.suggestion.complete else "was found"
+        return f"{answer.title}: no mapping without conflicts {which}."
+    unsure = ", as far as its addresses are known" if answer.untried else ""
+    return f"{answer.title}: use {code.spelled(best.mapping)}{unsure}."
+
+
+def _suggestion(answer: SuggestAnswer, language: str) -> Iterator[Row]:
+    plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
+    for access in answer.accesses:
+        before, after = access.wavefronts(plain), access.wavefronts(chosen)
+        yield {
+            "access": access.name,
+            "instruction": access.op,
+            "ideal": access.total(before.ideal),
+            "wavefronts": access.total(before.actual) if before.known.all() else None,
+            "suggested": access.total(after.actual) if after.known.all() else None,
+        }
+    yield from (_candidate(each) for each in (answer.suggestion.clean or (answer.suggestion.closest,))[:SHOWN])
+    for name in (*answer.untried, *answer.suggestion.unjudged):
+        yield {"not tried on": name}
+    for title, text in suggesting.code_of(answer).items():
+        if language in ("both", title.lower()):
+            yield {title: text}
+
+
+def _candidate(candidate: Candidate) -> Row:
+    return {
+        "mapping": code.spelled(candidate.mapping),
+        "excessive": candidate.excessive,
+        "extra_bytes": candidate.extra_bytes,
+        "operations": candidate.operations,
+        "blocks_per_sm": candidate.blocks,
+    }
+
+
+def _why(subject: Subject) -> str:
+    counts = [access.wavefronts(mapping) for mapping, access in subject.pairs if access]
+    actual, ideal = (int(part.sum()) for part in (counts[0].actual, counts[0].ideal))
+    if not counts[0].known.all():
+        return f"{subject.title}: no rule gives its wavefronts."
+    change = f"; {code.spelled(subject.after)} makes it {int(counts[-1].actual.sum()):,}" if len(counts) > 1 else ""
+    requests = len(counts[0].actual)
+    return f"{subject.title}: {actual:,} wavefronts in {requests:,} requests where {ideal:,} would do{change}."
+
+
+def _explained(mapping: Mapping, access: Access | None) -> Iterator[Row]:
+    """Yield an access's worst request under a mapping: which lanes of its worst phase meet in the busiest bank."""
+    if access is None:
+        return
+    number, phases = bankmap.phases(access, mapping, None)
+    yield {"mapping": code.spelled(mapping), "instruction": access.op, "worst request": number, "phases": len(phases)}
+    worst = max(phases, key=lambda phase: phase.ways)
+    meeting = _meeting(worst)
+    shown = meeting[:LANES]
+    yield {
+        "ways": worst.ways,
+        "lanes in this phase": len(worst.lanes),
+        "bank": worst.banks[meeting[0]] if meeting else None,
+        "lanes there": [worst.lanes[place] for place in shown],
+        "their elements (row, column)": [list(worst.cells[place]) for place in shown],
+        **({"and more lanes": len(meeting) - LANES} if len(meeting) > LANES else {}),
+    }
+
+
+def _meeting(phase: Phase) -> list[int]:
+    """Return the places in a phase of the lanes that share the most used bank."""
+    if not phase.lanes:
+        return []
+    busiest, _ = Counter(phase.banks).most_common(1)[0]
+    return [place for place, bank in enumerate(phase.banks) if bank == busiest]
+
+
+KERNELS = "__global__"
+
+
+def lines(caller: Caller, file: str) -> Answer:
+    """Answer the counts of a source's lines and kernels: those declared, and those of launches captured beside it.
+
+    A row has a `line` (from 1), or is about a whole `kernel`. Of a header, the kernels that include it are emulated.
+    Raises what `gate.linting.lint` raises, and Untrusted. A file about which nothing is declared runs nothing.
+    """
+    source = Path(os.path.realpath(caller.folders.path(file)))
+    config = caller.folders.config(source.parent)
+    declared = _declared(caller, source, config)
+    captured = [] if source.suffix == PYTHON else sorted(map(str, source.parent.glob(f"*{LAUNCHES}")))
+    for path in captured:
+        caller.folders.path(path)
+    sources = dict.fromkeys(str(family.source(kernel)) for family, kernel in declared)
+    sources_of = {kernel.name: str(family.source(kernel)) for family, kernel in declared}
+    read = {"read": _stamps(source, declared, config, captured), "declared": sources_of}
+    if not sources and not captured:
+        return replace(_nothing_declared(file, source), facts=read)
+    settings = EmulationSettings.of(caller.request(LaunchGiven(), "emulated"))
+    options = LintOptions((*sources, *captured), config=config)
+    kernels = list(linting.lint_kernels(options, settings, caller.progress))
+    rows = [row for kernel in kernels for row in _rows(kernel, source)]
+    notes = [{"note": note} for kernel in kernels for note in kernel.notes]
+    return Answer(f"{file}: {_summary(rows)}", (*rows, *notes), facts=read)
+
+
+def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
+    """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
+    source = Path(os.path.realpath(caller.folders.path(file)))
+    variants = _declared(caller, source, caller.folders.config(source.parent))
+    named = next((variant for variant in variants if variant[1].name == kernel), None)
+    if named is None:
+        raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
+    family, variant = named
+    target = Target(family, variant, family.problem({}))
+    query = own_kernels.KernelQuery(caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
+    profile = own_kernels.emulated(target, query)
+    here = f"{source.name}:{number}"
+    names = (access.name for tile in attribution.tiles(profile) for access in tile.accesses)
+    name = next((name for name in names if name.endswith(here)), here)
+    return explanation(own_kernels.subject(BanksQuery(kernel, access=name), [profile]))
+
+
+def _declared(caller: Caller, source: Path, config: str) -> list[Variant]:
+    """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
+    options = LintOptions((), config=config)
+    if source.suffix in HEADERS:
+        catalog = [*user.everything((), config), *lint_inputs.beside(source.parent)]
+        found = [(family, kernel) for family, kernel in catalog if not kernel.library and _includes(family, source)]
+    else:
+        found = list(lint_inputs.described(source, options))
+    for variant in found:
+        caller.folders.variant(*variant)
+    return found
+
+
+def _includes(family: Family, header: Path) -> bool:
+    return not family.shipped and str(header) in {os.path.realpath(path) for path in family.included()}
+
+
+def _stamps(source: Path, declared: Sequence[Variant], config: str, captured: Sequence[str]) -> list[list[Any]]:
+    """Return what an answer is made from, each with its time of modification and size.
+
+    That includes descriptions that may yet appear, with zeros. An editor asks again once any of them changed.
+    """
+    beside = (source.parent / name for name in (catalog.OWN, catalog.PROJECT, lint_inputs.DESCRIPTION))
+    read = {str(source), *map(str, beside), *captured, *([] if config == catalog.NONE else [config])}
+    for family, kernel in declared:
+        read |= {str(family.source(kernel)), str(family.folder / lint_inputs.DESCRIPTION), *family.included()}
+    return [list(answer.stamp(path)) for path in sorted(read)]
+
+
+def _nothing_declared(file: str, source: Path) -> Answer:
+    """Return that nothing is known of a file; of one with kernels, how to declare their launches."""
+    if source.suffix == PYTHON or KERNELS not in source.read_text("utf-8", "replace"):
+        return Answer(f"{file}: nothing to emulate")
+    note = f"no launch of its kernels is declared: ncu-swizzle init {source.name} writes ncu-swizzle.toml"
+    return Answer(f"{file}: {note}", ({"undeclared": note},))
+
+
+def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
+    """Yield a row per line of the source and access kind, and one for the kernel."""
+    checks = {(check.access, check.place.line): check for check in kernel.checks if check.place and check.access}
+    for counted in kernel.lines:
+        if counted.place and _same(counted.place.file, source):
+            key = counted.access, counted.place.line
+            counts = _counts(counted.unknown, counted.wavefronts, counted.ideal)
+            yield _row(kernel, checks.get(key), counted.place.line, counted.access, counts)
+    for check in kernel.checks:
+        if check.place and not check.access and _same(check.place.file, source):
+            yield _row(kernel, check, check.place.line, "", {})
+    if kernel.launch:
+        yield {"kernel": kernel.name, "function": kernel.function, **_total(kernel), "outcome": _outcome(kernel.checks)}
+
+
+def _row(kernel: KernelLint, check: Check | None, number: int, access: str, counts: dict[str, Any]) -> Row:
+    fields = ("outcome", "criterion", "message", "hint")
+    judged = {name: getattr(check, name) for name in fields} if check else {}
+    return without_empty({"kernel": kernel.name, "line": number, "access": access, **counts, **judged})
+
+
+def _total(kernel: KernelLint) -> dict[str, Any]:
+    unknown = any(counted.unknown for counted in kernel.lines)
+    wavefronts = sum(counted.wavefronts for counted in kernel.lines)
+    return _counts(unknown, wavefronts, sum(counted.ideal for counted in kernel.lines))
+
+
+def _counts(unknown: bool, wavefronts: int, ideal: int) -> dict[str, Any]:
+    return {"wavefronts": None, "ideal": None} if unknown else {"wavefronts": wavefronts, "ideal": ideal}
+
+
+def _outcome(checks: Sequence[Check]) -> Outcome:
+    outcomes = {check.outcome for check in checks}
+    return next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.passed)
+
+
+def _same(file: str, source: Path) -> bool:
+    return Path(os.path.realpath(file)) == source
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    kernels = [row for row in rows if "line" not in row]
+    failing = {row["line"] for row in rows if row.get("outcome") == Outcome.failed and "line" in row}
+    return f"{len(kernels)} kernels, {len(failing)} lines with conflicts"

@@ -1,0 +1,318 @@
+"""The language server: what an editor asks, and what it is told while a call runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from ncu_swizzle.base.errors import Interrupted, NcuSwizzleError
+from ncu_swizzle.base.texts import one_line
+from ncu_swizzle.kernels.family import PYTHON
+from ncu_swizzle.servers import shown
+from ncu_swizzle.servers.answer import Answer, Service
+from ncu_swizzle.servers.folders import Folders
+from ncu_swizzle.servers.shown import Seen, edits
+
+# One call at a time: emulations must not compete with each other, or with what the user is compiling.
+
+
+Call = Callable[[threading.Event], Answer]  # makes a call, and ends it once the event is set
+
+
+class Turns:
+    """Calls that wait for each other. A newer one about the same subject ends an older one, or takes its place."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._stops: dict[str, threading.Event] = {}
+
+    async def take(self, subject: str, call: Call) -> Answer:
+        """Return a call's answer; raise Interrupted if a newer call about the subject came, or `end` was called."""
+        self.end(subject)
+        stop = self._stops[subject] = threading.Event()
+        try:
+            async with self._turn:
+                if stop.is_set():
+                    raise Interrupted("a newer call took its place")
+                return await _to_its_end(call, stop)
+        finally:
+            if self._stops.get(subject) is stop:
+                del self._stops[subject]
+
+    def end(self, subject: str) -> None:
+        """End the call about a subject, if there is one."""
+        if stop := self._stops.get(subject):
+            stop.set()
+
+    def end_all(self) -> None:
+        """End every call."""
+        for stop in self._stops.values():
+            stop.set()
+
+
+async def _to_its_end(call: Call, stop: threading.Event) -> Answer:
+    """Make a call in a thread. If this task is cancelled, the turn is over only when the call's processes are gone."""
+    made = asyncio.get_running_loop().run_in_executor(None, call, stop)
+    try:
+        return await asyncio.shield(made)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([made])
+        made.exception()  # it was stopped: nobody asks for its answer
+        raise
+
+
+NAME = "ncu-swizzle"
+CUDA = (".cu", ".cuh")
+FRONTENDS = ("triton", "gluon", "numba", "cuda")  # a Python file without these words has no kernels
+MARK = "\ufeff"  # before a text in UTF-8, which editors keep to themselves
+KEPT = 64  # sources, whose answers are kept after they are closed
+
+OnProgress = Callable[[float, str], None]
+
+
+class Editor:
+    """The open sources of one editor, and what was found of them."""
+
+    def __init__(self, server: LanguageServer, allow_run: bool, timeout_s: float) -> None:
+        self._server = server
+        self._allow_run = allow_run
+        self._timeout_s = timeout_s
+        self._trusted = True
+        self._shut_down = False
+        self._turns = Turns()
+        self._seen: dict[str, Seen] = {}
+
+    def initialize(self, params: types.InitializeParams) -> None:
+        """Note whether the workspace is trusted, and run where it is: paths in answers are relative to that."""
+        options = params.initialization_options
+        options = options if isinstance(options, dict) else {}
+        self._trusted = options.get("trusted", True) is True
+        if roots := self._roots():
+            os.chdir(roots[0])
+
+    def _roots(self) -> list[Path]:
+        workspace = self._server.workspace
+        named = [folder.uri for folder in workspace.folders.values()] or [workspace.root_uri or ""]
+        found = (uris.to_fs_path(uri) for uri in named if uri)
+        return [Path(path) for path in found if path and Path(path).is_dir()]
+
+    def _service(self) -> Service:
+        return Service(Folders(tuple(self._roots()), self._allow_run), self._timeout_s)
+
+    def _path(self, uri: str) -> str:
+        """Return the path of a source that may be looked at: a kernel's, inside of a trusted workspace; else ""."""
+        path = uris.to_fs_path(uri) or ""
+        if not self._trusted or not path or not self._service().folders.holds(Path(path)):
+            return ""
+        if Path(path).suffix in CUDA:
+            return path
+        text = self._text(uri)
+        return path if Path(path).suffix == PYTHON and any(word in text for word in FRONTENDS) else ""
+
+    def _text(self, uri: str) -> str:
+        return str(self._server.workspace.get_text_document(uri).source)
+
+    async def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        """Publish what is known of a source, or find out."""
+        uri = params.text_document.uri
+        seen = self._seen.get(uri)
+        if seen and seen.lasts and seen.text == self._text(uri) and self._path(uri):
+            self._show(uri, seen)
+        else:
+            await self._look(uri)
+
+    async def saved(self, params: types.DidSaveTextDocumentParams) -> None:
+        await self._look(params.text_document.uri)
+
+    def closed(self, params: types.DidCloseTextDocumentParams) -> None:
+        """End what runs for a source; its findings stay for when it is opened again."""
+        self._turns.end(params.text_document.uri)
+        self._publish(params.text_document.uri, [])
+
+    def shut_down(self, _: Any = None) -> None:
+        self._shut_down = True
+        self._turns.end_all()
+
+    def leave(self, _: Any = None) -> None:
+        """Exit at once: pygls would wait for its thread that reads stdin, until the editor closes that.
+
+        What still runs ends with this process, see `child`.
+        """
+        os._exit(0 if self._shut_down else 1)
+
+    async def _look(self, uri: str) -> None:
+        """Publish what is found of a source as it is on the disk."""
+        path = self._path(uri)
+        if not path:
+            return
+        text = _on_disk(path)
+        try:
+            answer = await self._called(uri, "lines", {"file": path}, f"Bank conflicts of {Path(path).name}")
+        except Interrupted:
+            return
+        except NcuSwizzleError as error:
+            seen = Seen(text, error=f"{error}; {error.hint}" if error.hint else str(error))
+        else:
+            seen = Seen.of(answer, text)
+        self._keep(uri, seen)
+        self._show(uri, seen)
+
+    def _show(self, uri: str, seen: Seen) -> None:
+        self._publish(uri, shown.diagnostics(seen))
+        workspace = self._server.client_capabilities.workspace
+        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+            self._server.workspace_code_lens_refresh(None)
+
+    def _keep(self, uri: str, seen: Seen) -> None:
+        self._seen.pop(uri, None)
+        self._seen[uri] = seen
+        if len(self._seen) > KEPT:
+            del self._seen[next(iter(self._seen))]  # the oldest
+
+    def _publish(self, uri: str, diagnostics: list[types.Diagnostic]) -> None:
+        self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics))
+
+    async def hover(self, params: types.HoverParams) -> types.Hover | None:
+        """Answer the counts of a line, and the banks of an access that conflicts."""
+        uri, number = params.text_document.uri, params.position.line + 1
+        seen = self._seen.get(uri)
+        rows = [row for row in seen.at(number) if "access" in row] if seen else []
+        if not seen or not rows or seen.text != self._text(uri):
+            return None
+        worst = max(rows, key=lambda row: (row["wavefronts"] or 0) - (row["ideal"] or 0))
+        conflicts = (worst["wavefronts"] or 0) > (worst["ideal"] or 0)
+        explained = await self._explained(uri, seen, worst["kernel"], number) if conflicts else None
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, shown.hover(rows, explained)))
+
+    async def _explained(self, uri: str, seen: Seen, kernel: str, number: int) -> Answer | None:
+        """Return why a line conflicts; None of captured launches, which `line` cannot explain."""
+        key = kernel, number
+        if key not in seen.explained:
+            given = {"file": self._path(uri), "number": number, "kernel": kernel}
+            try:
+                seen.explained[key] = await self._called(f"{uri} {number}", "line", given, f"Banks of line {number}")
+            except NcuSwizzleError:
+                return None
+        return seen.explained[key]
+
+    def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        uri = params.text_document.uri
+        seen = self._seen.get(uri)
+        return list(shown.lenses(seen, self._text(uri))) if seen else []
+
+    def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        seen = self._seen.get(params.text_document.uri)
+        return list(shown.actions(seen, list(params.context.diagnostics))) if seen else []
+
+    async def fix(self, file: str) -> None:
+        """Rewrite a source, if what comes of it is proved; else say what is in the way."""
+        uri = uris.from_fs_path(str(file)) or ""
+        path, text = self._path(uri), self._text(uri)
+        if not path or text != _on_disk(path):
+            self._say(f"{Path(str(file)).name} is not as it was saved: save it, then try again")
+            return
+        try:
+            answer = await self._called(f"{uri} fix", "rewrite", {"file": path}, f"Rewriting {Path(path).name}")
+        except Interrupted:
+            return
+        except NcuSwizzleError as error:
+            self._say(f"{error}; {error.hint}" if error.hint else str(error), types.MessageType.Error)
+            return
+        made = {row["file"]: row["text"].removeprefix(MARK) for row in answer.rows}
+        if not made or self._text(uri) != text or await self._applied(made):
+            self._say(answer.summary)
+
+    async def _applied(self, made: Mapping[str, str]) -> bool:
+        """Change all files, by their paths; or none, and say so, if one is not as it was saved."""
+        changes: dict[str, list[types.TextEdit]] = {}
+        for path, text in made.items():
+            uri = uris.from_fs_path(str(Path(path).absolute())) or ""
+            if self._text(uri) != _on_disk(path) or not self._service().folders.holds(Path(path)):
+                self._say(f"{Path(path).name} is not as it was saved: save it, then try again")
+                return False
+            changes[uri] = list(edits(self._text(uri), text))
+        change = types.WorkspaceEdit(changes=changes)
+        await self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(change, "ncu-swizzle fix"))
+        return True
+
+    def _say(self, words: str, how: types.MessageType = types.MessageType.Info) -> None:
+        self._server.window_show_message(types.ShowMessageParams(how, one_line(words)))
+
+    async def _called(self, subject: str, name: str, given: dict[str, Any], title: str) -> Answer:
+        """Make a call in its turn, with progress that the user can cancel."""
+        bar = await _Bar.shown(self._server, title, lambda: self._turns.end(subject))
+        call = partial(self._service().call, name, given, bar.tell)
+        try:
+            return await self._turns.take(subject, call)
+        finally:
+            bar.done()
+
+
+class _Bar:
+    """Progress in the editor's window; without one that can show it, nothing."""
+
+    def __init__(self, server: LanguageServer, token: str) -> None:
+        self._server, self._token = server, token
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def shown(cls, server: LanguageServer, title: str, end: Callable[[], None]) -> _Bar:
+        window = server.client_capabilities.window
+        token = str(uuid.uuid4()) if window and window.work_done_progress else ""
+        if token:
+            await server.work_done_progress.create_async(token)
+            began = types.WorkDoneProgressBegin(title, percentage=0, cancellable=True)
+            server.work_done_progress.begin(token, began)
+            server.work_done_progress.tokens[token].add_done_callback(lambda _: end())
+        return cls(server, token)
+
+    def tell(self, percent: float, words: str) -> None:
+        """Say how far a call is, from its thread."""
+        if self._token:
+            report = types.WorkDoneProgressReport(message=words, percentage=int(min(max(percent, 0), 100)))
+            self._loop.call_soon_threadsafe(self._server.work_done_progress.report, self._token, report)
+
+    def done(self) -> None:
+        if self._token:
+            self._server.work_done_progress.tokens.pop(self._token, None)
+            self._server.work_done_progress.end(self._token, types.WorkDoneProgressEnd())
+
+
+def _on_disk(path: str) -> str:
+    """Return a source as an editor has it: with its own ends of lines, without a byte-order mark."""
+    try:
+        return Path(path).read_bytes().decode("utf-8", "replace").removeprefix(MARK)
+    except OSError:  # a file that was never saved
+        return ""
+
+
+def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
+    """Return the server; `start_io` serves."""
+    made = LanguageServer(NAME, version)
+    editor = Editor(made, allow_run, timeout_s)
+    handlers: dict[str, Callable[..., Any]] = {
+        types.INITIALIZE: editor.initialize,
+        types.SHUTDOWN: editor.shut_down,
+        types.EXIT: editor.leave,
+        types.TEXT_DOCUMENT_DID_OPEN: editor.opened,
+        types.TEXT_DOCUMENT_DID_SAVE: editor.saved,
+        types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,
+        types.TEXT_DOCUMENT_HOVER: editor.hover,
+        types.TEXT_DOCUMENT_CODE_LENS: editor.lenses,
+        types.TEXT_DOCUMENT_CODE_ACTION: editor.actions,
+    }
+    for feature, handler in handlers.items():
+        made.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
+    made.command(shown.FIX)(partial(editor.fix))
+    return made

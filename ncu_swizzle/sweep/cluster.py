@@ -1,0 +1,298 @@
+"""Dask: start workers on this machine, or join a cluster that runs already. The one module that starts Dask."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.base.files import brief, read_bytes
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.kernels import gpu
+from ncu_swizzle.sweep import worker
+from ncu_swizzle.sweep.options import FleetOptions
+from ncu_swizzle.sweep.worker import Examined, FleetJob, Member, identity
+
+# The workers that are fit for a job: examined when they appear, dropped when they are gone.
+
+
+FIRST_S = 60.0  # how long to wait for the first worker
+PAUSE_S = 0.1
+FORGOTTEN_S = 10.0  # after which another worker may have the address of one that is gone
+
+
+@dataclass
+class Station:
+    """One worker as seen from here: its address, what it was sent, and the unit that it works on."""
+
+    address: str
+    member: Member
+    sent: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    unit: Any = None
+
+
+class Roster:
+    """The stations, and notes on the workers that are not among them."""
+
+    def __init__(self, client: Any, token: str, job: FleetJob, options: FleetOptions, wanted: dict[str, str]) -> None:
+        self._client, self._token, self._job, self._options = client, token, job, options
+        self._wanted = wanted
+        self._refused: dict[str, str] = {}
+        self._gone: dict[str, float] = {}
+        self.stations: list[Station] = []
+
+    @property
+    def notes(self) -> list[str]:
+        return list(dict.fromkeys(f"{why}." for why in self._refused.values()))
+
+    def wait_for_some(self) -> None:
+        """Examine all workers that there are; raise EnvironmentLacking if none is fit."""
+        deadline = time.monotonic() + FIRST_S
+        expected = self._options.count or 1
+        while time.monotonic() < deadline:
+            self.look()
+            if len(self.stations) + len(self._refused) >= expected:
+                break
+            time.sleep(PAUSE_S)
+        if self.stations:
+            return
+        if self._refused:
+            raise EnvironmentLacking(
+                f"no worker of the cluster is fit: {'; '.join(dict.fromkeys(self._refused.values()))}",
+                "give the workers this very ncu-swizzle; docs/fleet.md says how",
+            )
+        raise EnvironmentLacking("the cluster has no workers", "start some; docs/fleet.md says how")
+
+    def look(self) -> list[Station]:
+        """Examine new workers; return the stations whose worker is gone."""
+        present = self._client.nthreads()
+        gone = [station for station in self.stations if station.address not in present]
+        now = time.monotonic()
+        self._gone = {address: since for address, since in self._gone.items() if now - since < FORGOTTEN_S}
+        known = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
+        if fresh := [address for address in present if address not in known]:
+            self._examine(fresh, present)
+        for address in self._refused.keys() - present.keys():
+            del self._refused[address]
+        return gone
+
+    def drop(self, station: Station) -> None:
+        """Forget a worker; for a while the scheduler may still list it."""
+        self._gone[station.address] = time.monotonic()
+        if station in self.stations:
+            self.stations.remove(station)
+
+    def retire(self, station: Station, why: str) -> None:
+        """Use a worker no more, though it is still there."""
+        self._refused[station.address] = f"the worker {station.member.name} is not used: {why}"
+
+    def _examine(self, fresh: list[str], threads: dict[str, int]) -> None:
+        # A worker that lacks this version may fail in any way.
+        answers = self._client.run(
+            worker.examine, self._token, self._job, self._wanted, workers=fresh, on_error="return"
+        )
+        names = self._names()
+        for address, answer in sorted(answers.items()):
+            name = names.get(address, address)
+            if why := self._unfit(name, answer):
+                self._refused[address] = why
+                continue
+            if answer.lacks:
+                self._send(address, answer)
+            uuid, model = answer.gpus[0] if answer.gpus else ("", "")
+            member = Member(answer.facts, name, answer.host, model, uuid, threads.get(address, 1), answer.pid)
+            self.stations.append(Station(address, member))
+
+    def _names(self) -> dict[str, str]:
+        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        return {address: str(worker.get("name", address)) for address, worker in known.items()}
+
+    def _unfit(self, name: str, answer: Examined | BaseException) -> str:
+        """Return why a worker cannot do the job; empty if it can."""
+        refused, why = f"the worker {name} is refused", ""
+        if isinstance(answer, NcuSwizzleError):
+            why = f"{refused}: {answer}"
+        elif isinstance(answer, BaseException):
+            why = f"{refused}: it has no ncu-swizzle, or another one ({brief(answer)})"
+        elif answer.identity != identity():
+            why = f"{refused}: it has ncu-swizzle {answer.identity}, here is {identity()}"
+        elif answer.lacks and self._job.moved is None:
+            why = f"{refused}: it lacks {next(iter(answer.lacks))}"
+        elif self._job.measures:
+            why = self._unfit_gpu(name, answer)
+        return why
+
+    def _unfit_gpu(self, name: str, answer: Examined) -> str:
+        """Return why a worker's GPU cannot be used; empty if it can."""
+        if not answer.gpus:
+            return f"the worker {name} is refused: {answer.host} has no usable GPU"
+        uuid, model = answer.gpus[0]
+        if self._options.gpu.casefold() not in model.casefold():
+            return f"the worker {name} is not used: its GPU is {model}, not {self._options.gpu}"
+        taken = next((station.member.name for station in self.stations if station.member.uuid == uuid), "")
+        return f"the worker {name} is not used: it shares a GPU with {taken}" if taken else ""
+
+    def _send(self, address: str, answer: Examined) -> None:
+        """Send a worker the files of the job: all of them, as they include each other by relative paths."""
+        contents = {path: read_bytes(Path(path)) for path in self._wanted}
+        assert answer.lacks
+        self._client.run(worker.receive, self._token, contents, workers=[address])
+
+
+INSTALL = "pip install 'ncu-swizzle[fleet]'"
+JOIN_S = 20.0
+CLOSE_S = 10.0
+LOCAL = "127.0.0.1"
+START = "start one: dask scheduler --scheduler-file FILE; docs/fleet.md says how"
+QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh", "tornado"), "critical")}
+
+
+@contextmanager
+def connected(options: FleetOptions) -> Iterator[Any]:
+    """Yield Dask's client of the cluster that the options ask for. Raises EnvironmentLacking and BadFile."""
+    if lacking := missing():
+        raise EnvironmentLacking(*lacking)
+    import dask
+    import distributed
+
+    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)  # of another sweep's dashboard
+    for name in ("distributed", "tornado", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    environment = dict(os.environ)
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(QUIET))
+        try:
+            stack.callback(_restore, environment)  # Dask changes it for the workers
+            if options.own:
+                with _deaf():
+                    cluster = stack.enter_context(_own(options))
+                client = distributed.Client(cluster, set_as_default=False)
+            else:
+                client = _joined(options)
+        except OSError as error:  # which a timeout is, too
+            raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
+        stack.callback(client.close, timeout=CLOSE_S)
+        yield client
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that a terminal's Ctrl-C does not reach: this one hears it, and ends them.
+
+    They inherit the mask, as does the thread that starts them again; a Ctrl-C meanwhile arrives at the end.
+    """
+    resource_tracker.ensure_running()  # which would lift the mask in the thread that starts processes
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def missing() -> tuple[str, str] | None:
+    """Return what is not installed, and how to install it; None if workers can be had."""
+    names = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
+    return (f"{' and '.join(names)} not installed, which workers need", INSTALL) if names else None
+
+
+def dashboard(client: Any) -> str:
+    """Return the address of Dask's dashboard; empty if it has none."""
+    has_one = bool(client.scheduler_info(n_workers=0).get("services", {}).get("dashboard"))
+    return str(client.dashboard_link) if has_one else ""
+
+
+def _joined(options: FleetOptions) -> Any:
+    import distributed
+
+    if options.scheduler_file is not None and not options.scheduler_file.is_file():
+        raise BadFile(f"{options.scheduler_file} does not exist", START)
+    address = (
+        {"scheduler_file": str(options.scheduler_file)} if options.scheduler_file else {"address": options.scheduler}
+    )
+    try:
+        return distributed.Client(**address, timeout=JOIN_S, set_as_default=False)
+    except (ValueError, TypeError, KeyError) as error:  # not an address, not its file
+        raise BadFile(
+            f"{options.scheduler or options.scheduler_file} names no scheduler: {brief(error)}", START
+        ) from error
+
+
+@contextmanager
+def _own(options: FleetOptions) -> Iterator[Any]:
+    """Yield a cluster of this machine that nobody else can connect to: it has a certificate of its own."""
+    import distributed
+    from distributed.security import Security
+
+    gpus = [] if options.count else [uuid for uuid, _ in chosen_gpus(options)]
+    with scratch() as folder:
+        security = Security.temporary()
+        common = {"protocol": "tls://", "host": LOCAL, "security": security}
+        shown = importlib.util.find_spec("bokeh") is not None
+        scheduler = {
+            "cls": distributed.Scheduler,
+            "options": {**common, "port": 0, "dashboard": shown, "dashboard_address": f"{LOCAL}:0" if shown else None},
+        }
+        each = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
+                for number, uuid in enumerate(gpus or [""] * options.count)]  # fmt: skip
+        cluster = distributed.SpecCluster(
+            scheduler=scheduler,
+            workers=dict(enumerate(each)),
+            security=security,
+            silence_logs=logging.CRITICAL,
+            name="ncu-swizzle",
+        )
+        try:
+            yield cluster
+        finally:
+            cluster.close(timeout=CLOSE_S)
+
+
+def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: int) -> dict[str, Any]:
+    """Return Dask's specification of one worker: its folder for temporary files, and its GPU if it has one."""
+    import distributed
+
+    folder.mkdir(mode=0o700)
+    threads = max(1, (os.cpu_count() or 1) // gpus) if gpus else 1  # of NumPy, for the references
+    environment = {"TMPDIR": str(folder), "PYTHONSAFEPATH": "1", "PYTHONPATH": paths.child_environment()["PYTHONPATH"]}
+    environment |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    environment |= {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
+    options = {
+        **common,
+        "nthreads": 2 if uuid else 1,  # one reads a report while the other waits for the next
+        "name": f"{'gpu' if uuid else 'worker'}-{number}",
+        "memory_limit": 0,
+        "local_directory": str(folder),
+        "env": environment,
+        "resources": {"gpu": 1} if uuid else None,
+        "dashboard": False,
+        "silence_logs": logging.CRITICAL,
+    }
+    return {"cls": distributed.Nanny, "options": options}
+
+
+def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
+    """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
+    found = gpu.identities()
+    chosen = [(uuid, name) for uuid, name in found if options.gpu.casefold() in name.casefold()]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(name for _, name in found))
+        why = f"none is called {options.gpu}: {names}" if found else gpu.absent()
+        raise EnvironmentLacking(f"--workers gpus: {why}", "--workers 2 --engine emulated, or ncu-swizzle doctor")
+    return chosen
+
+
+def _restore(environment: dict[str, str]) -> None:
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)

@@ -1,0 +1,341 @@
+"""The client's side: which task goes to which worker, what became of it, and what to do when a worker is gone.
+
+A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and who is lost is known.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import time
+from asyncio import CancelledError
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import errors
+from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, ProgramFailed
+from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.engines.settings import Done, Progress
+from ncu_swizzle.sweep import worker
+from ncu_swizzle.sweep.cluster import Roster, Station, connected, dashboard
+from ncu_swizzle.sweep.options import FleetOptions
+from ncu_swizzle.sweep.worker import (
+    FleetJob,
+    FleetResult,
+    FleetTask,
+    Member,
+    OnResult,
+    Place,
+    Returned,
+    Whereabouts,
+    identity,
+)
+
+# The progress of all workers in one display: a line for everything, and one per worker with what runs there.
+
+
+TOGETHER = "all points"
+MOST_LINES = 16  # of workers
+LOST = "lost"
+
+
+class CrewProgress:
+    """Passes what workers say on to a progress callback; `link`, to Dask's dashboard, is said first."""
+
+    def __init__(self, progress: Progress, total: int, link: str = "") -> None:
+        self._progress, self._total = progress, total
+        self._lines: dict[str, str] = {}
+        self.running: dict[str, int] = {}  # which task each worker said to have begun last
+        self._failed = 0
+        self._say_total(total, f"Dask's dashboard: {link}" if link else "")
+
+    def joined(self, address: str, member: Member) -> None:
+        """Give a worker its line: one that was started again, or took another's place, has the line of its name."""
+        if address not in self._lines and len({*self._lines.values(), label(member)}) <= MOST_LINES:
+            self._lines[address] = label(member)
+
+    def hear(self, event: tuple[float, dict[str, Any]]) -> None:
+        """Take what a worker said."""
+        _, said = event
+        address = str(said["worker"])
+        self.running[address] = int(said["task"])
+        self._say(address, said["percent"], str(said["name"]))
+
+    def finished(self, address: str, still_open: int, failed: bool) -> None:
+        """Count a finished task."""
+        self._failed += failed
+        if address in self.running:
+            self._say(address, 100, "")
+        self._say_total(still_open)
+
+    def lost(self, address: str) -> None:
+        """Say that a worker is gone."""
+        self._say(address, 0, LOST)
+        self._lines.pop(address, None)
+
+    def _say(self, address: str, percent: float, words: str) -> None:
+        if line := self._lines.get(address):
+            done = Done(percent)
+            done.words = words
+            self._progress(line, done)
+
+    def _say_total(self, still_open: int, aside: str = "") -> None:
+        done = Done(100 * (self._total - still_open) / max(self._total, 1))
+        wrong = f", {self._failed:,} failed" if self._failed else ""
+        done.words = f"{self._total - still_open:,} of {self._total:,}{wrong}"
+        done.aside = aside
+        self._progress(TOGETHER, done)
+
+
+def label(member: Member) -> str:
+    """Return a worker's name and what it runs on: gpu-0, NVIDIA H200 on host1."""
+    return f"{', '.join(filter(None, (member.name, member.gpu)))}{f' on {member.host}' if member.host else ''}"
+
+
+GONE = ("cancelled", "lost")  # of a future
+DEPTH = 2  # tasks that a worker knows of, so that it need not wait for this process between two short ones
+LOOK_EVERY_S = 0.5  # for workers that went or came
+MOST_TRIES = 3  # a task that so many workers died of is not tried again
+NO_WORKERS = "run it without --workers, to see why"
+NOBODY_S = 60.0  # how long to wait for a worker when all are gone
+
+
+@contextmanager
+def workers(job: FleetJob, options: FleetOptions, progress: Progress) -> Iterator[ManyWorkers]:
+    """Yield the workers that are fit for the job. Raises EnvironmentLacking and BadFile."""
+    threading.Thread(target=identity, daemon=True).start()  # reads the whole package, while the workers start
+    token = f"ncu-swizzle-{secrets.token_hex(8)}"
+    with connected(options) as client:
+        roster = Roster(client, token, job, options, worker.digests(job.files))
+        try:
+            roster.wait_for_some()
+            yield ManyWorkers(client, token, roster, progress)
+        finally:
+            with suppress(Exception):  # whatever it is, the workers end or forget by themselves
+                client.run(worker.forget, token, on_error="ignore")
+
+
+class Unit:
+    """Tasks that run on one worker, in order: those that nobody has yet, and those that were sent or are done."""
+
+    def __init__(self, numbers: Sequence[int], prefers: frozenset[str]) -> None:
+        self.all, self.prefers = tuple(numbers), prefers
+        self.waiting = deque(numbers)
+
+
+class ManyWorkers:
+    """Workers of a Dask cluster."""
+
+    def __init__(self, client: Any, token: str, roster: Roster, progress: Progress) -> None:
+        self._client, self._token, self._roster, self._progress = client, token, roster, progress
+        self._ended: queue.SimpleQueue[tuple[Any, Station, int]] = queue.SimpleQueue()
+        self._losses: list[str] = []
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return [station.member for station in self._roster.stations]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        link = dashboard(self._client)
+        return (*self._roster.notes, *([f"Dask's dashboard: {link}"] if link else []), *self._losses)
+
+    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
+        self._tasks, self._place, self._on_result = tasks, place, on_result
+        self._units = _units(tasks)
+        self._tries: dict[int, list[str]] = {}
+        self._hopeless: set[int] = set()
+        self._open = set(range(len(tasks)))
+        self._shown = CrewProgress(self._progress, len(tasks), dashboard(self._client))
+        self._client.subscribe_topic(self._token, self._shown.hear)
+        try:
+            self._loop()
+        finally:
+            with suppress(Exception):
+                self._client.unsubscribe_topic(self._token)
+
+    def _loop(self) -> None:
+        looked = alone_since = time.monotonic()
+        while self._open:
+            for station in self._roster.stations:
+                self._shown.joined(station.address, station.member)
+                self._feed(station)
+            with suppress(queue.Empty):
+                self._take(*self._ended.get(timeout=LOOK_EVERY_S))
+            now = time.monotonic()
+            if now - looked >= LOOK_EVERY_S:
+                looked = now
+                for station in self._roster.look():
+                    self._lose(station, f"the worker {station.member.name} was lost")
+                self._refuse_impossible()
+            alone_since = now if self._roster.stations else alone_since
+            if now - alone_since > NOBODY_S:
+                raise EnvironmentLacking(
+                    f"no worker is left: {'; '.join((*self._losses, *self._roster.notes))}",
+                    "start workers again, then add --resume to the same command",
+                )
+
+    def _feed(self, station: Station) -> None:
+        """Send tasks of the station's unit, or of the next one that it may take."""
+        while len(station.sent) < DEPTH:
+            if station.unit is None or not station.unit.waiting:
+                if station.sent and station.unit and len(station.unit.all) > 1 and self._scarce:
+                    return  # a worker that is about to be idle takes it
+                station.unit = self._next_unit(station)
+                if station.unit is None:
+                    return
+            number = station.unit.waiting[0]
+            if station.sent and (number in self._tries or self._tries.keys() & station.sent.keys()):
+                return  # a task whose worker was lost runs alone: if it is lost again, that was why
+            station.unit.waiting.popleft()
+            task = self._tasks[number]
+            future = self._client.submit(
+                worker.perform,
+                self._token,
+                number,
+                task.name,
+                task.given,
+                workers=[station.address],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+            station.sent[number] = (future, station.unit)
+            future.add_done_callback(lambda done, at=station, of=number: self._ended.put((done, at, of)))
+
+    @property
+    def _scarce(self) -> bool:
+        """Whether so few units are left that none may wait behind another."""
+        return len(self._units) <= len(self._roster.stations)
+
+    def _next_unit(self, station: Station) -> Unit | None:
+        for unit in self._units:
+            if not unit.prefers or station.member.uuid in unit.prefers:
+                self._units.remove(unit)
+                return unit
+        return None
+
+    def _take(self, future: Any, station: Station, number: int) -> None:
+        """Hand a result over; a task whose worker went away meanwhile was taken back already."""
+        sent = station.sent.get(number)
+        if sent is None or sent[0] is not future or future.status in GONE:
+            return
+        if future.status == "error":
+            del station.sent[number]
+            error = future.exception()
+            if type(error).__name__ in ("KilledWorker", "NoValidWorkerError", "CancelledError", "Stopped"):
+                station.sent[number] = sent
+                self._lose(station, f"the worker {station.member.name} was lost")
+                return
+            raise InternalError(f"{self._tasks[number].name}: {error!r}", "") from error
+        returned = self._fetched(future, station)
+        if returned is None:
+            self._lose(station, f"the worker {station.member.name} was lost")
+            return
+        future.release()
+        if returned.unfit:
+            self._roster.retire(station, returned.unfit)
+            self._lose(station, f"the worker {station.member.name} is not used any more: {returned.unfit}")
+            return
+        del station.sent[number]
+        self._hand_over(number, station, returned)
+
+    def _fetched(self, future: Any, station: Station) -> Returned | None:
+        """Return what a worker has ready; None if it went away before it could be asked.
+
+        Dask cancels a fetch that runs into its time limit, and with it the next one that joins it: that one ends with
+        CancelledError, or with UnboundLocalError, as Dask passes on a result that it does not have.
+        """
+        patience_s = LOOK_EVERY_S
+        while True:
+            try:
+                returned: Returned = future.result(timeout=patience_s)
+            except (TimeoutError, CancelledError, UnboundLocalError):
+                if future.status in GONE or station.address not in self._client.nthreads():
+                    return None
+                patience_s *= 2
+            else:
+                return returned
+
+    def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
+        member = station.member
+        where = Whereabouts(member.name, member.host, member.gpu, member.uuid, round(returned.seconds, 3))
+        with self._place(self._tasks[number]) as folder:
+            _write(returned, folder)
+            if returned.error:
+                kind, message, hint = returned.error
+                result = FleetResult(error=errors.by_name(kind)(message, hint), where=where)
+            else:
+                result = FleetResult(returned.value, where=where)
+            self._on_result(number, result, folder)
+        self._open.discard(number)
+        self._shown.finished(station.address, len(self._open), failed=result.error is not None)
+
+    def _lose(self, station: Station, why: str) -> None:
+        """Put what a worker had back: of a unit of several tasks all of them, so that they stay on one GPU."""
+        self._roster.drop(station)
+        self._shown.lost(station.address)
+        candidates = list(station.sent)
+        units = {id(unit): unit for _, unit in station.sent.values()}
+        if station.unit is not None and station.unit.waiting:
+            units[id(station.unit)] = station.unit
+        for future, _ in station.sent.values():
+            with suppress(Exception):
+                future.cancel()
+        station.sent.clear()
+        station.unit = None
+        self._blame(candidates, station, why)
+        for unit in units.values():
+            again = [number for number in unit.all if number not in self._hopeless]
+            if len(unit.all) == 1:
+                again = [number for number in again if number in self._open]
+            self._open.update(again)
+            if again:
+                self._units.appendleft(Unit(again, unit.prefers))
+
+    def _blame(self, candidates: Sequence[int], station: Station, why: str) -> None:
+        """Note what has to start again. A worker's only task may have ended it: after MOST_TRIES it is given up."""
+        running = self._shown.running.get(station.address)
+        named = [running] if running in candidates else candidates
+        self._losses += [
+            f"{self._tasks[number].name} was started again: {why}." for number in named if number is not None
+        ]
+        for number in candidates:
+            self._tries.setdefault(number, []).append(station.member.name)
+        if len(candidates) == 1 and len(self._tries[candidates[0]]) >= MOST_TRIES:
+            self._give_up(candidates[0])
+
+    def _give_up(self, number: int) -> None:
+        """Report a task that workers die of as failed."""
+        tried = self._tries[number]
+        self._hopeless.add(number)
+        self._open.discard(number)
+        error = ProgramFailed(f"{len(tried)} workers ended while they ran it: {', '.join(tried)}", NO_WORKERS)
+        with self._place(self._tasks[number]) as folder:
+            self._on_result(number, FleetResult(error=error), folder)
+
+    def _refuse_impossible(self) -> None:
+        """Let any worker take a unit whose preferred GPU is gone: the caller does all of such a unit again."""
+        present = {station.member.uuid for station in self._roster.stations}
+        for unit in self._units:
+            if unit.prefers and present and not unit.prefers & present:
+                unit.prefers = frozenset()
+
+
+def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
+    """Return the units, the heaviest first."""
+    members: dict[str, list[int]] = {}
+    for number, task in enumerate(tasks):
+        members.setdefault(task.unit or f"\0{number}", []).append(number)
+    weights = {name: sum(tasks[number].weight for number in numbers) for name, numbers in members.items()}
+    ordered = sorted(members.items(), key=lambda item: -weights[item[0]])
+    return deque(Unit(numbers, tasks[numbers[0]].prefers) for _, numbers in ordered)
+
+
+def _write(returned: Returned, folder: Path) -> None:
+    for name, content in (returned.files or {}).items():
+        write(folder / name, content)

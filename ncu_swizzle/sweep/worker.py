@@ -1,0 +1,340 @@
+"""What runs in a worker: the examination, the files that it lacks, and one task at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import child, paths
+from ncu_swizzle.base.cache import sha256, sha256_of_texts
+from ncu_swizzle.base.cache import sha256 as sha256_digest
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.files import read_bytes
+from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.engines.settings import Progress
+from ncu_swizzle.kernels import gpu, limits
+from ncu_swizzle.kernels.family import Argument, Family, Kernel
+from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
+
+# Which ncu-swizzle this is: its version, and a digest of everything that a profile depends on.
+
+
+SKIPPED = ("__pycache__", "_data")
+
+
+@cache
+def identity() -> str:
+    """Return the version and the digest of the package, the shipped kernels and the rules: ``0.1.0 (1a2b3c4d5e6f)``."""
+    try:
+        version = metadata.version("ncu-swizzle")
+    except metadata.PackageNotFoundError:  # run from a folder
+        version = "unreleased"
+    parts = [part for name, file in _own_files() for part in (name, sha256(file.read_bytes()))]
+    return f"{version} ({sha256_of_texts(*parts)[:12]})"
+
+
+def _own_files() -> Iterator[tuple[str, Path]]:
+    for folder in (paths.package(), paths.kernels(), paths.rules()):
+        for file in sorted(folder.rglob("*")):
+            inner = file.relative_to(folder)
+            hidden = any(part in SKIPPED or part.startswith(".") for part in inner.parts)
+            if not hidden and file.is_file():
+                yield f"{folder.name}/{inner.as_posix()}", file
+
+
+# What is to be done, and what came of it; the same for this process and for workers.
+
+
+@dataclass(frozen=True)
+class FleetTask:
+    """One point. Tasks of the same `unit` run on the same worker, in order; empty: a unit of its own.
+
+    `prefers` are GPUs' UUIDs: only a worker with one of them takes it; empty: any does. `weight` estimates the work:
+    the heaviest units start first.
+    """
+
+    name: str
+    given: Any
+    unit: str = ""
+    weight: float = 0.0
+    prefers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where something ran and how long it took. Empty: in this process, by itself."""
+
+    worker: str = ""
+    host: str = ""
+    gpu: str = ""
+    uuid: str = ""
+    seconds: float = 0.0
+
+
+HERE = Whereabouts()
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What a task returned, or the error that it ended with."""
+
+    value: Any = None
+    error: NcuSwizzleError | None = None
+    where: Whereabouts = HERE
+
+
+@dataclass(frozen=True)
+class FleetJob:
+    """What all tasks of a command share.
+
+    `work` is called with `common`, what a task gives, an empty folder and a progress callback; what it leaves in the
+    folder comes along with what it returns. `examine` is called with `common` once per worker, and says what is special
+    about that machine. `files` are the user's files that work reads, by path; `moved` returns `common` with those below
+    another root, for a worker that has no such files. All of it is pickled, so functions are a module's.
+    """
+
+    work: Callable[[Any, Any, Path, Progress], Any]
+    common: Any
+    examine: Callable[[Any], Any]
+    measures: bool = False  # with ncu, on a GPU
+    files: Sequence[Path] = ()
+    moved: Callable[[Any, str], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker: its name, its host, the GPU that it uses, and what `FleetJob.examine` said of it."""
+
+    facts: Any
+    name: str = ""
+    host: str = ""
+    gpu: str = ""
+    uuid: str = ""
+    threads: int = 1
+    pid: int = 0
+    lacks: Mapping[str, str] = field(default_factory=dict)  # of the job's files, by path: their digests
+
+
+Place = Callable[[FleetTask], AbstractContextManager[Path]]
+# Called with the number of a task, its result, and the folder of what it left. A unit that had to move to another
+# worker is done again as a whole, so that this can be called twice for a task: the later result counts.
+OnResult = Callable[[int, FleetResult, Path], None]
+
+
+# The user's files that work reads, for workers that do not have them: by digest, and nothing else.
+
+
+def files_of(family: Family) -> tuple[Path, ...]:
+    """Return the files that building, launching and checking a family's kernels reads; none for a shipped family."""
+    return () if family.shipped else tuple(dict.fromkeys(_files_of(family)))
+
+
+def _files_of(family: Family) -> Iterator[Path]:
+    yield from map(Path, family.included())
+    named = [family.source(kernel) for kernel in family.kernels if not kernel.library]
+    named += [Path(kernel.cubin) for kernel in family.kernels if kernel.cubin]
+    named += [Path(argument.file) for argument in family.arguments if argument.file]
+    yield from (path.absolute() for path in named if path.is_file())
+    if (reference := _reference_file(family)).suffix == ".py":
+        yield from (path for path, _ in limits.texts([reference], []))
+
+
+def _reference_file(family: Family) -> Path:
+    module, _, _ = family.reference.rpartition(":")
+    return family.folder / (module or family.reference)
+
+
+def digests(files: Sequence[Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file by its path."""
+    return {str(file): sha256(read_bytes(file)) for file in files}
+
+
+def lacking(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the files that are not here, or differ."""
+    return {path: sha256 for path, sha256 in wanted.items() if not _is_here(Path(path), sha256)}
+
+
+def _is_here(file: Path, sha256: str) -> bool:
+    try:
+        return sha256_digest(file.read_bytes()) == sha256
+    except OSError:
+        return False
+
+
+def unpack(contents: Mapping[str, bytes], root: Path) -> None:
+    """Write files below a folder, each under its whole path."""
+    for path, content in contents.items():
+        write(below(path, str(root)), content, 0o600)
+
+
+def below(path: str, root: str) -> Path:
+    """Return where `unpack` puts a file or what a folder becomes."""
+    return Path(root) / Path(path).absolute().relative_to("/")
+
+
+def moved_family(family: Family, root: str) -> Family:
+    """Return the family with every path of the user's below the root."""
+
+    def moved(path: str) -> str:
+        return str(below(path, root))
+
+    module, colon, function = family.reference.rpartition(":")
+    file = module or family.reference
+    reference = f"{moved(file)}{colon}{function if colon else ''}" if Path(file).is_absolute() else family.reference
+    return replace(
+        family,
+        folder=below(str(family.folder), root),
+        reference=reference,
+        arguments=tuple(_moved_argument(argument, moved) for argument in family.arguments),
+        options=_moved_options(family.options, moved),
+        kernels=tuple(_moved_kernel(kernel, moved) for kernel in family.kernels),
+    )
+
+
+def _moved_argument(argument: Argument, moved: Callable[[str], str]) -> Argument:
+    return replace(argument, fill=moved(argument.file)) if argument.file else argument
+
+
+def _moved_kernel(kernel: Kernel, moved: Callable[[str], str]) -> Kernel:
+    cubin = moved(kernel.cubin) if kernel.cubin else ""
+    return replace(kernel, cubin=cubin, options=_moved_options(kernel.options, moved))
+
+
+def _moved_options(options: Sequence[str], moved: Callable[[str], str]) -> tuple[str, ...]:
+    """Return compiler options with their include folders moved."""
+    return tuple(
+        next(
+            (f"{form}{moved(option.removeprefix(form))}" for form in FOLDER_OPTIONS if option.startswith(form)), option
+        )
+        for option in options
+    )
+
+
+SAID_EVERY_S = 0.25  # progress to the client
+GPU_ANSWERS_S = 20.0
+
+_jobs: dict[str, FleetJob] = {}
+_roots: dict[str, Path] = {}  # the folders of files that came along
+_stopped: set[str] = set()
+_one_at_a_time = threading.Lock()  # a worker may have several threads, and the emulator gains nothing from them
+
+
+class Stopped(BaseException):
+    """The command that wanted a task is gone: it ends without a result."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a worker says of itself."""
+
+    identity: str
+    host: str
+    pid: int
+    gpus: tuple[tuple[str, str], ...]  # UUID and name, the one that is used first
+    lacks: Mapping[str, str]
+    facts: Any
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a task left: its value and its files, or how it failed. `unfit`: this worker is of no more use."""
+
+    value: Any = None
+    files: Mapping[str, bytes] | None = None
+    error: tuple[str, str, str] | None = None  # class, message, hint
+    seconds: float = 0.0
+    unfit: str = ""
+
+
+def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
+    """Remember the job, and say what this worker is and lacks."""
+    _jobs[token] = job
+    gpus = tuple(gpu.identities()) if job.measures else ()
+    return Examined(identity(), socket.gethostname(), os.getpid(), gpus, lacking(wanted), job.examine(job.common))
+
+
+def receive(token: str, contents: Mapping[str, bytes]) -> None:
+    """Keep files that this worker lacks, and read them from where they are now."""
+    root = Path(tempfile.mkdtemp(prefix="ncu-swizzle-files-"))
+    _roots[token] = root
+    unpack(contents, root)
+    job = _jobs[token]
+    assert job.moved is not None
+    _jobs[token] = FleetJob(job.work, job.moved(job.common, str(root)), job.examine, job.measures)
+
+
+def forget(token: str) -> None:
+    """Drop a job; end what it still runs here."""
+    _stopped.add(token)
+    _jobs.pop(token, None)
+    if (root := _roots.pop(token, None)) is not None:
+        shutil.rmtree(root, ignore_errors=True)
+    child.end_all()
+
+
+def perform(token: str, number: int, name: str, given: Any) -> Returned:
+    """Do one task in a folder of its own; the client hears how far it is."""
+    if token in _stopped or token not in _jobs:
+        raise Stopped
+    job = _jobs[token]
+    with nullcontext() if job.measures else _one_at_a_time:  # ncu has a lock of its own
+        started = time.monotonic()
+        say = _speaker(token, number, name)
+        say(name, 0.0)
+        with scratch() as folder:
+            try:
+                value = job.work(job.common, given, folder, say)
+            except NcuSwizzleError as error:
+                if token in _stopped:
+                    raise Stopped from error
+                told = (type(error).__name__, str(error), error.hint)
+                unfit = _unfit() if job.measures else ""
+                return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
+            files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in _files(folder)}
+        return Returned(value, files, seconds=time.monotonic() - started)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
+
+
+def _speaker(token: str, number: int, name: str) -> Callable[[str, float], None]:
+    """Return a progress callback that tells the client, not too often, and ends a task that nobody wants any more."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    last = [-SAID_EVERY_S]
+
+    def say(_: str, percent: float) -> None:
+        if token in _stopped:
+            raise Stopped
+        now = time.monotonic()
+        if now - last[0] >= SAID_EVERY_S:
+            last[0] = now
+            worker.log_event(token, {"worker": worker.address, "task": number, "name": name, "percent": float(percent)})
+
+    return say
+
+
+def _unfit() -> str:
+    """Return why this worker's GPU can no longer be used; empty if it answers."""
+    uuid = next((uuid for uuid, _ in gpu.identities()), "")
+    try:
+        ended = child.run(["nvidia-smi", "--id", uuid, "--query-gpu=name", "--format=csv,noheader"], GPU_ANSWERS_S,
+                          environment=paths.tool_environment())  # fmt: skip
+    except (NcuSwizzleError, subprocess.SubprocessError):
+        return ""  # without nvidia-smi nobody can tell
+    return f"its GPU does not answer: {ended.log.strip()[:200]}" if ended.status else ""

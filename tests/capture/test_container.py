@@ -1,0 +1,278 @@
+"""Launches files: written and read back equal; what is damaged, hostile or of another kind is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, UsageError
+from ncu_swizzle.capture.file import open_launches, write
+from ncu_swizzle.capture.launches import Contents, LaunchFilter, Manifest
+from tests.support import captures
+from tests.support.captures import MANIFEST, changed, entries, pack, recorded
+
+
+def manifest_of(file: Path) -> Manifest:
+    with open_launches(file) as opened:
+        return opened.manifest
+
+
+@pytest.mark.parametrize("name", captures.NAMES)
+def test_a_recorded_file_is_written_back_equal(name: str, tmp_path: Path) -> None:
+    with open_launches(recorded(name)) as file:
+        manifest = file.manifest
+        cubins = {sha256: file.cubin(sha256) for sha256 in manifest.cubins}
+        memory = {}
+        for sha256 in manifest.memory:
+            memory[sha256] = tmp_path / sha256
+            memory[sha256].write_bytes(file.memory(sha256))
+    again = tmp_path / "again.launches"
+    write(again, manifest, cubins, memory)
+    assert manifest_of(again) == manifest
+    assert entries(again).keys() == entries(recorded(name)).keys()
+    write(tmp_path / "third.launches", manifest, cubins, memory)
+    assert (tmp_path / "third.launches").read_bytes() == again.read_bytes()
+
+
+def test_it_can_be_read_without_us() -> None:
+    """What docs/launches.md says, by zipfile and json alone."""
+    content = entries(recorded("counting"))
+    manifest = json.loads(content[MANIFEST])
+    sealed = manifest.pop("digest")
+    assert sealed == "sha256:" + cache.sha256(json.dumps(manifest, sort_keys=True, ensure_ascii=False).encode())
+    first = manifest["launches"][0]
+    assert (first["kernel"], first["grid"], first["block"]) == ("_Z5count4Task", [4, 1, 1], [256, 1, 1])
+    assert cache.sha256(content[f"cubins/{first['cubin']}.cubin"]) == first["cubin"]
+    values = next(buffer for buffer in first["buffers"] if buffer["bytes"] == 1 << 14)
+    image = content[f"memory/{values['contents']['sha256']}.bin"]
+    state, expected = 7, bytearray()
+    for _ in range(1 << 14):
+        state = (state * 1664525 + 1013904223) % (1 << 32)
+        expected.append(state >> 24)
+    assert image == bytes(expected), "the keys that counting.cu draws"
+    pointer = int.from_bytes(bytes.fromhex(first["parameters"][0]["value"])[:8], "little")
+    assert pointer == values["address"]
+    assert manifest["program"] == {"name": "counting", "arguments": []}
+    assert "H100" in manifest["machine"]["gpu"]
+
+
+@pytest.mark.parametrize("start", [b"", b"PK", b"\x7fELF" + bytes(100), b"{}"])
+def test_another_kind_of_file_is_refused(start: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "x.launches"
+    file.write_bytes(start)
+    with pytest.raises(BadFile, match="is not a launches file"):
+        manifest_of(file)
+    with pytest.raises(BadFile, match="does not exist"):
+        manifest_of(tmp_path / "missing.launches")
+    with pytest.raises(BadFile):
+        manifest_of(tmp_path)
+
+
+def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = pack(tmp_path / "x.launches", {"word/document.xml": b"<x/>"})
+    with pytest.raises(BadFile, match=r"it has no manifest\.json"):
+        manifest_of(file)
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    file = changed(recorded("driver"), tmp_path / "x.launches", lambda manifest: manifest.update(schema=2))
+    with pytest.raises(BadFile, match="has schema 2; this ncu-swizzle reads schema 1"):
+        manifest_of(file)
+
+
+def test_a_manifest_that_was_edited_is_refused(tmp_path: Path) -> None:
+    content = entries(recorded("driver"))
+    edited = content[MANIFEST].replace(b"4356", b"4352")
+    with pytest.raises(DamagedFile, match="wrong digest"):
+        manifest_of(pack(tmp_path / "x.launches", {**content, MANIFEST: edited}))
+
+
+def test_a_cubin_that_was_exchanged_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    content = entries(recorded("driver"))
+    name = next(name for name in content if name.startswith("cubins/"))
+    file = pack(tmp_path / "x.launches", {**content, name: content[name][:-1] + b"?"})
+    with open_launches(file) as opened, pytest.raises(DamagedFile, match="other contents"):
+        opened.cubin(next(iter(opened.manifest.cubins)))
+
+
+def _missing(content: dict[str, bytes]) -> None:
+    del content[next(name for name in content if name.startswith("memory/"))]
+
+
+def _further(content: dict[str, bytes]) -> None:
+    content["../../.bashrc"] = b"rm -rf"
+
+
+def _larger(content: dict[str, bytes]) -> None:
+    name = next(name for name in content if name.startswith("memory/"))
+    content[name] += bytes(1 << 24)
+
+
+@pytest.mark.parametrize("damage", [_missing, _further, _larger])
+def test_entries_other_than_the_manifest_s_are_refused(damage: Any, tmp_path: Path) -> None:
+    content = entries(recorded("counting"))
+    damage(content)
+    with pytest.raises(DamagedFile, match="is damaged"):
+        manifest_of(pack(tmp_path / "x.launches", content))
+
+
+def test_an_entry_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    content = entries(recorded("driver"))
+    file = pack(tmp_path / "x.launches", content)
+    name = next(name for name in content if name.startswith("cubins/"))
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(name, content[name])
+    with pytest.raises(DamagedFile, match="comes twice"):
+        manifest_of(file)
+
+
+def _first(manifest: dict[str, Any]) -> dict[str, Any]:
+    launch: dict[str, Any] = manifest["launches"][0]
+    return launch
+
+
+CHANGES: dict[str, Any] = {
+    "a grid of zero": lambda m: _first(m).update(grid=[0, 1, 1]),
+    "a grid of texts": lambda m: _first(m).update(grid=["a", 1, 1]),
+    "four sizes": lambda m: _first(m).update(block=[1, 1, 1, 1]),
+    "an unknown field": lambda m: _first(m).update(surprise=1),
+    "no field": lambda m: _first(m).pop("shared"),
+    "too much shared memory": lambda m: _first(m).update(shared=1 << 40),
+    "no hex": lambda m: _first(m)["parameters"][0].update(value="zz"),
+    "overlapping parameters": lambda m: _first(m)["parameters"][1].update(offset=1),
+    "an unlisted cubin": lambda m: _first(m).update(cubin="0" * 64),
+    "a path for a cubin": lambda m: m["cubins"].update({"../../etc/passwd": 1}),
+    "a huge image": lambda m: m["memory"].update({"0" * 64: 1 << 50}),
+    "overlapping buffers": lambda m: _first(m)["buffers"].append({**_first(m)["buffers"][0]}),
+    "unlisted contents": lambda m: _first(m)["buffers"][0]["contents"].update(sha256="1" * 64),
+    "a buffer beyond 64 bits": lambda m: _first(m)["buffers"][0].update(address=(1 << 64) - 1),
+    "another origin": lambda m: m.update(origin="moon"),
+    "launches that are none": lambda m: m.update(launches=7),
+    "no program": lambda m: m.update(program=None),
+    "a nameless kernel": lambda m: _first(m).update(kernel=""),
+    "a cluster of two sizes": lambda m: _first(m).update(cluster=[2, 1]),
+    "notes that are numbers": lambda m: m.update(notes=[1]),
+    "a machine that is a list": lambda m: m.update(machine=[]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_sealed_manifest_with_values_that_cannot_be_is_refused(change: Any, tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile):
+        manifest_of(changed(recorded("driver"), tmp_path / "x.launches", change))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    """A manifest of 1 GiB of zeros takes 1 MB in the zip, and no more than its limit in memory."""
+    file = tmp_path / "x.launches"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(MANIFEST, "w") as entry:
+        for _ in range(1 << 6):
+            entry.write(bytes(1 << 22))
+    with pytest.raises(DamagedFile, match="has more than 16,777,216 bytes"):
+        manifest_of(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" + "[]," * 1_000_000 + "[]]", "has more than 1,048,576 values"),
+        ("[" + '{"a":0},' * 600_000 + "0]", "has more than 1,048,576 values"),
+        ("[" + "1," * (1 << 20) + "1]", "has more than 1,048,576 values"),
+        ("[" * 17 + "]" * 17, "is nested more than 16 deep"),
+        ('{"a":' * 500_000 + "0" + "}" * 500_000, "is nested more than 16 deep"),
+        ('["' + "[,{" * 1_000_000 + '\\"["]', "has no schema"),  # in a text they are letters
+    ],
+    ids=["lists", "objects", "numbers", "deep", "deeper", "text"],
+)
+def test_a_manifest_of_many_values_is_refused_before_it_is_parsed(
+    text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda content: parsed.append(len(content)) or loads(content))
+    with pytest.raises(DamagedFile, match=why):
+        manifest_of(pack(tmp_path / "x.launches", {MANIFEST: text.encode()}))
+    assert bool(parsed) == ("schema" in why)
+
+
+def test_launches_that_could_not_be_read_again_are_not_written(tmp_path: Path) -> None:
+    manifest = manifest_of(recorded("driver"))
+    many = dataclasses.replace(manifest, launches=manifest.launches * 7000)
+    with pytest.raises(NotWritable, match=r"21,000 launches take .* the limit"):
+        write(tmp_path / "x.launches", many, {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_anywhere_is_an_error_of_ours_or_does_no_harm(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    data = bytearray(recorded("driver").read_bytes())
+    if seed % 3 == 0:
+        del data[draw.randrange(4, len(data)) :]
+    for _ in range(draw.randrange(1, 20)):
+        data[draw.randrange(4, len(data))] = draw.randrange(256)
+    file = tmp_path / "x.launches"
+    file.write_bytes(data)
+    whole = manifest_of(recorded("driver"))
+    refused: NcuSwizzleError | None = None
+    try:
+        with open_launches(file) as opened:
+            assert opened.manifest == whole
+            for sha256 in whole.cubins:
+                assert cache.sha256(opened.cubin(sha256)) == sha256
+    except NcuSwizzleError as error:
+        refused = error
+    assert refused is None or (refused.exit_code == UsageError.exit_code and refused.hint)
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    manifest = dataclasses.replace(manifest_of(recorded("driver")), memory={"0" * 64: 1})
+    with pytest.raises((NcuSwizzleError, KeyError)):
+        write(tmp_path / "x.launches", manifest, {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------- choosing launches
+
+
+@pytest.mark.parametrize(
+    ("chosen", "indices"),
+    [
+        (LaunchFilter(), [0, 1, 2]),
+        (LaunchFilter("permute"), [1, 2]),
+        (LaunchFilter("_Z5count4Task"), [0]),
+        (LaunchFilter("count(Task)"), [0]),
+        (LaunchFilter("regex:per|xyz"), [1, 2]),
+        (LaunchFilter("permute", skip=1), [2]),
+        (LaunchFilter(count=2), [0, 1]),
+    ],
+)
+def test_launches_are_chosen_by_name_and_number(chosen: LaunchFilter, indices: list[int]) -> None:
+    launches = manifest_of(recorded("counting")).launches
+    assert [launch.index for launch in chosen.chosen(launches)] == indices
+
+
+def test_a_choice_of_nothing_says_what_there_is() -> None:
+    launches = manifest_of(recorded("counting")).launches
+    with pytest.raises(UsageError, match="no kernel matches nothing") as error:
+        LaunchFilter("nothing").chosen(launches)
+    assert error.value.hint == "the file has launches of count, permute"
+    with pytest.raises(UsageError, match="only 2 launches"):
+        LaunchFilter("permute", skip=5).chosen(launches)
+    with pytest.raises(UsageError, match="not a valid regular expression"):
+        LaunchFilter("regex:(").chosen(launches)
+
+
+def test_unknown_contents_say_why() -> None:
+    launches = manifest_of(recorded("graph")).launches
+    assert all(contents.sha256 for contents in launches[0].contents)
+    assert {contents for launch in launches[1:] for contents in launch.contents} == {
+        Contents(why="earlier nodes of its CUDA graph may write it")
+    }

@@ -1,0 +1,68 @@
+"""The main job, as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.base.errors import ProgramFailed, UsageError
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.commands.run_kernel import Companions
+from ncu_swizzle.engines import profiles
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.report.run_folder import Destination
+
+RECORDED = Request(engine="recorded")
+
+
+def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = profiles.profiles_of
+
+    def failing(entry: profiles.Entry, context: Context) -> Sequence[Profile]:
+        if entry.name == "reference-attention":
+            raise ProgramFailed("out of memory")
+        return real(entry, context)
+
+    monkeypatch.setattr(run_kernel, "profiles_of", failing)
+    result = run_kernel.profile(
+        catalog.shipped(),
+        catalog.shipped().target("kernel2"),
+        RECORDED,
+        destination=Destination(tmp_path / "out"),
+    )
+    assert result.comparison.labels == ("kernel1", "kernel2")
+    assert result.comparison.warnings == ("Without reference-attention: out of memory.",)
+    with pytest.raises(ProgramFailed):
+        run_kernel.profile(
+            catalog.shipped(),
+            catalog.shipped().target("kernel2"),
+            RECORDED,
+            Companions(reference="reference-attention"),
+            Destination(tmp_path / "2"),
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
+    result = run_kernel.profile(
+        catalog.shipped(),
+        catalog.shipped().target("reference-attention"),
+        RECORDED,
+        destination=Destination(tmp_path / "out"),
+    )
+    assert result.comparison.labels == ("reference-attention",)
+
+
+def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
+    ours = catalog.shipped()
+    toy = tmp_path / "toy"
+    toy.mkdir()
+    text = (ours.families[0].folder / "family.toml").read_text(encoding="utf-8")
+    (toy / "family.toml").write_text(text.replace('name = "kernel', 'name = "toy').replace("reference-", "toy-"))
+    both = catalog.Catalog((*ours.families, *catalog.load(tmp_path).families))
+    with pytest.raises(UsageError, match="toy1 does not belong to the family attention"):
+        run_kernel.time_kernels(both, ["kernel1", "toy1"], Request(), reference=False)

@@ -1,0 +1,154 @@
+"""Functions with tensors and numbers, as `ncu_swizzle.profile` takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.commands import live
+from ncu_swizzle.commands.api import KEYWORDS
+from ncu_swizzle.kernels.options import KernelDescription
+
+
+def kernel(x: Any, y: Any, n: int, BLOCK: int = 1) -> None:  # noqa: N803 - as in Triton
+    """Stands for a function of a language."""
+
+
+class Decorated:
+    """What a decorator makes of a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.fn = function
+
+
+def making() -> Decorated:
+    """Return a function that another one makes, decorated."""
+
+    def made(x: Any) -> None:
+        """Stands for a kernel of some width."""
+
+    return Decorated(made)
+
+
+bound = making()
+renamed = Decorated(kernel)
+PARTICLE = np.dtype([("x", "f4"), ("mass", "f8")])
+
+
+class Turned:
+    """A tensor whose rows are not one after the other: the view of another one."""
+
+    shape, dtype = (4, 3), "torch.float32"
+
+    def stride(self) -> tuple[int, ...]:
+        """Return the strides in elements."""
+        return (1, 8)
+
+
+def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
+    called = live.called(Decorated(kernel), outputs, {"args": args, "grid": grid, **keywords}, KEYWORDS)
+    assert called is not None
+    return called.description(KernelDescription(), folder)
+
+
+def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
+    given = described(tmp_path, ["float32[64]", "float32[64]:out", 64], BLOCK=32, num_warps=8)
+    assert given.args == ("x=float32[64]", "y=float32[64]:out", "n=64", "BLOCK=32")
+    assert given.tuning == ("num_warps=8",)
+    named = described(tmp_path, {"n": 64, "x": "float32[64]"}, y="float32[64]", outputs="y")
+    assert named.args == ("n=64", "x=float32[64]", "y=float32[64]:out")
+
+
+def test_a_grid_may_be_a_function_of_the_arguments(tmp_path: Path) -> None:
+    given = described(tmp_path, {"n": 64}, BLOCK=32, num_warps=4, grid=lambda meta: (meta["n"] // meta["BLOCK"], 2))
+    assert given.grid == "2,2"
+    assert described(tmp_path, {}, grid="n//2,1").grid == "n//2,1"
+    assert described(tmp_path, {}, grid=7).grid == "7"
+
+
+def test_contents_of_arrays_are_kept_except_for_outputs(tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    given = described(tmp_path, {"x": x, "y": x}, outputs="y")
+    assert given.args == (f"x=int32[2,3]:{tmp_path / 'x.npy'}", "y=int32[2,3]:out")
+    assert np.array_equal(np.load(tmp_path / "x.npy"), x)
+
+
+def test_a_view_is_as_long_as_its_memory(tmp_path: Path) -> None:
+    assert described(tmp_path, {"y": Turned()}, outputs="y").args == ("y=float32[20]:out",)
+
+
+def test_a_function_is_named_as_its_file_calls_it() -> None:
+    assert live.entry_of(bound) == f"{__file__}::bound"
+    assert live.entry_of(renamed) == f"{__file__}::renamed"
+
+
+def test_an_array_of_a_structured_dtype_goes_as_bytes_with_the_dtype_s_name(tmp_path: Path) -> None:
+    given = described(tmp_path, {"x": np.zeros(3, PARTICLE), "y": np.ones((2, 2), PARTICLE)}, outputs="y")
+    assert given.args == (f"x=uint8[3,12]:{tmp_path / 'x.npy'}", "y=uint8[2,2,12]:out")
+    assert given.tuning == ("x=PARTICLE", "y=PARTICLE")
+    assert np.load(tmp_path / "x.npy").shape == (3, 12)
+    with pytest.raises(UsageError, match="x has a structured dtype without a name"):
+        described(tmp_path, {"x": np.zeros(3, [("y", "i4")])})
+
+
+def test_what_cannot_be_named_is_refused() -> None:
+    assert live.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
+    with pytest.raises(UsageError, match="defined inside of another function"):
+        live.entry_of(lambda x: x)
+    with pytest.raises(UsageError, match="defined inside of another function"):
+        live.entry_of(making())
+    with pytest.raises(UsageError, match="a text of several lines") as refused:
+        live.called("__global__ void f() {\n}", "", {}, KEYWORDS)
+    assert "'kernels.py::VARIABLE::kernel'" in refused.value.hint
+    made: dict[str, Any] = {}
+    exec("def typed(): pass", made)
+    with pytest.raises(UsageError, match="typed is in no file") as refused:
+        live.entry_of(made["typed"])
+    assert "%%writefile" in refused.value.hint
+    with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
+        live.entry_of(7)
+    with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
+        live.live_kernel(kernel, [1, 2, 3, 4, 5], "", {}, KEYWORDS)
+
+
+class Filled:
+    """A tensor, as far as its shape is looked at."""
+
+    dtype = "torch.float32"
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda x, bias: x, "the reference takes bias, and the kernel's arguments are passed by name"),
+        (lambda x, *rest: x, "the reference takes arguments by position"),
+        (lambda z: z, r"the reference takes z, and z is 'float32\[64\]', which holds nothing"),
+        (lambda x: 1 / 0, "the reference failed: ZeroDivisionError: division by zero"),
+        (lambda x: {"x": x}, "the reference returns x, which is not among the outputs: y"),
+        (lambda x: Filled(4, 2), "the reference returns y as 4x2, and the kernel writes 4x3"),
+        (lambda x: 7, "the reference returns y as a number, and the kernel writes 4x3"),
+    ],
+)
+def test_a_reference_that_does_not_fit_is_refused(reference: Any, said: str) -> None:
+    passed = {"x": Filled(4, 3), "y": Filled(4, 3), "z": "float32[64]"}
+
+    def checked() -> None:
+        answer = live.reference_answer(reference, passed)
+        live.refuse_unlike(answer if isinstance(answer, dict) else {"y": answer}, passed, ("y",))
+
+    with pytest.raises(UsageError, match=said):
+        checked()
+
+
+def test_a_reference_gets_what_it_takes_by_name() -> None:
+    passed = {"x": 2, "y": Filled(3), "n": 5}
+    assert live.reference_answer(lambda n, x, scale=3: n * x * scale, passed) == 30
+    assert live.reference_answer(lambda **given: sorted(given), passed) == ["n", "x", "y"]
+    live.refuse_unlike({"y": Filled(3)}, passed, ("y",))

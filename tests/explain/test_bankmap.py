@@ -1,0 +1,268 @@
+"""Bank maps and pictures: the worked examples of the articles, cell by cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.explain import shown
+from ncu_swizzle.render import banks as view
+from ncu_swizzle.render import page as report
+from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.report.model import Profile
+from ncu_swizzle.smem import access, bankmap, layout, mapping
+from ncu_swizzle.smem.bankmap import BankMap
+from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.wavefronts import wavefronts
+from tests.support.articles import PLAIN_001, SWIZZLED_001
+
+
+def banks_of(text: str) -> list[list[int]]:
+    return [[int(cell[1:]) for cell in line.split()] for line in text.strip().splitlines()]
+
+
+def maps(text: str, element_bytes: int, moved: str | None, name: str, banks: int = 32) -> tuple[BankMap, ...]:
+    tile = mapping.parse(text, element_bytes, moved)
+    return bankmap.before_and_after(tile.plain, tile, access.parse(name, tile.layout, element_bytes), banks)
+
+
+def is_latin(square: Ints) -> bool:
+    """Return whether every row and every column holds each number once."""
+    full = np.arange(len(square))
+    return bool((np.sort(square, axis=1) == full).all() and (np.sort(square, axis=0) == full[:, None]).all())
+
+
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_rows_of_cells_that_are_several_elements_high_are_summed(width: int) -> None:
+    (plain,) = maps("(24,3):(1,24)", 1, None, f"row:{width}")
+    assert plain.counts is not None
+    assert len(plain.lines) == 24 // width
+    assert sum(actual for actual, _ in plain.lines) == plain.counts.actual
+
+
+def test_article_001_cell_by_cell() -> None:
+    before, after = maps("(8,8):(1,8)", 4, "3,2,3", "row")
+    assert before.banks.tolist() == banks_of(PLAIN_001)
+    assert after.banks.tolist() == banks_of(SWIZZLED_001)
+    assert before.counts is not None
+    assert after.counts is not None
+    assert (before.counts.excessive, after.counts.excessive) == (8, 0), "Row-wise bank conflicts: 8, then 0"
+    assert before.lines == ((2, 1),) * 8
+    assert (before.ways == 2).all(), "columns 0 and 4, 1 and 5 … collide in every row"
+    columns, _ = maps("(8,8):(1,8)", 4, "3,2,3", "column")
+    assert columns.counts is not None
+    assert columns.counts.excessive == 0
+
+
+def test_article_000_toy_of_four_banks() -> None:
+    before, after = maps("(4,4):(4,1)", 4, "2,0,2", "column", banks=4)
+    assert before.banks.tolist() == [[0, 1, 2, 3]] * 4
+    assert after.banks.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+    assert before.counts is not None
+    assert after.counts is not None
+    assert (before.counts.actual, after.counts.actual) == (16, 4)
+    _, sudoku = maps("(4,4):(4,1)", 4, "sudoku", "column", banks=4)
+    assert not sudoku.conflicts
+
+
+def test_article_000_phases_of_sixteen_bytes() -> None:
+    tile = mapping.parse("(64,64):(64,1)", 2)
+    _, phases = bankmap.phases(access.parse("rows:16", tile.layout, 2), tile)
+    assert [(phase.lanes[0], phase.lanes[-1]) for phase in phases] == [(0, 7), (8, 15), (16, 23), (24, 31)]
+    assert [phase.ways for phase in phases] == [1, 1, 1, 1]
+    assert phases[0].banks == (0, 4, 8, 12, 16, 20, 24, 28)
+    assert phases[0].width == 4
+    _, phases = bankmap.phases(access.parse("ldmatrix", tile.layout, 2), tile)
+    assert [phase.ways for phase in phases] == [8, 8, 8, 8]
+    assert set(phases[0].banks) == {0}, "every row of the matrix starts in the same bank"
+
+
+@pytest.mark.parametrize("name", ["ldmatrix", "ldmatrix.trans", "mma", "rows:16"])
+def test_article_000_every_access_of_its_kernel(name: str) -> None:
+    before, after = maps("(64,128):(128,1)", 2, "3,3,4", name)
+    assert before.counts is not None
+    assert after.counts is not None
+    assert after.counts.excessive == 0
+    degree = before.counts.actual / before.counts.ideal
+    assert degree == (1 if name == "rows:16" else 8)
+
+
+def test_article_002_addresses_and_places() -> None:
+    tile = mapping.parse("(8,8):(8,1)", 4, "bytes:3,2,3")
+    rows = mapping.bits(tile)
+    assert [row.before for row in rows.rows] == [0, 32, 64, 96, 128, 160, 192, 224]
+    assert rows.legend == "SSSTTT--"
+    assert [row.before for row in mapping.bits(tile, 1).rows] == list(range(32, 64, 4))
+    after = mapping.places(tile)
+    assert after.stays_in_row
+    assert after.columns.tolist() == (np.arange(8)[:, None] ^ np.arange(8)).tolist()
+    assert mapping.places(tile.plain).columns.tolist() == [list(range(8))] * 8
+
+
+def test_article_002_padding() -> None:
+    plain, padded = (mapping.parse("(32,32):(32,1)", 4, pad=pad) for pad in (0, 1))
+    column = access.parse("column", plain.layout, 4)
+    assert bankmap.build(plain, column).ways.max() == 32
+    assert not bankmap.build(padded, column).conflicts
+    assert [int(padded.elements(row, 0)) % 32 for row in (0, 1, 2, 3, 31)] == [0, 1, 2, 3, 31]
+    assert mapping.places(padded).columns.shape == (32, 33)
+    assert (mapping.places(padded).columns[:, 32] == -1).all()
+
+
+def test_article_004_rows_of_one_lap() -> None:
+    before, after = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
+    assert before.counts is not None
+    assert after.counts is not None
+    assert before.counts.actual == 8 * before.counts.ideal
+    assert after.counts.excessive == 0
+    assert sorted(after.banks[:8, 0].tolist()) == [0, 4, 8, 12, 16, 20, 24, 28], "eight rows, eight groups of banks"
+
+
+def held_by(fragment: layout.Fragment, lane: int) -> tuple[tuple[int, int], ...]:
+    """Return the cells of a lane, its first element first."""
+    rows, columns = np.nonzero(fragment.lane == lane)
+    order = np.argsort(fragment.element[rows, columns])
+    return tuple((int(rows[i]), int(columns[i])) for i in order)
+
+
+# What the PTX ISA's tables say of lane T = 4 g + t and its elements.
+@pytest.mark.parametrize("lane", range(32))
+def test_the_fragments_of_mma(lane: int) -> None:
+    g, t = divmod(lane, 4)
+    a8, b8, c8 = layout.fragments(8)
+    assert held_by(a8, lane) == ((g, 2 * t), (g, 2 * t + 1), (g + 8, 2 * t), (g + 8, 2 * t + 1))
+    assert held_by(b8, lane) == ((2 * t, g), (2 * t + 1, g))
+    assert held_by(c8, lane) == held_by(a8, lane)
+    a16, b16, c16 = layout.fragments(16)
+    assert held_by(a16, lane) == (*held_by(a8, lane), *((row, column + 8) for row, column in held_by(a8, lane)))
+    assert held_by(b16, lane) == (*held_by(b8, lane), *((row + 8, column) for row, column in held_by(b8, lane)))
+    assert held_by(c16, lane) == held_by(c8, lane)
+
+
+def test_squares_are_made_of_the_ones_before() -> None:
+    squares = mapping.xor_squares()
+    assert [len(square) for square in squares] == [1, 2, 4, 8]
+    for small, large in pairwise(squares):
+        half = len(small)
+        top = np.hstack([small, small + half])
+        assert (large == np.vstack([top, np.hstack([small + half, small])])).all()
+    assert all(is_latin(square) for square in [*squares, *mapping.sudoku().values()])
+    assert not is_latin(np.array([[0, 1], [0, 1]]))
+
+
+# ---------------------------------------------------------------------------------------------- properties
+
+
+@settings(deadline=None)
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3), st.sampled_from(["row", "column", "rows", "columns"]))
+def test_the_ways_of_32_bit_accesses_are_their_wavefronts(bits: int, base: int, more: int, name: str) -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4, f"{bits},{base},{bits + more}")
+    one = access.parse(name, tile.layout, 4)
+    ways = bankmap.contention(one, tile)
+    assert ways.max(axis=1).tolist() == one.wavefronts(tile).actual.tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 127), min_size=32, max_size=32), st.permutations(range(8)))
+def test_the_order_of_lanes_within_a_phase_does_not_matter(places: list[int], lanes: list[int]) -> None:
+    addresses = np.array(places) * 16
+    order = np.concatenate([first + np.array(lanes) for first in range(0, 32, 8)])
+    for op in ("st.shared.v4.b32", "ldmatrix.x4"):
+        assert wavefronts(op, addresses).actual.tolist() == wavefronts(op, addresses[order]).actual.tolist()
+
+
+def test_an_access_may_be_of_any_lanes() -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4)
+    one = access.parse("ld.shared.b32@tid%32,tid/32", tile.layout, 4, threads=64)
+    assert one.requests == 2
+    assert one.wavefronts(tile).actual.tolist() == [32, 32]
+    assert bankmap.build(tile, one).ways[:, 2:].max() == 0, "two columns are read, the others are not"
+
+
+@pytest.mark.parametrize(
+    "text", ["rowz", "row:3", "row:32", "ldmatrix:8", "cp.async:2", "ld.shared.b33@tid,0", "ld.shared.b32@tid",
+             "ld.shared.b32@tid*9,0", "ld.shared.b32@tid/0,0", "ld.shared.b32@open(1),0", "mma:16", ""]
+)  # fmt: skip
+def test_what_is_no_access_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        access.parse(text, layout.parse_layout("(32,32):(32,1)"), 4)
+    assert caught.value.hint
+
+
+def test_matrices_need_whole_rows() -> None:
+    with pytest.raises(UsageError, match="does not fit"):
+        access.parse("ldmatrix", layout.parse_layout("(4,8):(8,1)"), 2)
+    assert access.parse("ldmatrix", layout.parse_layout("(8,8):(8,1)"), 2).op == "ldmatrix.x1"
+    assert access.parse("ldmatrix.x2.trans", layout.parse_layout("(16,8):(8,1)"), 2).op == "ldmatrix.x2.trans"
+    column_major = access.parse("ldmatrix", layout.parse_layout("(64,64):(1,64)"), 2)
+    assert column_major.op == "ldmatrix.x4"
+    assert (column_major.rows % 8 == 0).all(), "its rows of 16 bytes run down the tile's columns"
+
+
+# ---------------------------------------------------------------------------------------------- pages
+
+
+def test_the_page_says_in_words_what_it_shows_in_colour() -> None:
+    page = report.render_banks(maps("(8,8):(1,8)", 4, "3,2,3", "row"), "<script>alert(1)</script>")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count('<tspan class="contended"') == 64
+    (borders,) = re.findall(r'<path class="conflict" d="([^"]*)"', page.partition('class="bankload')[0])
+    assert borders.count("M") == 64, "a border around each of them"
+    assert "border marks a cell that conflicts" in page
+    assert page.count("row: 16 wavefronts, 8 ideal: 8 excessive.") == 2, "as text, and for who cannot see the map"
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_the_picture_is_well_formed_and_whole() -> None:
+    text = report.render_banks_svg(maps("(8,8):(1,8)", 4, "3,2,3", "row"), "8x8")
+    picture = ElementTree.fromstring(text)
+    assert len([cell for cell in picture.iter() if cell.get("class") == "contended"]) == 64
+    assert len([path for path in picture.iter() if path.get("class") == "conflict"]) == 1, "one map has conflicts"
+    assert [svg.get("role") for svg in picture if svg.tag.endswith("svg")] == ["img", "img"]
+
+
+def test_a_map_that_repeats_itself_is_drawn_once() -> None:
+    one, _ = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
+    assert one.period == 8
+    (picture,) = view.bank_board([one]).pictures
+    assert sum(len(line.cells) for line in picture.lines) == 64
+    assert "rows after r7 repeat these" in picture.note
+    assert Mapping(layout.parse_layout("(5,8):(8,1)")).shape == (5, 8)
+    assert bankmap.build(mapping.parse("(5,8):(8,1)")).period == 5
+
+
+def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> None:
+    found = view.section(compare([recorded("kernel1"), recorded("kernel2")]), report.declared_tiles)
+    assert found is not None
+    assert found.access == "Q, K, V and O, K out (ldmatrix.x4)"
+    assert [bool(picture.borders) for picture in found.board.pictures] == [True, False]
+    assert found.board.pictures[1].title == (
+        "kernel2: (64,128):(128,1) with Swizzle<3,3,4> on elements of 2 bytes (offset ^ ((offset >> 4) & 0x38))"
+    )
+    page = report.render(compare([recorded("kernel1"), recorded("kernel2")]))
+    assert page.count('class="bankmap"') == 2
+    stranger = replace(recorded("kernel1"), kernel=replace(recorded("kernel1").kernel, family=""))
+    assert view.section(compare([stranger, recorded("kernel2")]), report.declared_tiles) is None, (
+        "somebody else's kernel1"
+    )
+    for clean in (["kernel2", "kernel3"], ["kernel2", "reference-attention"]):
+        assert view.section(compare([recorded(name) for name in clean]), report.declared_tiles) is None
+
+
+def test_unknown_wavefronts_are_called_so() -> None:
+    found, _ = maps("(8,8):(1,8)", 4, "3,2,3", "row")
+    assert found.counts is not None
+    unknown = replace(found, counts=replace(found.counts, known=False))
+    assert view.bank_board([unknown]).pictures[0].verdict == "row: no rule is known for its wavefronts."
+    assert "wavefronts unknown" in shown.counted("row", "ld.shared.b32", replace(found.counts, known=False))

@@ -1,0 +1,356 @@
+"""Suggestions: the articles' own choices, what is impossible, and that the code to paste is the mapping."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.smem import access, code, layout, mapping
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.judge import Constraints, Differences, find_matrix
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.operations import NAMES
+from ncu_swizzle.smem.suggestions import Suggestion, suggest
+from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, XorMatrix
+
+NO_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+
+
+def accesses_of(tile: Mapping, writes: Iterable[str], reads: Iterable[str]) -> list[Access]:
+    found = [access.parse(text, tile.layout, tile.element_bytes, True) for text in writes]
+    return found + [access.parse(text, tile.layout, tile.element_bytes) for text in reads]
+
+
+def ask(
+    text: str, element_bytes: int, writes: Sequence[str], reads: Sequence[str], limits: Constraints | None = None
+) -> Suggestion:
+    tile = mapping.parse(text, element_bytes)
+    return suggest(tile, accesses_of(tile, writes, reads), limits)
+
+
+def check(found: Suggestion, writes: Sequence[str], reads: Sequence[str]) -> None:
+    """Count every clean candidate again."""
+    assert found.clean
+    for candidate in found.clean:
+        tile = candidate.mapping
+        assert tile.collision() is None
+        for one in accesses_of(tile.plain, writes, reads):
+            assert (one.wavefronts(tile).excessive == 0).all(), (str(tile), one.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "element_bytes", "writes", "reads", "chosen"),
+    [
+        ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(3, 3, 3)),  # 128-byte half tiles
+        ("(64,32):(32,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(2, 3, 3)),  # 64-byte tiles
+        ("(64,16):(16,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(1, 3, 3)),  # 32-byte tiles
+        ("(32,32):(32,1)", 4, ["row:16"], ["column:16"], Swizzle(3, 2, 3)),  # floats
+        ("(8,8):(1,8)", 4, ["column"], ["row"], Swizzle(3, 2, 3)),  # article 001's tile
+        ("(64,128):(128,1)", 2, ["rows:16", "mma"], ["ldmatrix", "ldmatrix.trans", "rows:16"], Swizzle(3, 3, 4)),
+        ("(32,32):(32,1)", 4, ["row"], ["column"], Swizzle(5, 0, 5)),
+        ("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(3, 3, 3)),  # GEMM: A
+        ("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix.trans"], Swizzle(3, 3, 4)),  # GEMM: B
+    ],
+)
+def test_the_articles_choices(
+    text: str, element_bytes: int, writes: list[str], reads: list[str], chosen: Transform
+) -> None:
+    found = ask(text, element_bytes, writes, reads)
+    check(found, writes, reads)
+    assert found.best is not None
+    assert found.best.mapping.transform == chosen
+    assert found.best.extra_bytes == 0
+
+
+def test_padding_is_among_the_answers_with_its_bytes() -> None:
+    found = ask("(32,32):(32,1)", 4, ["row"], ["column"])
+    padded = found.clean[-1]
+    assert padded.mapping.transform == Padding(32, 1)
+    assert padded.extra_bytes == 32 * 4
+    wide = ask("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"]).clean[-1]
+    assert (wide.mapping.transform, wide.extra_bytes) == (Padding(64, 8), 64 * 16), "16-byte accesses stay aligned"
+
+
+def test_what_is_clean_stays_as_it_is() -> None:
+    found = ask("(32,32):(32,1)", 4, ["row"], ["rows:16"])
+    assert found.best is not None
+    assert found.best.mapping == mapping.parse("(32,32):(32,1)", 4)
+    assert found.clean == (found.best,)
+
+
+def test_words_down_a_column_exclude_sixteen_bytes_along_a_row() -> None:
+    found = ask("(32,32):(32,1)", 4, ["rows:16"], ["column"])
+    assert found.clean == ()
+    assert found.notes[-1] == (
+        "column: 32 lanes of a phase need words at the same position in different 16-byte units, but a bank row of "
+        "128 bytes holds only 8: no mapping that keeps units whole can separate them."
+    )
+    assert found.complete
+    assert found.closest.excessive == 32 * 3, "four words move together, so four rows share a bank"
+
+
+def test_a_complete_search_says_so() -> None:
+    """Every pair of four rows meets in some access, at distances that three free bank bits cannot all tell apart."""
+    rows = ["ld.shared.v4.b32@tid%8*4,0", "ld.shared.v4.b32@tid%8*2,0", "ld.shared.v4.b32@tid%8,0"]
+    tile = mapping.parse("(32,32):(32,1)", 4)
+    assert suggest(tile, accesses_of(tile, [], rows)).best is not None
+    every = [f"ld.shared.v4.b32@tid%2*{a}+tid/2%2*{b}+tid/4%2*{c},0" for a in (1, 2, 4, 8, 16)
+             for b in (1, 2, 4, 8, 16) for c in (1, 2, 4, 8, 16) if a < b < c]  # fmt: skip
+    pairs = [f"ld.shared.v4.b32@tid%2*{a},tid/2%2*{4 * b}" for a in range(1, 32) for b in range(1, 8)]
+    found = suggest(tile, accesses_of(tile, [], [*every, *pairs]))
+    assert found.best is None
+    assert found.complete
+    assert "none exists, the search was complete" in " ".join(found.notes)
+
+
+def test_a_budget_and_tma_are_respected() -> None:
+    no_bytes = ask("(32,32):(32,1)", 4, ["row"], ["column"], Constraints(max_bytes=0))
+    assert [candidate.mapping.transform for candidate in no_bytes.clean] == [Swizzle(5, 0, 5)]
+    by_tma = ask("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True))
+    assert [candidate.tma for candidate in by_tma.clean] == ["128B"]
+    assert ask("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True)).clean == ()
+
+
+def test_lost_occupancy_ranks_before_everything_else() -> None:
+    # 7 x 16,384 bytes and 1 KB fit twice into an SM's 228 KB, 7 x 18,432 bytes of padded tiles only once.
+    found = ask("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(copies=7))
+    assert [(str(c.mapping.transform), c.blocks) for c in found.clean] == [("Swizzle<3,3,3>", 2), ("padding 64+8", 1)]
+
+
+def test_a_general_matrix_where_no_swizzle_does() -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4)
+    texts = ["column", "ld.shared.b32@tid%32,tid%32", "ld.shared.b32@tid%8*4+tid/8,tid%4"]
+    found = suggest(tile, accesses_of(tile, ["row"], texts))
+    check(found, ["row"], texts)
+    assert found.best is not None
+    assert isinstance(found.best.mapping.transform, XorMatrix)
+
+
+def test_rows_that_are_no_power_of_two() -> None:
+    found = ask("(40,40):(40,1)", 4, ["row"], ["column"])
+    check(found, ["row"], ["column"])
+
+
+def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
+    tile = mapping.parse("(32,33):(33,1)", 4)
+    lane = np.arange(32)[None, :]
+    with pytest.raises(UsageError, match="keeps only 4 contiguous"):
+        suggest(tile, [Access("wide", "ld.shared.v4.b32", lane, lane * 0)])
+    with pytest.raises(UsageError, match="no access to the tile"):
+        suggest(tile, [])
+    far = Access("far", "cp.async.cg.16", lane * 0, lane * 0, source=lane * 16 + 16)
+    lap = mapping.parse("(32,32):(32,1)", 4)
+    column = access.parse("column", lap.layout, 4)
+    if not far.wavefronts(lap).known.all():
+        assert suggest(lap, [far, column]).unjudged == ("far",)
+        with pytest.raises(UsageError, match="no rule is known"):
+            suggest(lap, [far])
+    with pytest.raises(UsageError, match="sm_1"):
+        Constraints(arch="sm_1")
+
+
+@pytest.mark.parametrize(
+    "name", ["kernel1", "transpose-plain", "vectors-4-stride", "vectors-8-stride", "vectors-16-stride"]
+)
+def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
+    families = catalog.shipped()
+    family, kernel = families.find(name)
+    (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
+    found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
+    named = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
+    swizzled = named.get(name, name.replace("stride", "swizzle"))
+    (after,) = declared_tiles.tiles_of(Target(*families.find(swizzled), family.problem()))
+    assert found.best is not None
+    assert found.best.mapping == after.mapping
+
+
+# ---------------------------------------------------------------------------------------------- the search
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.integers(0, 1023), min_size=2, max_size=4), min_size=1, max_size=3))
+def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) -> None:
+    """Toy: laps of 8 elements, all in banks of their own; by brute force, every choice of vectors for two high bits."""
+    offsets = [np.unique(np.array(phase) % 32) for phase in phases]
+    pairs = {int(a ^ b) for phase in offsets for a in phase for b in phase if a != b}
+    differences = Differences({0: np.array(sorted(pairs), dtype=np.int64)}, row_bits=3)
+    found, complete = find_matrix(differences, 0, 5)
+    possible = any(
+        all((d & 7) ^ (first if d >> 3 & 1 else 0) ^ (second if d >> 4 & 1 else 0) for d in pairs)
+        for first in range(8)
+        for second in range(8)
+    )
+    assert complete
+    assert (found is not None) == possible
+    if found is not None:
+        assert all(int(found(np.array(d))) & 7 for d in pairs)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.sampled_from(
+        [("(32,32):(32,1)", 4), ("(64,64):(64,1)", 2), ("(16,32):(1,16)", 4), ("((4,8),32):((1,128),4)", 4)]
+    ),
+    st.lists(st.sampled_from(["row", "column", "rows", "columns", "rows:8", "row:16"]), min_size=1, max_size=3),
+)
+def test_every_clean_candidate_is_clean(tile: tuple[str, int], names: list[str]) -> None:
+    plain = mapping.parse(*tile)
+    try:
+        found = suggest(plain, accesses_of(plain, [], names))
+    except UsageError:
+        return  # such as 16 bytes along rows that are not contiguous
+    for candidate in found.clean:
+        for one in accesses_of(plain, [], names):
+            ways = one.wavefronts(candidate.mapping)
+            assert ways.known.all()
+            assert candidate.mapping.collision() is None
+            if one.active is None:
+                assert (ways.excessive == 0).all()
+
+
+# ---------------------------------------------------------------------------------------------- code
+
+MAPPINGS = [
+    mapping.parse("(64,128):(128,1)", 2, "3,3,4"),
+    mapping.parse("(32,32):(32,1)", 4, pad=1),
+    mapping.parse("((8,4),32):((32,256),1)", 4, pad=4),
+    mapping.parse("(8,8):(1,8)", 4, "3,2,3"),
+    Mapping(layout.parse_layout("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
+    mapping.parse("(16,16):(16,1)", 8, "4,0,4"),
+]
+ONLY_CUDA = [
+    mapping.parse("(32,32):(32,1)", 4, "sudoku"),
+    mapping.parse("(32,32):(32,1)", 4, "add:5,0,5"),
+]
+OPS = ("st.shared.u16", "ld.shared.v2.b32", "ldmatrix.x4.trans", "ldmatrix.x1", "stmatrix.x2", "cp.async.cg.16",
+       "cp.async.ca.4", "red.shared.add.u32", "ld.shared.v4.b32")  # fmt: skip
+
+
+def cute_headers() -> Path | None:
+    """Return the folder of CUTLASS's headers: CUTLASS_PATH, or the package nvidia-cutlass."""
+    roots = [Path(os.environ["CUTLASS_PATH"])] if "CUTLASS_PATH" in os.environ else []
+    package = importlib.util.find_spec("cutlass_library")
+    if package and package.origin:
+        roots.append(Path(package.origin).parent / "source")
+    return next((root / "include" for root in roots if (root / "include" / "cute").is_dir()), None)
+
+
+def printed_by(source: str, loops: str, folder: Path, *options: str) -> list[int]:
+    """Compile the code with a program around it that prints numbers; run it on the CPU."""
+    file, program = folder / "paste.cu", folder / "paste"
+    file.write_text(f"{source}\n#include <cstdio>\nint main() {{\n{loops}\n}}\n", encoding="utf-8")
+    done = subprocess.run(
+        ["nvcc", "-std=c++17", "-arch=sm_90", *options, "-o", str(program), str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    return [int(line) for line in printed.split()]
+
+
+def loop(tile: Mapping, at: str) -> str:
+    rows, columns = tile.shape
+    cells = f"for (int r = 0; r < {rows}; ++r) for (int c = 0; c < {columns}; ++c)"
+    return f'    {cells} printf("%d\\n", int({at}));'
+
+
+def cuda_code(tile: Mapping, ops: Iterable[str]) -> str:
+    lane = np.zeros((1, 32), dtype=int)
+    return code.cuda(tile, [Access(op, op, lane, lane) for op in ops])
+
+
+@NO_NVCC
+def test_the_cuda_code_compiles_as_it_is_pasted(tmp_path: Path) -> None:
+    tile = MAPPINGS[0]
+    source = cuda_code(tile, NAMES)
+    printed = printed_by(source, loop(tile, "Tile::at(r, c)"), tmp_path, "-Werror", "all-warnings")
+    assert printed == (tile.all_elements() * tile.element_bytes).ravel().tolist()
+    assert f"kBytes = {tile.bytes}" in source
+
+
+@NO_NVCC
+def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
+    """Each mapping's code in a namespace of its own, compiled together: a compilation takes a second."""
+    alone = re.findall(r"#include .*\n", cuda_code(MAPPINGS[0], NAMES))
+    sources, loops, expected = list(alone), [], []
+    for number, tile in enumerate([*MAPPINGS[1:], *ONLY_CUDA]):
+        source = cuda_code(tile, OPS)
+        assert f"kBytes = {tile.bytes}" in source
+        assert re.findall(r"#include .*\n", source) == alone
+        body = re.sub(r"#include .*\n", "", source)
+        sources.append(f"namespace n{number} {{\n{body}\n}}")
+        loops.append(loop(tile, f"n{number}::Tile::at(r, c)"))
+        expected += (tile.all_elements() * tile.element_bytes).ravel().tolist()
+    printed = printed_by("\n".join(sources), "\n".join(loops), tmp_path, "-Werror", "all-warnings")
+    assert printed == expected
+
+
+@NO_NVCC
+@pytest.mark.skipif(cute_headers() is None, reason="needs CuTe's headers: CUTLASS_PATH, or nvidia-cutlass installed")
+def test_the_cute_code_is_the_mapping(tmp_path: Path) -> None:
+    include = "#include <cute/tensor.hpp>\n"
+    sources, loops, expected = [include], [], []
+    for number, tile in enumerate(MAPPINGS):
+        source = code.cute(tile)
+        assert source is not None
+        sources.append(f"namespace n{number} {{\n{source.replace(include, '')}\n}}")
+        element = {2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[tile.element_bytes]
+        loops.append(f"    {{ static {element} tile[{tile.cosize}]; n{number}::write(tile, 3, 5, {element}{{7}});")
+        loops.append(f'      printf("%d\\n", int(n{number}::read(tile, 3, 5))); }}')
+        loops.append(loop(tile, f"n{number}::Tile{{}}(r, c)"))
+        expected += [7, *tile.all_elements().ravel().tolist()]
+    assert printed_by("\n".join(sources), "\n".join(loops), tmp_path, f"-I{cute_headers()}") == expected
+
+
+@pytest.mark.parametrize("tile", ONLY_CUDA, ids=str)
+def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
+    assert code.cute(tile) is None
+
+
+@NO_NVCC
+def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
+    """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
+    family, kernel = catalog.shipped().find("transpose-plain")
+    (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
+    best = suggest(tile.mapping.plain, tile.accesses).best
+    assert best is not None
+    plain = family.source(kernel).read_text(encoding="utf-8")
+    policy = code.policy(best.mapping, tile.unit)
+    used = plain.replace("layout::RowMajor<transpose::kRowBytes, sizeof(float)>", "Suggested")
+    assert used != plain
+    file = tmp_path / "suggested.cu"
+    file.write_text(
+        used.replace('#include "transpose.cuh"\n', f'#include "transpose.cuh"\n\n{policy}'), encoding="utf-8"
+    )
+    done = subprocess.run(
+        ["nvcc", "-std=c++17", "-arch=sm_90", "-cubin", f"-I{paths.kernels() / 'common'}", f"-I{family.folder}",
+         "-Werror", "all-warnings", "-o", str(tmp_path / "x.cubin"), str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_code_of_padding_has_no_division() -> None:
+    source = code.cuda(mapping.parse("(32,32):(32,1)", 4, pad=1))
+    assert "row * 33 + column" in source
+    assert "/" not in source.split("at(int row")[1]
+    assert replace(mapping.parse("(8,8):(1,8)"), transform=Swizzle(0, 0, 0)).bytes == 256

@@ -1,0 +1,86 @@
+"""Elements have a place of their own; lines are found again; arrays lie where they are said to lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.fix.excess import GAP, UNRESOLVED, Moved, Places
+from ncu_swizzle.fix.rows import Lines
+from tests.support.fixes import array, padded, swizzled
+
+TILE = range(1024, 1024 + 64)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [[0, 4, 8, 8, *range(16, 64, 4)], [0, 2, *range(8, 64, 4)], [*range(4, 68, 4)], [*range(-4, 60, 4)]],
+    ids=["twice", "overlapping", "beyond", "before"],
+)
+def test_elements_that_share_a_byte_are_refused(places: list[int]) -> None:
+    with pytest.raises(ValueError, match="two elements share"):
+        Moved("tile", TILE, TILE, 4, np.array(places))
+
+
+def test_an_array_needs_as_many_places_as_elements() -> None:
+    with pytest.raises(ValueError, match="16 elements of 4 bytes"):
+        Moved("tile", TILE, TILE, 4, np.arange(15) * 4)
+
+
+def test_a_padded_array_has_bytes_of_no_element() -> None:
+    places = Places([array("tile", 1024, 4, padded(32), after=32 * 33)])
+    assert places.old(np.array([1024, 1024 + 33 * 4, 1024 + 31 * 4 + 4])).tolist() == [1024, 1024 + 128, GAP]
+    assert places.element(1024 + 132) == "tile[33]"
+
+
+def test_a_swizzled_element_is_found() -> None:
+    places = Places([array("tile", 1024, 4, swizzled(32))])
+    assert places.old(np.array([1024 + 128 + 4 * 5])).tolist() == [1024 + 128 + 4 * (5 ^ 1)]
+
+
+def test_arrays_behind_a_longer_one_have_moved_as_a_whole() -> None:
+    tile = array("tile", 1024, 4, padded(32), after=32 * 33)
+    before = [SharedArray("tile", "tile", 1024, 4096, 4), SharedArray("sums", "sums", 5120, 128, 4)]
+    after = [SharedArray("tile", "tile", 1024, 4224, 4), SharedArray("sums", "sums", 5248, 128, 4)]
+    places = Places([tile], before, after)
+    assert places.old(np.array([5248, 5248 + 127, 5248 + 128])).tolist() == [5120, 5247, UNRESOLVED]
+
+
+def test_so_have_the_parts_of_dynamic_shared_memory() -> None:
+    second = array("b", 1024, 4, padded(32), start=4096, after=32 * 33)
+    pool = SharedArray("pool", "pool", 1024, 12288, 16, dynamic=True)
+    longer = SharedArray("pool", "pool", 1024, 12288 + 128, 16, dynamic=True)
+    places = Places([second], [pool], [longer])
+    assert places.old(np.array([1024, 1024 + 8192 + 128])).tolist() == [1024, 1024 + 8192]
+
+
+def test_arrays_that_share_bytes_are_refused() -> None:
+    tile = array("tile", 1024, 4, swizzled(32))
+    with pytest.raises(ValueError, match="shares bytes"):
+        Places([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
+
+
+def test_places_are_learned_only_from_as_many_bytes() -> None:
+    places = Places([])
+    places.learn(np.array([2048, 2052]), np.array([1024, 1028, 1032]), 4)
+    assert places.old(np.array([2048])).tolist() == [UNRESOLVED]
+    places.learn(np.array([2052, 2048, 2048]), np.array([1024, 1028, 1024]), 4)
+    assert places.old(np.array([2048, 2055])).tolist() == [1024, 1031]
+
+
+BEFORE = "int a;\nfloat tile[32][32];\nx = tile[y][x];\n// end\n"
+
+
+def test_lines_are_found_again_behind_inserted_ones() -> None:
+    after = BEFORE.replace("float tile[32][32];", "int at(int y, int x);\nfloat tile[32][33];")
+    lines = Lines.between({"a.cu": BEFORE}, {"a.cu": after})
+    assert [lines.first([("a.cu", line)]) for line in (1, 3, 4)] == [("a.cu", 1), ("a.cu", 2), ("a.cu", 3)]
+
+
+def test_a_new_line_counts_as_the_one_that_calls_it() -> None:
+    after = "int at(int y, int x) { return y ^ x; }\n" + BEFORE.replace("[y][x]", "[at(y, x)]")
+    lines = Lines.between({"a.cu": BEFORE}, {"b/a.cu": after})
+    assert lines.first([("b/a.cu", 1), ("b/a.cu", 4)]) == ("a.cu", 3)
+    assert lines.first([("/usr/include/x.h", 9)]) == ("/usr/include/x.h", 9)
+    assert lines.first([]) == ("", 0)

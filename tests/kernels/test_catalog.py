@@ -1,0 +1,173 @@
+"""The catalogue is read, checked and searched."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.base.errors import BadCatalog, BadProblem, UnknownKernel
+from ncu_swizzle.kernels import family as catalog
+from ncu_swizzle.kernels.catalog import load, shipped
+from ncu_swizzle.kernels.family import read
+from ncu_swizzle.kernels.family import write as write_family_json
+from ncu_swizzle.kernels.limits import evaluate
+from tests.support.families import FAMILY
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "family.toml").write_text(text, encoding="utf-8")
+
+
+def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
+    found = shipped()
+    family, kernel = found.find("kernel2")
+    assert family.name == "attention"
+    assert kernel.baseline == "kernel1"
+    assert family.problem() == {"batch": 4, "heads": 16, "seq": 4096}
+    assert family.geometry(kernel, family.problem()) == ((64, 16, 4), (128, 1, 1))
+    library = family.library()
+    assert library is not None
+    assert library.name == "reference-attention"
+
+
+def test_every_baseline_and_source_exists() -> None:
+    found = shipped()
+    for family, kernel in found:
+        if kernel.baseline:
+            assert found.find(kernel.baseline)[0] is family
+        if not kernel.library:
+            source = family.source(kernel).read_text(encoding="utf-8")
+            assert f" {kernel.entry}(" in source, "the entry bears the variant's name"
+
+
+@pytest.mark.parametrize("family", shipped().families, ids=lambda family: family.name)
+def test_a_familys_files_are_numbered_in_the_order_of_its_variants(family: catalog.Family) -> None:
+    files = [family.source(kernel) for kernel in family.kernels if not kernel.library]
+    assert [file.name.split("_")[0] for file in files] == [str(number) for number in range(1, len(files) + 1)]
+    assert sorted(files) == sorted(family.folder.glob("*.cu")), "every file is one variant's"
+    assert all("-" not in file.name for file in files)
+
+
+@pytest.mark.parametrize(
+    ("family", "kernel"),
+    [(family, kernel) for family, kernel in shipped() if kernel.baseline],
+    ids=lambda item: item.name,
+)
+def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: catalog.Kernel) -> None:
+    _, baseline = shipped().find(kernel.baseline)
+    if kernel.arch != baseline.arch:
+        pytest.skip("a kernel of its own, written with that architecture's instructions")
+    before = family.source(baseline).read_text(encoding="utf-8").replace(baseline.entry, kernel.entry)
+    after = family.source(kernel).read_text(encoding="utf-8")
+    changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
+    assert [line[0] for line in changed] == ["-", "+"]
+    for line in changed:
+        assert re.search(r"layout|Design|Schedule", line)
+
+
+def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownKernel, match="did you mean 'kernel2'"):
+        shipped().find("kernl2")
+    with pytest.raises(UnknownKernel) as far:
+        shipped().find("zzzzzz")
+    assert "did you mean" not in str(far.value)
+    assert far.value.hint == "ncu-swizzle list shows all kernels"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"seq": 100}, "seq=100 is not supported: it must be a multiple of 64 and at least 64"),
+        ({"seq": 0}, "seq=0"),
+        ({"batch": 0}, "batch=0 is not supported: it must be a multiple of 1 and at least 1"),
+        ({"depth": 3}, "no parameter 'depth'"),
+    ],
+)
+def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) -> None:
+    family, _ = shipped().find("kernel2")
+    with pytest.raises(BadProblem, match=said):
+        family.problem(sizes)
+
+
+def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY)
+    family, kernel = load(tmp_path).find("toy-plain")
+    assert family.geometry(kernel, family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
+    assert not kernel.library
+
+
+OWN = """
+[[variant]]
+name = "toy-mapped"
+title = "Mapped"
+lesson = "Nothing."
+grid = [132, "1", "n"]
+block = [384, 1, 1]
+arch = "sm_90a"
+boxes = { x = [8, 64] }
+swizzle = 128
+"""
+
+
+def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY + OWN)
+    family, kernel = load(tmp_path).find("toy-mapped")
+    assert family.geometry(kernel, {"n": 12}) == ((132, 1, 12), (384, 1, 1))
+    assert (kernel.arch, family.architecture(kernel, "sm_90")) == ("sm_90a", "sm_90a")
+    assert replace(family, arch="sm_100a").architecture(kernel, "sm_90") == "sm_100a", "what was asked for"
+    (x,) = (kernel.boxed(argument) for argument in family.arguments)
+    assert (x.tensor_map, x.box, x.swizzle) == (True, (8, 64), 128)
+    _, plain = load(tmp_path).find("toy-plain")
+    assert family.architecture(plain, "sm_90") == "sm_90"
+    assert not plain.boxed(family.arguments[0]).tensor_map
+    write_family_json(family, tmp_path / "family.json")
+    assert read(tmp_path / "family.json") == family
+
+
+def test_a_familys_architecture_is_its_variants(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY.replace("[problem]", 'arch = "sm_90a"\n[problem]', 1))
+    family, kernel = load(tmp_path).find("toy-plain")
+    assert (family.arch, kernel.arch) == ("", "sm_90a"), "family.arch is what a user asks for"
+
+
+def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one", FAMILY)
+    write(tmp_path, "two", FAMILY.replace('name = "toy"', 'name = "other"'))
+    with pytest.raises(BadCatalog, match="two kernels are called 'toy-plain'"):
+        load(tmp_path)
+
+
+def test_two_families_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one", FAMILY)
+    write(tmp_path, "two", FAMILY.replace("toy-plain", "toy-other"))
+    with pytest.raises(BadCatalog, match="two families are called 'toy'"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not toml [", "[family]\nname = 1", FAMILY.replace("title", "tilte"), FAMILY.replace("n = {", "n = 3 #")],
+)
+def test_a_family_that_cannot_be_used_is_named(text: str, tmp_path: Path) -> None:
+    write(tmp_path, "bad", text)
+    with pytest.raises(BadCatalog, match=r"bad/family\.toml cannot be used"):
+        load(tmp_path)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_expressions_are_integer_arithmetic(a: int, b: int) -> None:
+    assert evaluate("(a + 3) * b - a // b + a % b", {"a": a, "b": b}) == (a + 3) * b - a // b + a % b
+    assert evaluate(a, {}) == a
+
+
+@pytest.mark.parametrize("text", ["a ** b", "__import__('os')", "a.b", "a / b", "1.5", "c", "a //", "a // 0", "'a'"])
+def test_expressions_are_nothing_else(text: str) -> None:
+    with pytest.raises(BadCatalog, match="cannot evaluate"):
+        evaluate(text, {"a": 4, "b": 2})

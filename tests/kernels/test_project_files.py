@@ -1,0 +1,158 @@
+"""Kernels and families that ncu-swizzle.toml or pyproject.toml describes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageError
+from ncu_swizzle.kernels import arguments, catalog, recipe, user
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.project import specs
+from tests.support.families import FAMILY
+from tests.support.own_kernel import EXAMPLE, KERNEL, own
+from tests.support.places import ROOT
+
+
+def test_a_project_s_kernels_and_families_list_beside_ours(tmp_path: Path) -> None:
+    own(tmp_path, f'catalog = ["families"]\n{KERNEL}\n[check]\nmax-degree = 2\n')
+    (tmp_path / "families" / "toy").mkdir(parents=True)
+    (tmp_path / "families" / "toy" / "family.toml").write_text(FAMILY, encoding="utf-8")
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    names = [kernel.name for _, kernel in user.everything(start=deep)]
+    assert {"kernel2", "toy-plain", "tile"} <= set(names)
+    assert names == [kernel.name for _, kernel in user.everything([tmp_path / "families"], start=deep)]
+    alone = user.everything(config="none", start=deep)
+    assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
+    with pytest.raises(UnknownKernel):
+        alone.find("tile")
+
+
+def test_pyproject_holds_the_same(tmp_path: Path) -> None:
+    own(tmp_path)
+    text = KERNEL.replace("[kernel", "[tool.ncu-swizzle.kernel")
+    (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+    family, kernel = user.everything(start=tmp_path).find("tile")
+    assert family.source(kernel) == tmp_path / "my.cu"
+    (tmp_path / "pyproject.toml").write_text(text.replace('"my.cu"', '"none.cu"'), encoding="utf-8")
+    with pytest.raises(
+        BadFile, match=r"pyproject\.toml \[tool\.ncu-swizzle\.kernel\.tile\]: .*none\.cu does not exist"
+    ):
+        user.everything(start=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('source = "my.cu"', "", "names no source"),
+        ("problem", "problme", "unknown key 'problme', did you mean 'problem'"),
+        ("{ n = 64 }", "[64]", "problem is"),
+        ("{ n = 64 }", '{ n = "many" }', "the size n is 'many'"),
+        ("{ n = 64 }", '{ n = { default = "x" } }', "the size n is {'default': 'x'}"),
+        ("{ n = 64 }", "{ n = { default = 64, multiple = 48 } }", "n=64 is not supported"),
+        ('"32, 8"', "true", "block is True"),
+        ("args = [", "args = [[1], ", "args is"),
+        ("block", "tolerance = { y = -1 }\nblock", "the tolerance of y is -1"),
+        ("block", "tolerance = { z = 1 }\nblock", "'z' is not an output"),
+        ("block", 'defines = ["X"]\nblock', "defines is"),
+        ("block", 'compute_capability = "hopper"\nblock', "compute_capability is 'hopper'"),
+        ("block", "variant = 3\nblock", "is not a table"),
+        ("block", "variant = { a = { defines = { X = 1 }, grid = 3 } }\nblock", "unknown key 'grid'"),
+        ("block", "sample = -1\nblock", "sample is -1"),
+        ("block", 'arch = "hopper"\nblock', "'hopper' is not an architecture"),
+        ("[kernel.tile]", '[kernel."-x"]', "'-x' is not a valid kernel name"),
+    ],
+)
+def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: Path) -> None:
+    text = KERNEL.replace(old, new, 1)
+    assert text != KERNEL
+    own(tmp_path, text)
+    with pytest.raises(UsageError, match=said) as wrong:
+        user.everything(start=tmp_path)
+    assert wrong.value.hint
+    assert "ncu-swizzle.toml" in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("[kernel.kernel2]", "two kernels are called 'kernel2'"), ("[kernel.gemm]", "two families are called 'gemm'")],
+)
+def test_a_name_that_is_taken_is_refused(name: str, said: str, tmp_path: Path) -> None:
+    own(tmp_path, KERNEL.replace("[kernel.tile]", name))
+    with pytest.raises(BadCatalog, match=said):
+        user.everything(start=tmp_path)
+
+
+def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> None:
+    source = own(tmp_path)
+    source.write_text("__global__ void kernel2() {}\n", encoding="utf-8")
+    known, names = user.chosen(str(source), KernelDescription(grid="1", block="1"))
+    assert names == ["kernel2"]
+    assert known.find("kernel2")[0].folder == tmp_path
+
+
+def test_several_descriptions_of_one_file_need_a_name(tmp_path: Path) -> None:
+    source = own(tmp_path, KERNEL + KERNEL.replace("tile", "other").replace("my.cu", "./my.cu"))
+    with pytest.raises(UsageError, match=r"describes 2 kernels of my\.cu: tile, other"):
+        user.chosen(str(source), KernelDescription())
+    assert user.chosen(str(source), KernelDescription(entry="other"))[1] == ["other"]
+
+
+def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None:
+    source = own(tmp_path, KERNEL.replace('block = "32, 8"', ""))
+    with pytest.raises(UsageError, match="tile has no block"):
+        user.everything(start=tmp_path)
+    known, names = user.chosen(str(source), KernelDescription(block="32,8"))
+    assert known.find(names[0])[0].block == ("32", "8", "1")
+
+
+def test_a_folder_without_families_is_no_catalogue(tmp_path: Path) -> None:
+    with pytest.raises(BadCatalog, match="is not a catalogue") as wrong:
+        user.everything([tmp_path], config="none")
+    assert "--catalog kernels" in wrong.value.hint
+
+
+def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> None:
+    folder = tmp_path / "mine" / "toy"
+    folder.mkdir(parents=True)
+    plain = FAMILY.replace(
+        "[[variant]]", '[[argument]]\nname = "t"\ndtype = "int8"\nshape = ["4"]\nfill = "t.npy"\n[[variant]]'
+    )
+    text = plain.replace('reference = "somewhere"', 'options = ["-DX"]') + 'file = "all.cu"\nfunction = "ns::fn<1>"\n'
+    (folder / "family.toml").write_text(text + 'options = ["-DY"]\n', encoding="utf-8")
+    (folder / "all.cu").write_text('#include "ptx.cuh"\n', encoding="utf-8")
+    family, kernel = user.everything([tmp_path / "mine"], config="none").find("toy-plain")
+    assert family.source(kernel) == folder / "all.cu"
+    assert kernel.entry == "ns::fn<1>"
+    assert family.arguments[1].fill == str(folder / "t.npy")
+    assert recipe.options(family, kernel) == (*recipe.OPTIONS, "-DX", "-DY")
+    assert recipe.include_folders(family)[-1] == paths.kernels() / "common"
+    assert {"mine/toy/all.cu", "kernels/common/ptx.cuh"} <= family.source_texts().keys()
+    assert [*recipe.source_roots(family)] == [tmp_path, paths.data_root()]
+
+
+def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "describing-kernels.md").read_text(encoding="utf-8")
+    text = page.split("```toml\n")[1].split("```")[0]
+    (spec,) = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
+    source = own(tmp_path, text)
+    shutil.copy(EXAMPLE / "reference.py", tmp_path)
+    (tmp_path / "params.bin").write_bytes(bytes(24))
+    known, names = user.chosen(str(source), KernelDescription())
+    assert names == ["tile-rowmajor", "tile-swizzled"]
+    family = known.find("tile-swizzled")[0]
+    example = user.family_of(EXAMPLE / "my.cu", KernelDescription(), (spec,))
+    for part in ("arguments", "parameters", "grid", "block", "bytes"):
+        assert getattr(family, part) == getattr(example, part)
+    for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):
+        for written in re.findall(r"`([^`]+)`", line):
+            if written.endswith(".npy"):
+                continue
+            whole = f"x=float32[n]{written}" if written.startswith(":") and "%" not in written else written
+            whole = f"x=int32[n]{written}" if written.startswith(":iota") else whole
+            arguments.parse_arguments([whole.replace("%K", "%4")], tmp_path, {"n": 8})

@@ -1,0 +1,95 @@
+"""What a compiled kernel says of its launch, and the launch that is guessed from it."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.kernels import build, check, fills
+from ncu_swizzle.kernels.arguments import parse_arguments
+from ncu_swizzle.kernels.family import Parameter
+from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.kernels.guess import guess as guess_launch_guess
+from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, signature_in_source, signature_of
+from ncu_swizzle.kernels.toolchain import Toolchain
+from tests.support.marks import NEEDS_ALL
+from tests.support.sources import NAMED, PLANE_AND_RANKED
+
+
+def signature(cubin: Cubin, name: str, source: str = PLANE_AND_RANKED) -> KernelSignature:
+    symbol = symbols.find(cubin, name)
+    return signature_of(cubin, symbol, source, lambda: Toolchain().disassemble(cubin.data, cubin.name))
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("kind", ["with", "without"])
+def test_a_kernel_says_what_it_takes(kind: str, plane_and_ranked: dict[str, Cubin]) -> None:
+    plane = signature(plane_and_ranked[kind], "plane")
+    assert [(p.name, p.size) for p in plane.parameters] == [
+        ("in", 8), ("out", 8), ("c", 16), ("stride", 8), ("scale", 8), ("corner", 12)]  # fmt: skip
+    assert (plane.block_axes, plane.grid_axes, plane.dynamic_shared, plane.max_threads) == (2, 2, True, 512)
+    ranked = signature(
+        plane_and_ranked[kind], "ranked", PLANE_AND_RANKED[PLANE_AND_RANKED.index("__global__ void ranked") :]
+    )
+    assert (ranked.block_axes, ranked.grid_axes, ranked.dynamic_shared) == (1, 1, False), "groups ask for every axis"
+    assert signature(plane_and_ranked[kind], "ranked", "").block_axes == 3
+
+
+@NEEDS_ALL
+def test_without_its_source_the_ptx_tells_pointers_from_numbers(plane_and_ranked: dict[str, Cubin]) -> None:
+    kinds = [(p.pointee, p.kind) for p in signature(plane_and_ranked["with"], "plane", "").parameters]
+    assert kinds == [("", "pointer"), ("", "pointer"), (None, "struct"), ("", ""), (None, "f"), (None, "struct")]
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("kind", ["with", "without"])
+@pytest.mark.parametrize("source", [PLANE_AND_RANKED, ""])
+@pytest.mark.parametrize("name", ["plane", "ranked"])
+def test_a_guessed_launch_is_one_that_is_accepted(
+    kind: str, source: str, name: str, plane_and_ranked: dict[str, Cubin], tmp_path: Path
+) -> None:
+    kernel = signature(plane_and_ranked[kind], name, source)
+    guess = guess_launch_guess(kernel)
+    arguments = parse_arguments(guess.args, Path(), guess.problem)
+    sizes = [8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments]
+    check.refuse_mismatch(plane_and_ranked[kind], kernel.symbol, arguments, sizes)
+    (tmp_path / "source.cu").write_text(PLANE_AND_RANKED)
+    spec = KernelSpec(name, tmp_path / "source.cu")
+    text = ProjectEntry(name, "source.cu", spec, guess).text()
+    entry = tomllib.loads(text)["kernel"][name]
+    written = KernelSpec(name, spec.source, entry["entry"], grid=entry["grid"], block=entry["block"])
+    family = build.family_of(written_with(written, guess))
+    grid, block = family.geometry(family.kernels[0], guess.problem)
+    assert block[0] * block[1] * block[2] <= kernel.max_threads
+    assert min(grid) >= 1
+
+
+def written_with(spec: KernelSpec, guess: LaunchGuess) -> KernelSpec:
+    return replace(spec, problem=tuple(Parameter(*item) for item in guess.problem.items()), args=guess.args)
+
+
+def test_a_source_alone_says_less() -> None:
+    plain = signature_in_source(NAMED, "plain")
+    assert [(p.name, p.size) for p in plain.parameters] == [("a", 8), ("d", 8), ("b", 1), ("l", 8)]
+    simple = signature_in_source("__global__ void f(const float* x, unsigned n, size_t m, bool b) {}", "f")
+    assert [(p.name, p.type, p.size) for p in simple.parameters] == [
+        ("x", "const float*", 8), ("n", "unsigned", 4), ("m", "size_t", 8), ("b", "bool", 1)]  # fmt: skip
+    assert signature_in_source("struct S; __global__ void f(S s, int n) {}", "f").parameters == ()
+
+
+def test_hostile_names_stay_in_their_strings() -> None:
+    hostile = 'x"]\n[check]\nmax-degree = 9\n#'
+    parameters = (SignatureParameter(8, "p", f"{hostile}*"), SignatureParameter(24))
+    guess = guess_launch_guess(KernelSignature("k", f"k<{hostile}>", parameters))
+    content = tomllib.loads(ProjectEntry(hostile, hostile, KernelSpec("k", Path("k.cu")), guess).text())
+    assert content.keys() == {"kernel"}
+    assert content["kernel"][hostile]["source"] == hostile
+    assert "\n" not in guess.options(["--arg"])
+    assert shlex.split(guess.options(["--grid", "--block", "--arg"]))[-1] == "a2=bytes:24"

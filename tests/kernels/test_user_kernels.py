@@ -1,0 +1,115 @@
+"""A user's own .cu files: described on the command line or in ncu-swizzle.toml, compiled, and profiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.kernels import catalog, recipe, toolchain, user
+from ncu_swizzle.kernels.family import read, write
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.project import specs
+from tests.support.own_kernel import EXAMPLE, FULL, own
+
+# ---------------------------------------------------------------------------------------------- described by options
+
+
+def test_a_file_becomes_a_family(tmp_path: Path) -> None:
+    family = user.family_of(own(tmp_path), FULL, ())
+    (kernel,) = family.kernels
+    assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
+    assert family.source(kernel) == tmp_path / "my.cu"
+    assert family.problem() == {"n": 64}
+    assert family.geometry(kernel, {"n": 64}) == ((2, 2, 1), (32, 8, 1))
+    assert [argument.output for argument in family.arguments] == [False, True, False]
+    assert not family.shipped
+    assert not family.reference
+    assert family.source_texts() == {"my.cu": (EXAMPLE / "my.cu").read_text(encoding="utf-8")}
+
+
+def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path) -> None:
+    source = own(tmp_path)
+    assert user.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
+    source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"my\.cu has 2 kernels: one, two") as several:
+        user.family_of(source, replace(FULL, entry=""), ())
+    assert several.value.hint == f"--kernel one, or ncu-swizzle init {source} for all of them"
+    source.write_text('#include "body.cuh"\n', encoding="utf-8")
+    (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
+    assert user.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
+    source.write_text("int x;\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="declares no __global__ function"):
+        user.family_of(source, replace(FULL, entry=""), ())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"grid": ""}, "transpose has no grid"),
+        ({"block": ""}, "transpose has no block"),
+        ({"problem": {}}, "grid: .*there is no size 'n'"),
+        ({"block": "n,n"}, "outside 1 to|has .* threads"),
+        ({"args": ("x=float32[n,m]:random",)}, "argument x: .*there is no size 'm'"),
+        ({"shared": "0-1"}, "shared is 0-1"),
+        ({"before": ("-DX=1",), "after": ("-DX=1",)}, "compiled identically"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
+    asked = replace(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=said) as wrong:
+        user.family_of(own(tmp_path), asked, ())
+    assert wrong.value.hint
+
+
+def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
+    asked = replace(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
+    family = user.family_of(own(tmp_path), asked, ())
+    before, after = family.kernels
+    assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
+    assert recipe.options(family, after) == (*recipe.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
+    cached = {toolchain.cache_key(family, kernel, "sm_90", "13.0") for kernel in family.kernels}
+    assert len(cached) == 2
+    assert all(" " not in name and "(" not in name for name in cached)
+
+
+def test_the_command_line_says_it_instead_of_the_file() -> None:
+    described = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
+    as_it_is = user.family_of(EXAMPLE / "my.cu", KernelDescription(), described)
+    assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
+    assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
+    other = user.family_of(EXAMPLE / "my.cu", KernelDescription(block="32,4", problem={"n": 96}), described)
+    assert other.block == ("32", "4", "1")
+    assert other.grid == as_it_is.grid
+    assert other.problem() == {"n": 96}
+    ways = user.family_of(EXAMPLE / "my.cu", KernelDescription(before=("-DSWIZZLE=0",)), described)
+    assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]
+
+
+def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
+    with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is not one"):
+        user.chosen("kernel2", KernelDescription(grid="1", args=("1",)))
+    with pytest.raises(BadFile, match=r"nowhere\.cu does not exist"):
+        user.chosen("nowhere.cu", FULL)
+    with pytest.raises(UsageError, match="cannot be combined with other kernels"):
+        user.chosen_together(["kernel1", "my.cu"], FULL)
+
+
+# ---------------------------------------------------------------------------------------------- the description
+
+
+def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
+    described = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
+    families = [
+        user.family_of(EXAMPLE / "my.cu", KernelDescription(), described),
+        *catalog.shipped().families,
+    ]
+    for number, family in enumerate(families):
+        file = tmp_path / f"{number}.json"
+        write(family, file)
+        assert read(file) == family
+    file.write_text('{"name": 1}', encoding="utf-8")
+    with pytest.raises(BadFile, match="does not describe a family"):
+        read(file)

@@ -1,0 +1,332 @@
+"""``ncu-swizzle lsp`` with a real client; skipped without pygls or CUDA's compiler."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygls", reason="pygls is not installed: pip install 'ncu-swizzle[lsp]'")
+
+from lsprotocol import types
+
+from tests.support.checkouts import DESCRIBED, TURN
+from tests.support.language_client import LIMIT_S, EditorClient, session
+from tests.support.markers import PYTHON, program
+from tests.support.marks import NEEDS_ALL
+from tests.support.processes import processes_in
+
+FREE = TURN.replace("[32][32]", "[32][33]")
+# Addresses that follow no simple rule, so that every iteration is emulated.
+CHAIN = "unsigned k = r; for (int i = 0; i < 1 << 22; ++i) { k = k * 1664525u + 1013904223u; tile[k >> 27][c] += 1.f; }"
+LONG = TURN.replace("__syncthreads();", f"{CHAIN} __syncthreads();")
+Surroundings = Mapping[str, str]
+
+
+async def running(client: EditorClient) -> None:
+    """Wait until an emulation tells how far it is."""
+    async with asyncio.timeout(LIMIT_S):
+        while not any("instructions" in str(params.value) for params in client.progress):
+            await asyncio.sleep(0.1)
+
+
+def calls(workspace: Path) -> list[str]:
+    return [command for command in processes_in(workspace) if "ncu_swizzle.servers" in command]
+
+
+@NEEDS_ALL
+def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(
+    workspace: Path, surroundings: Surroundings
+) -> None:
+    async def edit(client: EditorClient) -> None:
+        uri = client.open("turn.cu")
+        (found,) = await client.diagnostics()
+        assert (found.range.start.line, found.range.start.character) == (3, 2)
+        assert found.severity == types.DiagnosticSeverity.Warning
+        assert "turn, STS: 1,024 wavefronts, 32 ideal: degree 32" in found.message
+        assert "Swizzle<5,0,5>" in found.message
+        assert await client.lenses(uri) == [(1, "turn: 1,056 wavefronts, 64 ideal, degree 16.5")]
+        shown = await client.hover(uri, 4)
+        assert "32 ways; bank 0 serves lanes 0, 1, 2, 3, 4, 5, 6, 7 and 24 more" in shown
+        assert "1 ways" in shown.rpartition("\n")[2]
+        assert "**turn**, LDS: 32 wavefronts, 32 ideal, degree 1" in await client.hover(uri, 6)
+        assert await client.hover(uri, 2) == ""
+        client.save("turn.cu", FREE)
+        assert await client.diagnostics() == []
+        assert await client.lenses(uri) == [(1, "turn: 64 wavefronts, 64 ideal, degree 1")]
+
+    client = session(workspace, edit, environment=surroundings)
+    kinds = [getattr(params.value, "kind", None) or params.value["kind"] for params in client.progress]
+    assert kinds[0] == "begin"
+    assert kinds.count("begin") == kinds.count("end") == 3  # opened, explained, saved
+    assert client.messages == []
+
+
+@NEEDS_ALL
+def test_names_lines_and_columns_beyond_ascii(tmp_path: Path, surroundings: Surroundings) -> None:
+    workspace = tmp_path / "wörk späce 日本"
+    workspace.mkdir()
+    lines = TURN.replace(" = x[", " /* 😀 */ = x[").replace("\n", " // \f 😀\r\n", 2)
+    (workspace / "türn.cu").write_bytes(lines.encode())
+    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED.replace("turn.cu", "türn.cu"), "utf-8")
+
+    async def look(client: EditorClient) -> None:
+        uri = client.open("türn.cu")
+        (found,) = await client.diagnostics()
+        line = lines.split("\n")[3].rstrip("\r")
+        assert (found.range.start.line, found.range.start.character) == (3, 2)
+        assert found.range.end.character == len(line.encode("utf-16-le")) // 2
+        assert await client.lenses(uri) == [(1, "turn: 1,056 wavefronts, 64 ideal, degree 16.5")]
+        assert "32 ways" in await client.hover(uri, 4)
+
+    session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_what_is_known_needs_no_process(workspace: Path, surroundings: Surroundings) -> None:
+    async def reopen(client: EditorClient) -> None:
+        uri = client.open("turn.cu")
+        assert len(await client.diagnostics()) == 1
+        calls = len(client.progress)
+        client.close(uri)
+        assert await client.diagnostics() == []
+        client.open("turn.cu")
+        assert len(await client.diagnostics()) == 1
+        assert len(client.progress) == calls
+        client.close(uri)
+        assert await client.diagnostics() == []
+        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED.replace("[32, 32]", "[32, 16]"))
+        client.open("turn.cu")
+        assert "512 wavefronts, 16 ideal" in (await client.diagnostics())[0].message
+
+    session(workspace, reopen, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_a_newer_version_ends_the_emulation_of_an_older_one(workspace: Path, surroundings: Surroundings) -> None:
+    async def save_twice(client: EditorClient) -> None:
+        (workspace / "turn.cu").write_text(LONG)
+        client.open("turn.cu")
+        await running(client)
+        client.save("turn.cu", FREE)
+        assert await client.diagnostics() == []
+        assert client.published.empty()  # nothing is published of the older one
+
+    session(workspace, save_twice, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_one_emulation_at_a_time_and_a_cancelled_one_leaves_no_process(
+    workspace: Path, surroundings: Surroundings
+) -> None:
+    (workspace / "other.cu").write_text(FREE.replace("turn", "other"))
+    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED + DESCRIBED.replace("turn", "other"))
+
+    async def cancel(client: EditorClient) -> None:
+        (workspace / "turn.cu").write_text(LONG)
+        client.open("turn.cu")
+        await running(client)
+        client.open("other.cu")
+        await asyncio.sleep(1)
+        assert len(calls(workspace)) == 1
+        token = client.progress[0].token
+        client.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+        assert await client.diagnostics() == []  # of the other
+        assert calls(workspace) == []
+
+    session(workspace, cancel, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_a_closed_editor_leaves_no_process(workspace: Path, surroundings: Surroundings) -> None:
+    async def leave(client: EditorClient) -> None:
+        (workspace / "turn.cu").write_text(LONG)
+        client.open("turn.cu")
+        await running(client)
+
+    session(workspace, leave, environment=surroundings)
+    for _ in range(100):  # the process that ends them needs a moment
+        if not calls(workspace):
+            break
+        time.sleep(0.1)
+    assert calls(workspace) == []
+
+
+def test_an_untrusted_workspace_runs_nothing(workspace: Path, surroundings: Surroundings) -> None:
+    async def look(client: EditorClient) -> None:
+        uri = client.open("turn.cu")
+        assert await client.hover(uri, 4) == ""
+        assert await client.lenses(uri) == []
+        assert calls(workspace) == []
+        assert client.published.empty()
+
+    client = session(workspace, look, environment=surroundings, initialization={"trusted": False})
+    assert client.progress == []
+
+
+def test_a_file_outside_of_the_workspace_runs_nothing(workspace: Path, surroundings: Surroundings) -> None:
+    (workspace.parent / "turn.cu").write_text(TURN)
+    (workspace / "link.cu").symlink_to(workspace.parent / "turn.cu")
+
+    async def look(client: EditorClient) -> None:
+        for name in ("../turn.cu", "link.cu"):
+            assert await client.lenses(client.open(name)) == []
+        assert client.published.empty()
+
+    assert session(workspace, look, environment=surroundings).progress == []
+
+
+@NEEDS_ALL
+def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path, surroundings: Surroundings) -> None:
+    marker = workspace / "marker"
+    evil = program(workspace / "evil", marker, 'exec gcc "$@"')
+    for module in ("json", "numpy", "pygls", "asyncio", "ncu_swizzle", "sitecustomize"):
+        (workspace / f"{module}.py").write_text(PYTHON.format(marker=str(marker)))
+    (workspace / "ncu-swizzle.toml").write_text(f'{DESCRIBED}nvcc = ["-ccbin", "{evil}"]\n')
+
+    async def look(client: EditorClient) -> None:
+        client.open("turn.cu")
+        (found,) = await client.diagnostics()
+        assert "needs your trust" in found.message
+        assert "--trust" not in found.message  # which this server does not have
+        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED)
+        client.save("turn.cu", TURN)
+        assert len(await client.diagnostics()) == 1
+
+    session(workspace, look, environment=surroundings)
+    assert not marker.exists()
+
+
+@NEEDS_ALL
+def test_a_python_file_is_not_imported_unless_that_is_allowed(workspace: Path, surroundings: Surroundings) -> None:
+    marker = workspace / "marker"
+    (workspace / "kernels.py").write_text("import triton\n" + PYTHON.format(marker=str(marker)) + "def add(x): pass\n")
+    declared = '[kernel.add]\nsource = "kernels.py"\nentry = "add"\ngrid = 1\nargs = ["x=float32[32]:random"]\n'
+    (workspace / "ncu-swizzle.toml").write_text(declared)
+
+    async def look(client: EditorClient) -> None:
+        client.open("kernels.py")
+        (found,) = await client.diagnostics()
+        assert "imports that file" in found.message
+        assert not marker.exists()
+
+    session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_what_is_not_declared_and_what_does_not_compile(workspace: Path, surroundings: Surroundings) -> None:
+    (workspace / "free.cu").write_text("// nothing\n" + TURN)
+    (workspace / "plain.py").write_text("import triton\n")
+
+    async def look(client: EditorClient) -> None:
+        client.open("free.cu")
+        (found,) = await client.diagnostics()
+        assert found.severity == types.DiagnosticSeverity.Hint
+        assert found.range.start.line == 1
+        assert "ncu-swizzle init free.cu" in found.message
+        client.open("plain.py")
+        assert await client.diagnostics() == []
+        client.open("turn.cu")
+        await client.diagnostics()
+        client.save("turn.cu", TURN.replace("int c", "imt c"))
+        (broken,) = await client.diagnostics()
+        assert broken.severity == types.DiagnosticSeverity.Error
+        assert "could not compile turn.cu" in broken.message
+
+    session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(
+    workspace: Path, surroundings: Surroundings
+) -> None:
+    body = TURN.partition("\n")[2]
+    (workspace / "body.cuh").write_text("__device__ __forceinline__ void body(const float* x, float* y) {\n" + body)
+    (workspace / "turn.cu").write_text(
+        '#include "body.cuh"\n__global__ void turn(const float* x, float* y) { body(x, y); }\n'
+    )
+
+    async def look(client: EditorClient) -> None:
+        client.open("body.cuh")
+        (found,) = await client.diagnostics()
+        assert (found.range.start.line, found.message[:9]) == (3, "turn, STS")
+        client.open("turn.cu")
+        assert await client.diagnostics() == []
+
+    session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+
+    async def fix(client: EditorClient) -> None:
+        uri = client.open("turn.cu")
+        (found,) = await client.diagnostics()
+        (title,) = await client.fixed(uri, found)
+        assert "turn.cu" in title
+        ((where, edits),) = (client.edits[0].edit.changes or {}).items()
+        assert where == uri
+        lines = TURN.splitlines(keepends=True)
+        for edit in reversed(edits):
+            lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
+        client.save("turn.cu", "".join(lines))
+        assert await client.diagnostics() == []
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "1 of 1 shared arrays that conflict are fixed, with proof" in client.messages[0]
+    assert (workspace / "turn.cu").read_text() != TURN
+
+
+@NEEDS_ALL
+def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+    body = f"#pragma once\n__device__ void body(const float* x, float* y) {{\n{TURN.partition(chr(10))[2]}"
+    (workspace / "body.cuh").write_text(body)
+    (workspace / "turn.cu").write_text(
+        '#include "body.cuh"\n__global__ void turn(const float* x, float* y) { body(x, y); }\n'
+    )
+
+    async def fix(client: EditorClient) -> None:
+        uri = client.open("body.cuh")
+        (found, *_) = await client.diagnostics()
+        (title,) = await client.fixed(uri, found)
+        assert "turn.cu" in title
+        assert list(client.edits[0].edit.changes or {}) == [uri]
+        client.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument("// new")]
+            )
+        )
+        await client.fixed(uri, found)
+        assert len(client.edits) == 1
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "body.cuh is not as it was saved" in client.messages[-1]
+
+
+@NEEDS_ALL
+def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+    aliased = TURN.replace("tile[c][r] =", "float* p = &tile[0][0] + c * 32; p[r] =")
+
+    async def fix(client: EditorClient) -> None:
+        (workspace / "turn.cu").write_text(aliased)
+        uri = client.open("turn.cu")
+        (found, *_) = await client.diagnostics()
+        await client.fixed(uri, found)
+        client.save("turn.cu", aliased + "\n")
+        await client.diagnostics()
+        client.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument(TURN)]
+            )
+        )
+        await client.fixed(uri, found)
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "not as it was saved" in client.messages[-1]
+    assert (workspace / "turn.cu").read_text() == aliased + "\n"

@@ -1,0 +1,132 @@
+"""Which worker is sent what, with a stand-in for Dask's client."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.engines.settings import silent
+from ncu_swizzle.sweep.cluster import Station
+from ncu_swizzle.sweep.dispatch import ManyWorkers
+from ncu_swizzle.sweep.worker import FleetResult, FleetTask, Member, Returned
+from tests.support.fleets import Collected, needs_fleet
+
+pytestmark = needs_fleet  # bokeh's address is asked of Dask's client
+
+
+class FakeFuture:
+    """A task that is done once somebody says so; a fetch fails with each of `failures` first."""
+
+    def __init__(self, number: int, failures: Sequence[BaseException] = ()) -> None:
+        self.number, self.status = number, "pending"
+        self.failures = list(failures)
+        self.done: Any = None
+
+    def add_done_callback(self, call: Any) -> None:
+        self.done = call
+
+    def result(self, timeout: float) -> Returned:
+        assert timeout > 0
+        if self.failures:
+            raise self.failures.pop(0)
+        return Returned(self.number, {})
+
+    def release(self) -> None:
+        self.status = "released"
+
+    def cancel(self) -> None:
+        self.status = "cancelled"
+
+
+class FakeClient:
+    """Notes what is sent where, and ends tasks in the order in which a worker got them."""
+
+    def __init__(self, failures: Sequence[BaseException] = ()) -> None:
+        self.sent: list[tuple[str, int]] = []
+        self.failures = failures
+        self.waiting: list[FakeFuture] = []
+        self.most = 0
+
+    def submit(self, _work: Any, _token: str, number: int, *_rest: Any, workers: list[str], **_how: Any) -> FakeFuture:
+        self.sent.append((workers[0], number))
+        self.waiting.append(FakeFuture(number, self.failures if number == 0 else ()))
+        self.most = max(self.most, len(self.waiting))
+        return self.waiting[-1]
+
+    def end_one(self) -> None:
+        if self.waiting:
+            future = self.waiting.pop(0)
+            future.status = "finished"
+            future.done(future)
+
+    def nthreads(self) -> dict[str, int]:
+        return {"a": 2, "b": 2}
+
+    def scheduler_info(self, **_how: Any) -> dict[str, Any]:
+        return {}
+
+    def subscribe_topic(self, *_rest: Any) -> None: ...
+
+    def unsubscribe_topic(self, *_rest: Any) -> None: ...
+
+
+class FakeRoster:
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, client: FakeClient, *addresses: str) -> None:
+        self.stations = [Station(address, Member(None, address)) for address in addresses]
+        self.client = client
+
+    def look(self) -> list[Station]:
+        return []
+
+
+def done(client: FakeClient, tasks: Sequence[FleetTask], collected: Collected, *addresses: str) -> list[int]:
+    """Run tasks on workers; return the numbers in the order in which they were sent."""
+    roster = FakeRoster(client, *addresses)
+    workers = ManyWorkers(client, "token", roster, silent)  # type: ignore[arg-type]
+    feed = workers._feed
+
+    def fed(station: Station) -> None:
+        feed(station)
+        if station is roster.stations[-1]:
+            client.end_one()
+
+    workers._feed = fed  # type: ignore[method-assign]
+
+    def take(number: int, result: FleetResult, folder: Any) -> None:
+        collected.take(number, result, folder)
+
+    workers.run(tasks, collected.place, take)
+    return [number for _, number in client.sent]
+
+
+@pytest.mark.parametrize("failure", [TimeoutError, CancelledError, UnboundLocalError])
+def test_a_result_that_cannot_be_fetched_at_once_is_fetched_again(
+    failure: type[BaseException], collected: Collected
+) -> None:
+    client = FakeClient([failure(), failure()])
+    done(client, [FleetTask("one", 1), FleetTask("two", 2)], collected, "a")
+    assert {number: result.value for number, result in collected.results.items()} == {0: 0, 1: 1}
+    assert set(collected.times.values()) == {1}
+
+
+def test_the_next_pair_is_sent_before_a_worker_is_idle_unless_few_are_left(collected: Collected) -> None:
+    tasks = [FleetTask(f"{unit}{n}", n, unit, weight=-number)
+             for number, unit in enumerate("abcd") for n in range(2)]  # fmt: skip
+    client = FakeClient()
+    assert done(client, tasks, collected, "a") == list(range(8))
+    assert client.most == 2, "a worker always knows of its next point"
+    assert set(collected.times.values()) == {1}
+
+
+def test_the_last_pairs_go_to_whoever_is_idle(collected: Collected) -> None:
+    tasks = [FleetTask(f"{unit}{n}", n, unit) for unit in "abc" for n in range(2)]
+    client = FakeClient()
+    done(client, tasks, collected, "a", "b")
+    where = {number: address for address, number in client.sent}
+    assert all(where[first] == where[first + 1] for first in (0, 2, 4)), "a pair stays on one worker"
+    assert len(client.sent) == 6
