@@ -39,7 +39,7 @@ from adversary_source import Batch, target
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.report.model import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 
 PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "left to the proof", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
@@ -65,7 +65,7 @@ def proved_text(made: Program, folder: Path, timeout_s: float) -> tuple[str, str
     from ncu_swizzle.fix.sources import FixQuery, fix_targets  # a parser, which --help does without
 
     try:
-        query = FixQuery(str(folder / made.name / "k.cu"), Request(EMULATED, timeout_s=timeout_s))
+        query = FixQuery(what=str(folder / made.name / "k.cu"), request=Request(engine=EMULATED, timeout_s=timeout_s))
         fixed = fix_targets([target(made, folder)], query)
     except NcuSwizzleError as error:
         return UNKNOWN, f"{type(error).__name__}: {error}", ""

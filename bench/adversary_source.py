@@ -167,7 +167,9 @@ def subject_of(program: Program, made: Target) -> FixSubject:
         whole = math.prod(extents) * known.element_bytes.get(declaration.declared.id, 0)
         size = program.dynamic if declaration.dynamic else whole
         name = declaration.name
-        placed[declaration.declared.id] = SharedArray(name, name, end, size, 16, declaration.dynamic)
+        placed[declaration.declared.id] = SharedArray(
+            name=name, symbol=name, start=end, size=size, align=16, dynamic=declaration.dynamic
+        )
         end += -(-size // 16) * 16
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     seen = [made for tile in tiles if (made := _seen(program, tile, placed)) is not None]
@@ -188,7 +190,7 @@ def _seen(program: Program, tile: SourceTile, placed: Mapping[int, SharedArray])
         array = placed[root.array.declared.id]
         start, end = array.start + root.offset, array.start + array.size
         later = min((at for at in starts if start < at < end), default=end)
-        roots.append(RootSeen(root, array, start, start + root.size if root.size else later))
+        roots.append(RootSeen(root=root, array=array, start=start, end=start + root.size if root.size else later))
     for root in roots:
         if root.size < SIDE * SIDE * size:
             continue
@@ -196,8 +198,14 @@ def _seen(program: Program, tile: SourceTile, placed: Mapping[int, SharedArray])
         for op, offsets in (("st", rows * SIDE + lanes), ("ld", lanes * SIDE + rows)):
             addresses = (root.start + offsets * size).astype(np.int64)
             active, times = np.ones(addresses.shape, bool), np.ones(SIDE, np.int64)
-            requests.append((0, AccessRequests(f"{op}.shared.{NARROW[size]}", addresses, active, times)))
-    return TileSeen(tile, tuple(roots), tuple(requests), SIDE, SIDE) if requests else None
+            requests.append(
+                (0, AccessRequests(op=f"{op}.shared.{NARROW[size]}", addresses=addresses, active=active, times=times))
+            )
+    return (
+        TileSeen(tile=tile, roots=tuple(roots), requests=tuple(requests), excess=SIDE, of_launch=SIDE)
+        if requests
+        else None
+    )
 
 
 def _texts(subject: FixSubject) -> Candidates:

@@ -15,9 +15,9 @@ from tables import ROOT, head, replace, row
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.comparison import METRICS
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.comparison import METRICS
+from ncu_swizzle.reports.model import Profile
 
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
 BUSY = "Shared pipe", "Tensor pipe", "L2", "DRAM", "Issue slots"

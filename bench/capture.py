@@ -35,8 +35,8 @@ from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.commands.run_several import CaptureSettings
 from ncu_swizzle.engines import replay
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 
 PROGRAMS = ROOT / "tests" / "data" / "programs"
 NEUTRAL = Path("/tmp/ncu-swizzle/capture")
@@ -137,7 +137,9 @@ def _captured_s(program: Program, limits: CaptureLimits) -> float:
 
 def captured(name: str, program: Program, memory: bool) -> Path:
     out = NEUTRAL / f"{name}.launches"
-    run_several.capture(UserProgram(program.argv, NEUTRAL), CaptureSettings(out, MEMORY if memory else LIMITS))
+    run_several.capture(
+        UserProgram(program.argv, NEUTRAL), CaptureSettings(out=out, limits=MEMORY if memory else LIMITS)
+    )
     return out
 
 

@@ -23,8 +23,8 @@ import rules
 from ncu_swizzle.base import paths
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 
 TIMEOUT_S = 60
 TRITON = tables.ROOT / "examples" / "python"

@@ -23,10 +23,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def each(work: Work, names: Sequence[str], workers: str) -> list[Any]:
     """Return what the work gives for each name, in their order."""
-    options = FleetOptions(workers)
+    options = FleetOptions(workers=workers)
     if options.given and not options.count:
         raise UsageError(f"--workers {workers}: not a number of processes", "--workers 2")
-    return mapped(FleetJob(_done, work, _alike), [FleetTask(name, name) for name in names], options)
+    return mapped(FleetJob(work=_done, common=work, examine=_alike), [FleetTask(name, name) for name in names], options)
 
 
 def _done(work: Work, name: str, _folder: Path, _progress: Progress) -> Any:

@@ -27,8 +27,8 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
-from ncu_swizzle.report import container, reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports.model import Profile
 
 STRESS = ROOT / "tests" / "data" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")

@@ -27,8 +27,8 @@ from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)

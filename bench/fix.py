@@ -24,7 +24,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report.model import EMULATED, Engine
+from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support import fixes_on_gpu
 from tests.support.fix_corpus import REFUSED, specs, with_text
 
@@ -40,7 +40,7 @@ def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, 
     from ncu_swizzle.fix.fixing import FixOptions, fix  # a parser, which the launches do without
 
     start = time.perf_counter()
-    context = Context(Request(EMULATED, timeout_s=timeout_s), Engine(EMULATED), Path.cwd())
+    context = Context(request=Request(engine=EMULATED, timeout_s=timeout_s), engine=Engine(EMULATED), folder=Path.cwd())
     try:
         made = fix(target, FixOptions(), context)
     except NcuSwizzleError as error:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base import paths
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.report import reader
+from ncu_swizzle.reports import reader
 
 SOURCES = ROOT / "bench" / "hopper"
 CLUSTER_SOURCE = ROOT / "tests" / "data" / "emulate" / "cluster.cu"

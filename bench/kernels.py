@@ -20,7 +20,7 @@ from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.catalog import shipped
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.render import listing
-from ncu_swizzle.report.comparison import Timing
+from ncu_swizzle.reports.comparison import TimedFamily
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def conditions(machine: Mapping[str, Any]) -> str:
     return f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}"
 
 
-def medians(timing: Timing) -> dict[str, float]:
+def medians(timing: TimedFamily) -> dict[str, float]:
     return {name: median(samples) for name, samples in timing.facts["times_ms"].items()}
 
 
@@ -59,7 +59,7 @@ def worst(kernel: Kernel) -> str:
     return str(max(kernel.degree.values(), default="-"))
 
 
-def table(timing: Timing, repeats: int) -> str:
+def table(timing: TimedFamily, repeats: int) -> str:
     """Return one family's table, under its heading."""
     family, problem, times = timing.family, timing.facts["problem"], medians(timing)
     unit, amount = listing.throughput(family, problem)
@@ -76,7 +76,7 @@ def table(timing: Timing, repeats: int) -> str:
     return f"## {family.name}: {family.title}\n\n{setup}\n\n" + "\n".join(lines) + "\n"
 
 
-def summarise(timing: Timing) -> str:
+def summarise(timing: TimedFamily) -> str:
     """Return one line: of the kernels that build on each other, the first and the fastest where that gains most."""
     times, reference = medians(timing), listing.reference_time(timing)
     before, after = max(

@@ -23,7 +23,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.report import reader
+from ncu_swizzle.reports import reader
 
 LANE = np.arange(32)
 MASKS = (0xFFFFFFFF, 0x0000FFFF, 0x7FFFFFFF, 0xA5C3F01E)

@@ -17,7 +17,7 @@ from tables import ROOT, head, replace, row
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels.catalog import shipped
-from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.reports.options import NCU, Engine
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -33,7 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.repeats):
             for name, taken in durations.items():
-                profile = measured.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), Path(folder)))
+                profile = measured.measure(
+                    catalog.target(name), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=Path(folder))
+                )
                 taken.append((profile.duration_ns or 0) / 1e6)
     text = table(durations)
     print(text)

@@ -26,8 +26,8 @@ from ncu_swizzle.base.files import write_atomically, write_json
 from ncu_swizzle.engines import ncu
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import find
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 
 SOURCES = ROOT / "bench" / "pairs"
 RECORDED = SOURCES / "recorded"

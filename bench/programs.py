@@ -119,12 +119,12 @@ def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts
         value = bytes.fromhex(text)
         parameters[offset : offset + len(value)] = value
     launch = Launch(
-        tuple(recorded["grid"]),
-        tuple(recorded["block"]),
-        recorded["shared"],
-        bytes(parameters),
-        measured.initial(cubin),
-        tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
+        grid=tuple(recorded["grid"]),
+        block=tuple(recorded["block"]),
+        shared_dynamic=recorded["shared"],
+        parameters=bytes(parameters),
+        memory=measured.initial(cubin),
+        cluster=tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, timeout_s=timeout_s)
 

@@ -27,8 +27,8 @@ from ncu_swizzle.engines import measured as measured_
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render.text import dimensions
-from ncu_swizzle.report import pack, reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports.model import Profile
 
 PROGRAMS = ROOT / "tests" / "data" / "programs"
 REPEATS = 7

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Union
 
 from ncu_swizzle.gate.verdict import CRITERIA, Outcome
-from ncu_swizzle.report.model import READABLE, Profile
+from ncu_swizzle.reports.model import READABLE, Profile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]

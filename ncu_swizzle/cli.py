@@ -11,8 +11,8 @@ import typer
 
 from ncu_swizzle.base.errors import UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import check, compare, console, explain, fix, lint, machine, profile, sweep
-from ncu_swizzle.commands.console import WithProgram
+from ncu_swizzle.commands import check, compare, endings, explain, fix, lint, profile, sweep, tools
+from ncu_swizzle.commands.endings import WithProgram
 from ncu_swizzle.servers import commands
 
 # Typer raises click's errors, those of its own copy of click in newer versions.
@@ -33,15 +33,15 @@ app.command("compare")(compare.compare)
 app.command("report")(compare.report)
 app.command("check")(check.check)
 app.add_typer(check.baseline_app, name="baseline")
-app.add_typer(machine.app, name="rules")
+app.add_typer(tools.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
 app.command("fix")(fix.fix)
 app.add_typer(check.app, name="history")
 app.command("init")(fix.init)
-app.command("run")(machine.run)
-app.command("list")(machine.list_)
-app.command("doctor")(machine.doctor)
+app.command("run")(tools.run)
+app.command("list")(tools.list_)
+app.command("doctor")(tools.doctor)
 app.command("banks")(explain.banks)
 app.command("predict")(explain.predict)
 app.command("suggest")(explain.suggest)
@@ -51,7 +51,7 @@ app.command("lsp")(commands.lsp)
 
 def _print_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"{app.info.name} {console.version()}\n")
+        sys.stdout.write(f"{app.info.name} {endings.version()}\n")
         raise typer.Exit
 
 
@@ -108,7 +108,7 @@ def main() -> int:
     try:
         return _run()
     except Exception as error:
-        return console.explain(error)
+        return endings.explain(error)
 
 
 def _run() -> int:
@@ -117,12 +117,12 @@ def _run() -> int:
         sys.stdout.flush()
     except SystemExit as end:  # also after Ctrl-C
         if stopped := interruption(end):
-            print(f"{stopped.word}: {console.kept()}", file=sys.stderr)
+            print(f"{stopped.word}: {endings.kept()}", file=sys.stderr)
         else:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
-        console.discard(sys.stdout.fileno())
+        endings.discard(sys.stdout.fileno())
     return 0
 
 

@@ -113,7 +113,7 @@ def _only(path: Path) -> Profile:
     from ncu_swizzle.base.errors import UsageError
     from ncu_swizzle.commands import api
     from ncu_swizzle.commands.answers import Profile
-    from ncu_swizzle.report import run_folder
+    from ncu_swizzle.reports import run_folder
 
     if path.is_dir():
         return Profile.of(run_folder.load(path).subjects[0])
@@ -127,7 +127,7 @@ def _once(kernel: str | Path | Callable[..., Any], folder: Path, how: dict[str, 
     """Profile into the folder, or return the profile that another worker left there."""
     from ncu_swizzle.commands import api
     from ncu_swizzle.commands.answers import Profile
-    from ncu_swizzle.report import run_folder
+    from ncu_swizzle.reports import run_folder
 
     with _locked(folder.parent):
         if (folder / run_folder.MANIFEST).is_file():

@@ -37,8 +37,8 @@ from ncu_swizzle.kernels import recipe
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.options import NCU, Engine
 from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.options import GPUS, FleetOptions
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
     names = given.names or [kernel.name for _, kernel in catalog]
     if HOME in os.environ:
         compile_all(catalog, names)
-        record_all(catalog, names, Path(os.environ[HOME]), FleetOptions(given.workers))
+        record_all(catalog, names, Path(os.environ[HOME]), FleetOptions(workers=given.workers))
     else:
         copy_everything(catalog)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
@@ -95,7 +95,7 @@ def check(family: Family, name: str) -> None:
 
 def record_all(catalog: Catalog, names: Sequence[str], home: Path, fleet: FleetOptions) -> None:
     """Record kernels one after the other, or on several GPUs; the first failure ends it."""
-    job = FleetJob(recorded_by_worker, (catalog, home), alike, measures=fleet.given)
+    job = FleetJob(work=recorded_by_worker, common=(catalog, home), examine=alike, measures=fleet.given)
     mapped(job, [FleetTask(name, name) for name in dict.fromkeys(names)], fleet)
 
 
@@ -113,7 +113,9 @@ def record(catalog: Catalog, name: str, home: Path) -> None:
     family, _ = catalog.find(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
-    measured = measured_.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), folder))
+    measured = measured_.measure(
+        catalog.target(name), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=folder)
+    )
     report = folder / measured.report
     recordings = home / gpu_name(measured.machine.gpu) / family.name
     recordings.mkdir(parents=True, exist_ok=True)

@@ -19,8 +19,8 @@ from ncu_swizzle.__main__ import GARBAGE
 from ncu_swizzle.base import cache as cache_
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import RECORDINGS
 from tests.support.reports import join
 

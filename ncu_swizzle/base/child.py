@@ -105,7 +105,7 @@ def run(
         try:
             held.release()
             log = _Log(kept_bytes)
-            _follow(process, argv[0], timeout_s, log, on_output, stop or threading.Event())
+            _follow(process, argv[0], timeout_s=timeout_s, log=log, on_output=on_output, stop=stop or threading.Event())
         finally:
             with _Held():
                 _running.discard(process.pid)

@@ -30,7 +30,7 @@ from ncu_swizzle.base.errors import UsageError, did_you_mean
 KEY = "option"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
     """A field as a command-line option; the default flag is ``--`` and its name."""
 
@@ -50,7 +50,7 @@ def option(
     minimum: float | None = None,
 ) -> Any:
     """Return a dataclass field with this default that is also an option."""
-    described = Option(help, metavar, tuple(flags), tuple(choices), minimum)
+    described = Option(help=help, metavar=metavar, flags=tuple(flags), choices=tuple(choices), minimum=minimum)
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata={KEY: described})
     return dataclasses.field(default=default, metadata={KEY: described})

@@ -111,7 +111,7 @@ SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 PLAIN = "build the program with nvcc --compress-mode=none, or pip install zstandard"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FatEntry:
     """A cubin or PTX: its kind, the number of its architecture, and its content."""
 
@@ -160,7 +160,13 @@ def _entries(data: bytes) -> Iterator[FatEntry]:
         if header < ENTRY or start + padded > len(data) or packed > padded or size > MOST_BYTES:
             raise ValueError("an entry's sizes cannot be")
         compressed = bool(flags & (LZ4 | ZSTD))
-        yield FatEntry(kind, sm, flags, data[start : start + (packed if compressed else padded)], size or padded)
+        yield FatEntry(
+            kind=kind,
+            sm=sm,
+            flags=flags,
+            packed=data[start : start + (packed if compressed else padded)],
+            size=size or padded,
+        )
         at = start + padded
 
 
@@ -366,7 +372,7 @@ def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) ->
         "versions.map": f"{program.runtime} {{ global: *; }};\n",
     }
     options = (f"-Wl,-soname,{program.runtime}", "-Wl,--version-script=versions.map")
-    running.build(SOURCE, scratch, program.runtime, options, generated, cached)
+    running.build(SOURCE, scratch, name=program.runtime, options=options, generated=generated, cached=cached)
 
 
 def _version(runtime: str) -> str:

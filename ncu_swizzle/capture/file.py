@@ -32,7 +32,7 @@ from ncu_swizzle.capture.launches import (
     Contents,
     Manifest,
 )
-from ncu_swizzle.report.model import MachineInfo
+from ncu_swizzle.reports.model import MachineInfo
 
 # From a manifest's JSON to a Manifest, and what no capture writes.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.validate import Count, Within
 from ncu_swizzle.cubin.symbols import KernelFilter, demangle, function
-from ncu_swizzle.report.model import MachineInfo
+from ncu_swizzle.reports.model import MachineInfo
 
 # What a launches file holds: plain data, and the bytes that it names by their SHA-256.
 
@@ -60,7 +60,7 @@ class CapturedParameter:
         return bytes.fromhex(self.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CapturedLaunch:
     """One launch: the kernel's mangled name, its cubin's SHA-256, sizes, dynamic shared memory in bytes, parameters."""
 
@@ -99,7 +99,7 @@ class CapturedProgram:
     arguments: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Everything in a launches file but the bytes of cubins and memory, whose sizes it has by their SHA-256."""
 

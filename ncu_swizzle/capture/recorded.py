@@ -13,7 +13,7 @@ from typing import Any
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, CapturedParameter, CapturedVariable, Contents
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.report.model import MachineInfo
+from ncu_swizzle.reports.model import MachineInfo
 
 # Which cubin a launched function is of.
 #
@@ -113,7 +113,7 @@ def _only(cubins: Sequence[Kernels], kernel: str) -> int | str:
 MISSING = "its recording is incomplete"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Recording:
     """Everything that a program's processes launched, and the files with what the launches name by SHA-256."""
 

@@ -18,7 +18,7 @@ from ncu_swizzle.base.files import replace
 from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.cubin.symbols import KernelFilter
-from ncu_swizzle.report.model import MachineInfo
+from ncu_swizzle.reports.model import MachineInfo
 
 # Where CUPTI is: in a toolkit, in an installed Python package, or beside ncu.
 
@@ -64,7 +64,7 @@ def _folders() -> Iterator[Path]:
 # What a GPU answers to device queries, for the stand-in: values that a real one gave, by cudaDeviceAttr's numbers.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StandInGpu:
     """A GPU to stand in for."""
 
@@ -81,10 +81,10 @@ class StandInGpu:
 
 # As an H100 answered ncu: device__attribute_… of recordings/h100.
 H100 = StandInGpu(
-    "NVIDIA H100 80GB HBM3",
-    90,
-    85_017_493_504,
-    {
+    name="NVIDIA H100 80GB HBM3",
+    sm=90,
+    memory=85_017_493_504,
+    attributes={
         1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2147483647, 6: 65535, 7: 65535, 8: 49152, 9: 65536, 10: 32, 11: 2147483647,
         12: 65536, 13: 1980000, 14: 512, 15: 1, 16: 132, 17: 0, 18: 0, 19: 1, 20: 0, 31: 1, 32: 1, 35: 0, 36: 2619000,
         37: 5120, 38: 52428800, 39: 2048, 40: 3, 41: 1, 75: 9, 76: 0, 78: 1, 79: 1, 80: 1, 81: 233472, 82: 65536, 83: 1,
@@ -190,7 +190,7 @@ SOURCE = "injection.c"
 MIB = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CaptureLimits:
     """Which launches are captured, and how much memory: bytes of buffers in all, 0 for none."""
 

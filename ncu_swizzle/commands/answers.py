@@ -18,19 +18,19 @@ from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
 from ncu_swizzle.render import page
-from ncu_swizzle.report import attribution, comparison, frames, model, run_folder
-from ncu_swizzle.report.frames import Kind
+from ncu_swizzle.reports import attribution, comparison, frames, model, run_folder
+from ncu_swizzle.reports.frames import Kind
 
 # What the functions of `api` return: data that displays itself in a notebook and writes its own report.
 #
-# `Profile` and `Comparison` are those of `report`, plain data, plus methods for notebooks and scripts.
+# `Profile` and `Comparison` are those of `reports`, plain data, plus methods for notebooks and scripts.
 
 
 def _fields(data: Any) -> dict[str, Any]:
     return {field.name: getattr(data, field.name) for field in fields(data)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile(model.Profile):
     """One profiled launch."""
 
@@ -60,7 +60,7 @@ class Profile(model.Profile):
         return page.render_card([self])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison(comparison.Comparison):
     """Profiles side by side, the baseline first."""
 
@@ -133,7 +133,7 @@ class Profiles(Sequence[Profile]):
         return frames.of_comparison(comparison.compare(self._profiles), kind)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The result of `profile`: the kernel's profile, and its comparison with the baseline and the reference.
 
@@ -169,7 +169,7 @@ class Result:
         return self.comparison._repr_html_()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProgramResult:
     """The result of `profile_program`: a profile per launch, and a comparison per kernel or pair of kernels.
 
@@ -235,7 +235,7 @@ def _assert_rule(given: model.Profile | Result, rule: Rule) -> None:
     if rule.access == baseline.EACH:
         raise UsageError("'*' is not an access kind", "omit it for all together, or assert on one kind at a time")
     # The test chose the profile, and so decided whether to trust values that were not measured.
-    verdict = judge([dataclasses.replace(profile, engine="ncu")], Policy((rule,)))
+    verdict = judge([dataclasses.replace(profile, engine="ncu")], Policy(rules=(rule,)))
     if rule.access and rule.access not in profile.accesses:
         has = ", ".join(profile.accesses) or "none"
         message = f"{profile.kernel.name}: inconclusive, it has no {rule.access} accesses (it has: {has})"

@@ -22,7 +22,6 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import Comparison, Profile, Profiles, ProgramResult, Result
-from ncu_swizzle.commands.run_kernel import AUTO, Companions
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.engines import emulated_launch, emulation, settings
 from ncu_swizzle.engines.emulated_launch import Parameter
@@ -38,9 +37,8 @@ from ncu_swizzle.kernels import build, user
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.options import KernelDescription, PairOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import comparison, model, pairing, run_folder
-from ncu_swizzle.report.model import EMULATED, NCU, RECORDED
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import comparison, model, pairing, run_folder
+from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, RECORDED, Companions, Destination
 
 # From keywords and entries to what the rooms below take: a request, a catalogue, profiles.
 
@@ -119,7 +117,14 @@ def requested(
     given = taken(Options, options)
     refuse_rest(options, [*names_of(Options), *settings.KEYWORDS, *more])
     ncu_path = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**given), ncu_path, timeout, **of_request)
+    return Request(
+        engine=engine,
+        problem=dict(problem or {}),
+        options=Options(**given),
+        ncu=ncu_path,
+        timeout_s=timeout,
+        **of_request,
+    )
 
 
 def profile(
@@ -157,7 +162,7 @@ def profile(
     refuse_while_imported()
     called = live.called(kernel, outputs, options, KEYWORDS)
     own = own_kernel(options)
-    request = requested(engine, problem, ncu, timeout, options, OWN)
+    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
     folders = [Path(folder) for folder in catalog]
     with _in_python(), scratch() as temporary:
         given = own.described(request.problem)
@@ -172,7 +177,9 @@ def profile(
     compared = Comparison.of(result.comparison)
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
-    return Result(subject, compared, result.engine.name, result.engine.reason, kept)
+    return Result(
+        profile=subject, comparison=compared, engine=result.engine.name, reason=result.engine.reason, folder=kept
+    )
 
 
 @contextlib.contextmanager
@@ -208,7 +215,9 @@ def profile_program(
     """
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
     options = {"launch_count": program_job.MOST_LAUNCHES, **options}
-    request = requested(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
+    request = requested(
+        engine, None, program=ncu, timeout=timeout, options=options, more=[field.name for field in fields(Launches)]
+    )
     request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     if isinstance(program, str):
         program = bounds.split(program, "the program's command line", 'give a list of words: ["python", "train.py"]')
@@ -217,11 +226,22 @@ def profile_program(
     with scratch() as temporary:
         run_path = Path(export) if export is not None else temporary / "run"
         result = program_job.profile_program(
-            command, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
+            command,
+            request,
+            baseline=str(baseline),
+            pairs=forced,
+            destination=Destination(run_path, overwrite),
+            progress=on_progress,
         )
         profiles = Profiles(run_folder.load(run_path).subjects)
     kept = result.folder if export is not None else None
-    return ProgramResult(profiles, tuple(map(Comparison.of, result.comparisons)), result.notes, result.title, kept)
+    return ProgramResult(
+        profiles=profiles,
+        comparisons=tuple(map(Comparison.of, result.comparisons)),
+        notes=result.notes,
+        title=result.title,
+        folder=kept,
+    )
 
 
 def profile_binary(
@@ -254,7 +274,13 @@ def profile_binary(
     settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
     sizes = dict(problem or {})
     launch = emulated_launch.described(
-        in_commas(grid), in_commas(block), str(shared), listed(args), parameters, sizes, sample
+        in_commas(grid),
+        in_commas(block),
+        shared=str(shared),
+        args=listed(args),
+        parameters=parameters,
+        problem=sizes,
+        sample=sample,
     )
     function = entry or kernel
     name = function or Path(path).name
@@ -292,7 +318,7 @@ def compare(
     A run means the kernel that it was made for; given alone, everything in it.
     """
     own = own_kernel(options)
-    request = requested(engine, problem, ncu, timeout, options, OWN)
+    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
     resolved = resolving(own.described(request.problem), catalog, config, trust)
     profiles, _ = gathered(entries, request, on_progress, resolved)
     return Comparison.of(comparison.compare(profiles))
@@ -340,10 +366,12 @@ def check(
     typed = tuple(parse_rule(name, text) for name, limit in given for text in _texts(limit))
     only = KernelFilter(kernel_name, "kernel_name").checked()
     own = own_kernel(options)
-    rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
+    rules = Policy(
+        rules=typed, baseline=Path(baseline) if baseline is not None else None, allow_recorded=allow_recorded, only=only
+    )
     check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    request = requested(engine, problem, ncu, timeout, options, OWN)
+    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
     described = own.described(request.problem)
     last_only = bool(own.before or own.after)
     resolved = resolving(described, catalog, config, trust, last_only)

@@ -14,8 +14,8 @@ from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped, with_options
 from ncu_swizzle.engines.settings import Options, Request
-from ncu_swizzle.gate.calls import Outputs
 from ncu_swizzle.kernels.options import CatalogOptions, NewBuild, PairOptions
+from ncu_swizzle.reports.options import Outputs
 
 # ``ncu-swizzle baseline``: what `check` compares later profiles with.
 
@@ -116,9 +116,17 @@ def check(
     build.refuse_without_launches(profiles)
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     query = checking.CheckOptions(
-        tuple(profiles), limits, baseline, sources.config, allow_recorded, kernel_name, sources.catalog, sources.trust,
-        own.described(request.problem), history,
-    )  # fmt: skip
+        profiles=tuple(profiles),
+        limits=limits,
+        baseline=baseline,
+        config=sources.config,
+        allow_recorded=allow_recorded,
+        only=kernel_name,
+        catalog=sources.catalog,
+        trust=sources.trust,
+        description=own.described(request.problem),
+        history=history,
+    )
     with output.progress() as progress:
         verdict = checking.check(query, replace(with_options(request, options), build=build), progress)
     reporting.show(verdict, outputs, Output())

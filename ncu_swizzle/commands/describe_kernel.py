@@ -48,7 +48,7 @@ def describe(
     guesses = list(_guesses(spec, toolchain))
     file = _file(source, config)
     with files.locked(file.parent):
-        current = catalog.read(file) if file.exists() else Project(file)
+        current = catalog.read(file) if file.exists() else Project(file=file)
         old = specs(current)
         fresh = [guess for guess in guesses if not _described(source, guess, old, len(guesses) == 1)]
         if not fresh:
@@ -120,7 +120,7 @@ def _entries(
         numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)
         taken.add(name)
-        yield ProjectEntry(name, relative, spec, guess, current.outer, options)
+        yield ProjectEntry(name=name, source=relative, spec=spec, guess=guess, outer=current.outer, options=options)
 
 
 def _relative(option: str, folder: Path) -> str:
@@ -146,7 +146,7 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
         ) from error
     own = content["tool"]["ncu-swizzle"] if current.outer else content
     names = {entry.name for entry in entries}
-    for spec in specs(Project(current.file, own, current.outer, current.trusted)):
+    for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
         if spec.name in names:
             build.family_of(spec)
     files.replace(file, new, mode)

@@ -25,7 +25,7 @@ class Status(StrEnum):
     bad = "bad"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HealthCheck:
     """One finding: what was checked, what was found, and what to type if something has to be done.
 
@@ -81,15 +81,15 @@ def _bad(checks: tuple[HealthCheck, ...]) -> tuple[HealthCheck, ...]:
 
 
 def good(name: str, said: str) -> HealthCheck:
-    return HealthCheck(name, Status.good, said)
+    return HealthCheck(name=name, outcome=Status.good, said=said)
 
 
 def doubtful(name: str, said: str, cure: str = "") -> HealthCheck:
-    return HealthCheck(name, Status.doubtful, said, cure)
+    return HealthCheck(name=name, outcome=Status.doubtful, said=said, cure=cure)
 
 
 def bad(name: str, said: str, cure: str) -> HealthCheck:
-    return HealthCheck(name, Status.bad, said, cure)
+    return HealthCheck(name=name, outcome=Status.bad, said=said, cure=cure)
 
 
 MARKS = {Status.good: ("✓", "green"), Status.doubtful: ("!", "yellow"), Status.bad: ("✗", "bold red")}

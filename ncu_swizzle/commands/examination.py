@@ -18,7 +18,7 @@ from ncu_swizzle.engines.settings import Context, Options, Request
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Family, Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, Refused, Toolchain, nvcc_release
-from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.reports.options import NCU, Engine
 
 # Checks of what the emulated engine needs: CUDA's compiler, its disassembler, and a host compiler. No GPU.
 
@@ -349,7 +349,7 @@ def profile_once(ncu: Path | None) -> HealthCheck:
     """Actually profile the catalogue's smallest kernel, in one pass."""
     family, _ = catalog.shipped().find(KERNEL)
     target = catalog.shipped().target(KERNEL, smallest(family))
-    request = Request(NCU, target.problem, Options(metrics=ONE_PASS), ncu, TRIAL_S)
+    request = Request(engine=NCU, problem=target.problem, options=Options(metrics=ONE_PASS), ncu=ncu, timeout_s=TRIAL_S)
     try:
         return _trial(target, request)
     except NcuSwizzleError as error:
@@ -358,7 +358,7 @@ def profile_once(ncu: Path | None) -> HealthCheck:
 
 def _trial(target: Target, request: Request) -> HealthCheck:
     with scratch() as folder:
-        profile = measured.measure(target, Context(request, Engine(NCU), folder))
+        profile = measured.measure(target, Context(request=request, engine=Engine(NCU), folder=folder))
     cycles = profile.number(ONE_PASS)
     if not cycles:
         return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")

@@ -58,8 +58,22 @@ def predict(
     from ncu_swizzle.explain.predict import PredictQuery
 
     with output.progress() as progress:
-        kernel = KernelQuery(request, own.described(request.problem), sources, progress)
-        query = PredictQuery(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, profile, kernel)
+        kernel = KernelQuery(
+            request=request, description=own.described(request.problem), sources=sources, progress=progress
+        )
+        query = PredictQuery(
+            what,
+            op,
+            active=active,
+            threads=threads,
+            writes=tuple(write),
+            reads=tuple(read),
+            element_bytes=elem,
+            swizzle=swizzle,
+            pad=pad,
+            profile=profile,
+            kernel=kernel,
+        )
         shown.show_prediction(query, Output(), json)
 
 
@@ -120,8 +134,19 @@ def banks(
     from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery
 
     with output.progress() as progress:
-        kernel = KernelQuery(how, own.described(how.problem), sources, progress)
-        query = BanksQuery(what, elem, swizzle, pad, access, show.value, row, request, banks, kernel)
+        kernel = KernelQuery(request=how, description=own.described(how.problem), sources=sources, progress=progress)
+        query = BanksQuery(
+            what=what,
+            element_bytes=elem,
+            swizzle=swizzle,
+            pad=pad,
+            access=access,
+            show=show.value,
+            row=row,
+            request=request,
+            banks=banks,
+            kernel=kernel,
+        )
         maps.show(query, Output(), html, svg, json)
 
 
@@ -175,6 +200,16 @@ def suggest(
 
     limits = Constraints(max_bytes, tma, copies, own.arch.rstrip("af") or Constraints.arch)
     with output.progress() as progress:
-        kernel = KernelQuery(request, own.described(request.problem), sources, progress)
-        query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, limits, kernel)
+        kernel = KernelQuery(
+            request=request, description=own.described(request.problem), sources=sources, progress=progress
+        )
+        query = answer.SuggestQuery(
+            what,
+            tuple(write),
+            reads=tuple(read),
+            element_bytes=elem,
+            threads=threads,
+            constraints=limits,
+            kernel=kernel,
+        )
         answer.show(query, Output(), code.value, json)

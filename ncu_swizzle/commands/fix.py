@@ -72,7 +72,16 @@ def fix(
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
         fixed = fix_all(
-            FixQuery(what, request, own.described(request.problem), sources, options, progress, gpu, report)
+            FixQuery(
+                what=what,
+                request=request,
+                description=own.described(request.problem),
+                sources=sources,
+                options=options,
+                progress=progress,
+                on_gpu=gpu,
+                report=report,
+            )
         )
     files = page.write(fixed, out, applied=apply)
     if json == "-":

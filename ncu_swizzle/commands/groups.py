@@ -24,7 +24,7 @@ from ncu_swizzle.kernels.nvcc_options import TRUST
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Options
-    from ncu_swizzle.report.pairing import Choice, Forced
+    from ncu_swizzle.reports.pairing import Choice, Forced
 
 
 # Options that several commands share and that are not fields of a dataclass.
@@ -62,7 +62,7 @@ class Pairs:
 
     def forced(self) -> Sequence[Forced]:
         """Return the pairs; raise UsageError."""
-        from ncu_swizzle.report import pairing
+        from ncu_swizzle.reports import pairing
 
         return [pairing.forced_pair(text) for text in self.pair]
 
@@ -78,7 +78,7 @@ class Selection(Pairs):
 
     def choice(self) -> Choice:
         """Return the selection for `pairing`; raise UsageError."""
-        from ncu_swizzle.report import pairing
+        from ncu_swizzle.reports import pairing
 
         return pairing.Choice(self.kernel_name, self.launch, tuple(self.forced()))
 
@@ -152,7 +152,7 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
     return values
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Field:
     """A field that is an option: its default, and the type of a single value."""
 
@@ -174,7 +174,7 @@ def _fields(kind: type, extras: Sequence[object]) -> list[_Field]:
         for field in dataclasses.fields(kind)
     }
     return [
-        _Field(name, described, defaults[name], _value_type(hints[name], described))
+        _Field(name=name, described=described, default=defaults[name], kind=_value_type(hints[name], described))
         for name, described in options_of(kind).items()
         if name in only
     ]

@@ -13,8 +13,8 @@ from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.gate.calls import Outputs
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild
+from ncu_swizzle.reports.options import Outputs
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LintExtras:
     """What a lint does besides listing: compare with a commit, write a page, rewrite sources."""
 
@@ -76,9 +76,14 @@ def lint(
 
     build.refuse_without_launches(files)
     query = LintOptions(
-        tuple(files), tuple(max_degree), own.described(request.problem), sources.catalog, sources.config,
-        sources.trust, build,
-    )  # fmt: skip
+        files=tuple(files),
+        max_degree=tuple(max_degree),
+        description=own.described(request.problem),
+        catalogs=sources.catalog,
+        config=sources.config,
+        trust=sources.trust,
+        build=build,
+    )
     with output.progress() as progress:
         verdict, kernels = _linted(query, request, extras, fleet, progress)
     reporting.show(verdict, outputs, Output())

@@ -127,7 +127,7 @@ def expected(inputs, problem, rng):
 _SHAPED = re.compile(r"\s*\w+\s*\[[^\]]*\]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LiveKernel:
     """A function with what it is called with: by parameter, and the compiler's options."""
 
@@ -237,7 +237,7 @@ def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, An
     given = {name: keywords.pop(name) for name in own}
     passed |= {name: value for name, value in given.items() if name in names}
     options = {name: value for name, value in given.items() if name not in names}
-    return LiveKernel(function, passed, options, listed(outputs))
+    return LiveKernel(function=function, passed=passed, options=options, outputs=listed(outputs))
 
 
 def entry_of(function: Any) -> str:

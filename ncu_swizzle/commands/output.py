@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ncu_swizzle.commands.groups import Formats, Makers
     from ncu_swizzle.commands.run_several import KernelOutcome
     from ncu_swizzle.engines import settings
-    from ncu_swizzle.report import pack
-    from ncu_swizzle.report.comparison import JobResult
+    from ncu_swizzle.reports import pack
+    from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.sweep.folder import Sweep
 
 
@@ -137,7 +137,7 @@ def show_findings(shown: Sequence[pack.LaunchFindings], formats: Formats) -> Non
     """Print the findings of rules, or the JSON requested on stdout; write it to its file."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import listing
-    from ncu_swizzle.report import pack
+    from ncu_swizzle.reports import pack
 
     if not formats.write({"json": lambda: pack.to_json(shown)}):
         listing.show_findings(shown, Output())

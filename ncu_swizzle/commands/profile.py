@@ -14,18 +14,17 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.console import after_dashes
+from ncu_swizzle.commands.endings import after_dashes
 from ncu_swizzle.commands.groups import Formats, Only, Pairs, grouped, with_options
-from ncu_swizzle.commands.run_kernel import AUTO, Companions
 from ncu_swizzle.engines.settings import Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports.options import AUTO, Companions, Destination
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
     from ncu_swizzle.kernels.catalog import Catalog
     from ncu_swizzle.kernels.family import Target
-    from ncu_swizzle.report.comparison import JobResult
+    from ncu_swizzle.reports.comparison import JobResult
 
 
 # ``ncu-swizzle capture``: keep what a program launches, to check it anywhere.
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 MEMORY_MIB = 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """Which launches are captured, and what of them."""
 
@@ -73,14 +72,21 @@ def capture(
 def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
     """Run a program once, write its launches to a file, and print what that holds."""
     from ncu_swizzle.capture.running import MIB, CaptureLimits
-    from ncu_swizzle.commands import console, run_several
+    from ncu_swizzle.commands import endings, run_several
     from ncu_swizzle.commands.run_program import UserProgram
     from ncu_swizzle.kernels.toolchain import Toolchain
 
     memory_bytes = wanted.memory_limit * MIB if wanted.memory or wanted.dry else 0
-    limits = CaptureLimits(wanted.kernel_name, wanted.launch_count, memory_bytes, request.timeout_s)
-    generator = f"ncu-swizzle {console.version()}"
-    settings = run_several.CaptureSettings(out, limits, not wanted.no_arguments, not request.no_cache, generator)
+    limits = CaptureLimits(
+        kernel_name=wanted.kernel_name,
+        count=wanted.launch_count,
+        memory_bytes=memory_bytes,
+        timeout_s=request.timeout_s,
+    )
+    generator = f"ncu-swizzle {endings.version()}"
+    settings = run_several.CaptureSettings(
+        out=out, limits=limits, arguments=not wanted.no_arguments, cached=not request.no_cache, generator=generator
+    )
     program = UserProgram(command, Path.cwd())
     if wanted.dry:
         toolchain = Toolchain(request.nvcc, request.timeout_s)
@@ -169,7 +175,19 @@ def profile(
     if capture:
         _refuse_capture(kernel, filters)
     extra = bounds.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
-    asked = _Asked(rest, extra, request, companions, destination, options, filters, pairs, own, sources, launch_count)
+    asked = _Asked(
+        rest=rest,
+        extra=extra,
+        request=request,
+        companions=companions,
+        destination=destination,
+        options=options,
+        filters=filters,
+        pairs=pairs,
+        own=own,
+        sources=sources,
+        launch_count=launch_count,
+    )
     if several:
         asked.several(kernels, fleet)
         return
@@ -179,7 +197,7 @@ def profile(
         asked.capture(result)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Asked:
     """What was typed beside the kernels: a program, or ncu's options after --, and the options for any of the jobs."""
 

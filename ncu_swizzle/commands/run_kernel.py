@@ -12,32 +12,20 @@ from pathlib import Path
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
-from ncu_swizzle.base.texts import option
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import time_together, without_cache
 from ncu_swizzle.engines.profiles import Entry, choose_engine, engine_for, find, profiles_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report import many_launches, pack, pairing, run_folder
-from ncu_swizzle.report.comparison import JobResult, Timing
-from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine, Profile
-from ncu_swizzle.report.pack import LaunchFindings
-from ncu_swizzle.report.pairing import EVERYTHING, Choice, Forced, Row
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
+from ncu_swizzle.reports.comparison import JobResult, TimedFamily
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
+from ncu_swizzle.reports.pack import LaunchFindings
+from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
 
 # The profiles shown next to that of a kernel or program.
-
-
-NONE, AUTO = "none", "auto"
-
-
-@dataclass(frozen=True)
-class Companions:
-    """A baseline and a reference, each a kernel, a file, a run, "none", or "auto"."""
-
-    baseline: str = option(AUTO, "What to compare with; auto: the catalogue's baseline.", "NAME|FILE|RUN|none")
-    reference: str = option(AUTO, "A third column; auto: the library's kernel, if available.", "NAME|FILE|none")
 
 
 # Load what is needed after ncu while ncu measures.
@@ -65,7 +53,7 @@ def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
     """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
     with contextlib.suppress(Exception):  # whatever needs it will raise the same error
         from ncu_swizzle.render import page
-        from ncu_swizzle.report import reader  # noqa: F401
+        from ncu_swizzle.reports import reader  # noqa: F401
 
         page.prepare(sources())
 
@@ -99,16 +87,16 @@ def profile(
     lineup = _lineup(catalog, target, request, engine, companions)
     name = slug(target.name)
     with _warm(target, engine), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
-        profiles, notes = _profiles(lineup, Context(request, engine, staged, progress))
+        profiles, notes = _profiles(lineup, Context(request=request, engine=engine, folder=staged, progress=progress))
         from ncu_swizzle.render import page
-        from ncu_swizzle.report.comparison import compare  # pandas and Jinja: loaded while ncu measures
+        from ncu_swizzle.reports.comparison import compare  # pandas and Jinja: loaded while ncu measures
 
         comparison = compare(profiles, [*_unchecked(lineup, engine), *notes])
         files = run_folder.save_profiles(staged, comparison.labels, profiles)
         write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
         run_folder.finish(staged, target.name, files)
         folder = run_folder.publish(staged, name, destination)
-    return JobResult((comparison,), engine, folder)
+    return JobResult(comparisons=(comparison,), engine=engine, folder=folder)
 
 
 def _lineup(catalog: Catalog, target: Target, request: Request, engine: Engine, companions: Companions) -> Lineup:
@@ -192,7 +180,7 @@ def compare_all(
         return _of_run(Path(texts[0]), engine, choice)
     entries = [find(catalog, text, request) for text in texts]
     with scratch() as folder:
-        context = Context(request, engine, folder, progress)
+        context = Context(request=request, engine=engine, folder=folder, progress=progress)
         reports = [profiles_of(entry, context) for entry in entries]
     return _result(reports, texts, engine, choice)
 
@@ -246,7 +234,7 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
 
 def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> JobResult:
     comparisons, notes = many_launches.lay_out(rows, columns)
-    return JobResult(comparisons, engine, notes=notes, title=" → ".join(title))
+    return JobResult(comparisons=comparisons, engine=engine, notes=notes, title=" → ".join(title))
 
 
 # Apply the rule pack to finished reports.
@@ -259,7 +247,7 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
 
 def time_kernels(
     catalog: Catalog, names: Sequence[str], request: Request, reference: bool, more: Sequence[str] = ()
-) -> Timing:
+) -> TimedFamily:
     """Time kernels of one family in turn, and the library's if PyTorch is installed.
 
     `more` are options of the launching program. Raises UsageError if the kernels are not of one family.
@@ -270,5 +258,12 @@ def time_kernels(
         kernels.append(library)
     problem = family.problem(request.problem)
     with scratch() as folder:
-        facts = time_together(family, kernels, problem, folder, request.timeout_s, [*more, *without_cache(request)])
-    return Timing(family, tuple(kernels), facts)
+        facts = time_together(
+            family,
+            kernels,
+            problem=problem,
+            folder=folder,
+            timeout_s=request.timeout_s,
+            more=[*more, *without_cache(request)],
+        )
+    return TimedFamily(family, tuple(kernels), facts)

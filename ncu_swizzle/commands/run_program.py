@@ -14,7 +14,7 @@ from ncu_swizzle.base import bounds
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.base.files import exists, not_writable, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.commands.run_kernel import AUTO, NONE, meanwhile
+from ncu_swizzle.commands.run_kernel import meanwhile
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated
@@ -23,12 +23,12 @@ from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import Context, Launches, Progress, Request, silent
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.options import LAUNCHES
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.comparison import JobResult
-from ncu_swizzle.report.container import facts_path, seal
-from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine, Profile
-from ncu_swizzle.report.pairing import Forced, Row
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.comparison import JobResult
+from ncu_swizzle.reports.container import facts_path, seal
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
+from ncu_swizzle.reports.pairing import Forced, Row
 
 # What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
 
@@ -165,9 +165,9 @@ def profile_program(
     name, engine = slug(program.name), Engine(NCU)
     before = baseline_profiles(baseline)
     with meanwhile(dict), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
-        after = _measure(program, Context(request, engine, staged, progress))
+        after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
         from ncu_swizzle.render import page
-        from ncu_swizzle.report import many_launches  # pandas and Jinja: loaded while ncu measures
+        from ncu_swizzle.reports import many_launches  # pandas and Jinja: loaded while ncu measures
 
         if before:
             rows, _ = run_kernel.arrange([before, after], [], pairs)
@@ -180,7 +180,7 @@ def profile_program(
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
         run_folder.finish(staged, name, files, columns, rows)
         folder = run_folder.publish(staged, name, destination)
-    return JobResult(comparisons, engine, folder, notes, title)
+    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
 
 
 def _usable_ncu(program: UserProgram, request: Request) -> Path:
@@ -232,7 +232,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
         raise _explained(error, program, output) from None
     finally:
         output.close()
-    from ncu_swizzle.report import container, python_kernels, reader
+    from ncu_swizzle.reports import container, python_kernels, reader
 
     kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))
@@ -305,7 +305,7 @@ def profile_launches(
             notes = [*launches.manifest.notes, *failed]
         before = baseline_profiles(baseline)
         from ncu_swizzle.render import page
-        from ncu_swizzle.report import many_launches
+        from ncu_swizzle.reports import many_launches
 
         if before:
             rows, _ = run_kernel.arrange([before, after], [], pairs)
@@ -318,7 +318,7 @@ def profile_launches(
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, shown, title).encode())
         run_folder.finish(staged, name, files, columns, rows)
         folder = run_folder.publish(staged, name, destination)
-    return JobResult(comparisons, engine, folder, shown, title)
+    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=shown, title=title)
 
 
 def _emulated(launches: ChosenLaunches, folder: Path) -> tuple[list[Profile], list[str]]:

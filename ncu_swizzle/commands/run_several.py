@@ -16,7 +16,6 @@ from ncu_swizzle.capture.launches import DRY, GPU, CapturedLaunch, CapturedProgr
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.commands.run_kernel import Companions
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines.profiles import engine_for
 from ncu_swizzle.engines.settings import Progress, Request, silent
@@ -24,10 +23,9 @@ from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.comparison import JobResult
-from ncu_swizzle.report.model import NCU
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.comparison import JobResult
+from ncu_swizzle.reports.options import NCU, Companions, Destination
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
@@ -36,7 +34,7 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 # Run a program once and write what it launches to a launches file.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CaptureSettings:
     """What is captured, where it is written, and what is left out."""
 
@@ -156,7 +154,9 @@ def profile(
         run_folder.refuse_to_overwrite(place)
     measures = any(engine_for(target, request).name == NCU for _, target in wanted)
     files = tuple(dict.fromkeys(file for _, target in wanted for file in worker.files_of(target.family)))
-    job = FleetJob(profiled, ProfilesWork(request, companions), alike, measures, files)
+    job = FleetJob(
+        work=profiled, common=ProfilesWork(request, companions), examine=alike, measures=measures, files=files
+    )
     tasks = [FleetTask(target.name, (catalog, target)) for catalog, target in wanted]
     outcomes = {target.name: KernelOutcome(target.name) for _, target in wanted}
 

@@ -10,7 +10,7 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Formats, Only, grouped, with_options
 from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep.options import FleetOptions
 
 

@@ -53,7 +53,7 @@ class ParameterSlot:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Symbol:
     """A symbol: its section, its offset in that section and its size, in bytes."""
 
@@ -63,7 +63,7 @@ class Symbol:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Relocation:
     """Write the address of `symbol` plus `addend` at `offset` in a section; `kind` is CUDA's relocation type."""
 
@@ -73,7 +73,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Attributes:
     """A kernel's properties, known before launch; sizes in bytes."""
 
@@ -148,7 +148,7 @@ class Cubin:
                 raise ValueError(f"{symbol.name} lies at {symbol['st_value']:#x}")
             index = symbol["st_shndx"]
             section = self.elf.get_section(index).name if isinstance(index, int) else ""
-            yield Symbol(symbol.name, section, symbol["st_value"], symbol["st_size"])
+            yield Symbol(name=symbol.name, section=section, offset=symbol["st_value"], size=symbol["st_size"])
 
     def _kernels(self) -> Iterator[str]:
         # Each kernel has its own constant bank, which holds its parameters.
@@ -232,7 +232,7 @@ class Cubin:
                     if entry["r_offset"] + ADDRESS_BYTES > self.size(section):
                         raise ValueError(f"a relocation at {entry['r_offset']:#x} is beyond the end of {section}")
                     name = self.symbols[entry["r_info_sym"]].name
-                    yield Relocation(entry["r_offset"], name, entry["r_info_type"], addend)
+                    yield Relocation(offset=entry["r_offset"], symbol=name, kind=entry["r_info_type"], addend=addend)
 
     def constants(self, kernel: str) -> Mapping[int, bytes]:
         """Return the constant banks, except bank 0 with the parameters, which a launch fills. Raises DamagedFile."""

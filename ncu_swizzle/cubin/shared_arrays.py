@@ -30,7 +30,7 @@ _PARAMETER = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PtxEntry:
     """An entry: each parameter's kind ("pointer", "f", "u", "s", "b" or "struct"), and what its code uses.
 
@@ -57,7 +57,12 @@ def entry_in(ptx: str, symbol: str) -> PtxEntry | None:
     code = ptx_body(ptx, symbol)
     dynamic = any(re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$.])", code) for name in _EXTERN_SHARED.findall(ptx))
     kinds = tuple(_kinds(head[2] or "", code))
-    return PtxEntry(kinds, axes_of(code, r"%n?tid\.{}\b"), axes_of(code, r"%n?ctaid\.{}\b"), dynamic)
+    return PtxEntry(
+        kinds=kinds,
+        threads=axes_of(code, r"%n?tid\.{}\b"),
+        blocks=axes_of(code, r"%n?ctaid\.{}\b"),
+        dynamic_shared=dynamic,
+    )
 
 
 def ptx_body(ptx: str, symbol: str) -> str:
@@ -99,7 +104,7 @@ _DECLARED = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SharedArray:
     """One shared variable: its name in the source and in PTX, and its bytes, as the emulator counts addresses."""
 
@@ -154,7 +159,14 @@ def _size(match: re.Match[str]) -> int:
 
 def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) -> SharedArray:
     align = int(match[1] or int(match[2]) // 8)
-    return SharedArray(_source_name(match[3]), match[3], -(-end // align) * align, size, align, dynamic)
+    return SharedArray(
+        name=_source_name(match[3]),
+        symbol=match[3],
+        start=-(-end // align) * align,
+        size=size,
+        align=align,
+        dynamic=dynamic,
+    )
 
 
 def _source_name(symbol: str) -> str:

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, Seen, count_accesses
+from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
@@ -90,25 +90,25 @@ class Unknown:
     origin: int | None
 
 
-@dataclass(frozen=True)
-class Made:
+@dataclass(frozen=True, kw_only=True)
+class LoopRequests:
     """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
 
     number: int  # of the instruction
-    seen: Seen
+    seen: SharedRequests
     times: int
     tag: Tag | None
     source_tag: Tag | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RequestLog:
     """All requests of one run, by instruction index. They are counted when their memory reaches a limit."""
 
     instructions: Sequence[SassInstruction]
     limit: int  # bytes of shared memory per block
     blocks: int  # that run together
-    seen: dict[int, dict[tuple[int | bytes, ...], Seen]] = field(default_factory=dict)
+    seen: dict[int, dict[tuple[int | bytes, ...], SharedRequests]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     wgmma: dict[int, tuple[Ints, int]] = field(default_factory=dict)  # warps by block; wavefronts of a warpgroup
     _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
@@ -146,15 +146,17 @@ class RequestLog:
         if seen is None:
             lanes = lanes & WINDOW
             self._check(m, self.instructions[number], lanes, selected)
-            seen = requests[key] = Seen(lanes, selected.copy(), origin, blocks)
+            seen = requests[key] = SharedRequests(
+                addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks
+            )
             self._bytes += 2 * seen.nbytes  # the key is as long
         seen.count += 1
         for repeat in m.repeats.active:
-            repeat.requests.append(Made(number, seen, 1, tag, source_tag))
+            repeat.requests.append(LoopRequests(number=number, seen=seen, times=1, tag=tag, source_tag=source_tag))
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
-    def add(self, m: Machine, made: Made) -> None:
+    def add(self, m: Machine, made: LoopRequests) -> None:
         """Count requests that are made further times."""
         requests, seen = self.seen.setdefault(made.number, {}), made.seen
         if seen.count:
@@ -167,7 +169,7 @@ class RequestLog:
         for repeat in m.repeats.active:
             repeat.requests.append(replace(made, seen=seen))
 
-    def valid(self, number: int, seen: Seen) -> bool:
+    def valid(self, number: int, seen: SharedRequests) -> bool:
         """Say whether all requests are aligned and inside of shared memory."""
         return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
@@ -209,9 +211,9 @@ class RequestLog:
         if (warps % WARPS).any():
             self.miss(number, "not all warps of a warpgroup execute it", None)
         total = warps * wavefronts // WARPS
-        return AccessCounts(total, total, True, None)
+        return AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
 
-    def _evaluate(self, number: int, seen: Sequence[Seen]) -> AccessCounts | None:
+    def _evaluate(self, number: int, seen: Sequence[SharedRequests]) -> AccessCounts | None:
         op = operation_name(self.instructions[number])
         if op is None:
             if any(request.selected.any() for request in seen):

@@ -159,7 +159,7 @@ FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """What all batches of a launch share."""
 
@@ -225,19 +225,23 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         draw=setting.draw,
         world=setting.world,
     )
-    log = RequestLog(setting.program.instructions, setting.shared_size, len(everyone))
+    log = RequestLog(instructions=setting.program.instructions, limit=setting.shared_size, blocks=len(everyone))
     machine.log = log
     machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
-    schedule = Schedule(setting.program, machine, setting.clock, HANDLERS, setting.shortcuts)
+    schedule = Schedule(
+        program=setting.program, machine=machine, clock=setting.clock, handlers=HANDLERS, shortcuts=setting.shortcuts
+    )
     issued = schedule.run()
     results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
     machine.boxes = machine.boxes.chosen(mine)
-    return Batch(blocks, issued[:, mine], results, schedule.unknown, log.unknown, machine)
+    return Batch(
+        blocks, issued[:, mine], results=results, unknown=schedule.unknown, missed=log.unknown, machine=machine
+    )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Totals:
     """The counts of the whole grid."""
 
@@ -286,7 +290,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
 
     `observe` is given each batch, how many blocks each of its blocks represents, and their boxes.
     """
-    totals = Totals(np.zeros(len(setting.program.instructions), object))
+    totals = Totals(issued=np.zeros(len(setting.program.instructions), object))
     blocks = setting.clock.blocks = math.prod(setting.extents)
     checks = [] if exhaustive else _random_blocks(setting.extents)
     signatures: set[bytes] = set()

@@ -124,7 +124,7 @@ class Boxes:
         extent = {axis: int(np.abs(change[:, axis] * self._steps(which, axis)).max(initial=0)) for axis in axes}
         for axis in sorted(axes, key=lambda a: -extent[a]):
             others = [other for other in axes if other != axis]
-            self._narrow(change, axis, others, which, down, up)
+            self._narrow(change, axis, others=others, which=which, down=down, up=up)
 
     def hold(self, number: int, block: tuple[int, int, int]) -> bool:
         """Return whether the box of the block with this number contains another block."""
@@ -182,7 +182,7 @@ class Boxes:
 ENDLESS = 1 << 62
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Room:
     """How far a value of some blocks may fall and grow before a decision changes, in the iteration that ran."""
 
@@ -202,7 +202,7 @@ class Room:
         others.keep_within(self.tag, self.blocks, self.down + moved, self.up - moved)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Repeat:
     """An iteration that may stand for further ones."""
 
@@ -230,7 +230,7 @@ class Repeats:
 
     def begin(self) -> Repeat:
         """Start an iteration of a loop inside of the others."""
-        self.active.append(Repeat(BLOCK_AXES + len(self.active)))
+        self.active.append(Repeat(axis=BLOCK_AXES + len(self.active)))
         return self.active[-1]
 
     def fail(self) -> None:
@@ -268,4 +268,4 @@ class Repeats:
             repeat.most = min(repeat.most, max(0, room) // abs(change))
             outside = outside.outside(repeat.axis)
             if outside is not None:
-                repeat.rooms.append(Room(outside, blocks, np.copy(down), np.copy(up), change))
+                repeat.rooms.append(Room(tag=outside, blocks=blocks, down=np.copy(down), up=np.copy(up), change=change))

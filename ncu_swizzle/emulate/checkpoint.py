@@ -205,7 +205,12 @@ class Advance:
             if patches is not None:
                 patches = tuple((lanes, total(tag, step)) for lanes, tag in patches)
             m.registers[number] = Value(
-                value.bits, value.known, value.origin, total(value.tag, step), value.sure, patches
+                value.bits,
+                value.known,
+                origin=value.origin,
+                tag=total(value.tag, step),
+                sure=value.sure,
+                patches=patches,
             )
         return list(m.registers)
 
@@ -240,7 +245,9 @@ class Advance:
             whole = bool((self.lanes | ~m.live).all())
             lanes = _of_warps(self.lanes) if value.bits.shape[1] == 1 else self.lanes
             bits = value.bits + by if whole else np.where(lanes, value.bits + by, value.bits)
-            m.registers[number] = Value(bits, value.known, value.origin, value.tag, value.sure, value.patches)
+            m.registers[number] = Value(
+                bits, value.known, origin=value.origin, tag=value.tag, sure=value.sure, patches=value.patches
+            )
 
 
 def strip(m: Machine, axis: int) -> None:
@@ -254,7 +261,9 @@ def strip(m: Machine, axis: int) -> None:
             if patches is not None:
                 patches = tuple((lanes, _outside(tag, axis)) for lanes, tag in patches)
             tag = _outside(value.tag, axis)
-            m.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure, patches)
+            m.registers[number] = Value(
+                value.bits, value.known, origin=value.origin, tag=tag, sure=value.sure, patches=patches
+            )
 
 
 def _of_warps(lanes: Bools) -> Bools:

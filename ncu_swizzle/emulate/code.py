@@ -49,7 +49,7 @@ _BLACKWELL_PARAMETERS = 0x380
 _BLACKWELL = LaunchConstants(0x360, 0x370, 0x37C)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Code:
     """One kernel's instructions, including the functions that it calls, and what is known before launch."""
 
@@ -194,7 +194,7 @@ _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operand:
     """One operand; registers by number, memory as the sum of its terms and an offset."""
 
@@ -298,21 +298,41 @@ def _plain(body: str, negated: bool, inverted: bool, absolute: bool) -> Operand:
         terms, offset = _sum(match[3])
         bank = int(match[2], 16) if match[1] == "c" and _HEX.fullmatch(match[2]) else -1
         after = tuple(body[match.end() :].strip(".").split(".")) if match.end() < len(body) else ()
-        return Operand(CONSTANT, bank, 0.0, body, negated, inverted, absolute, terms, offset, after)
+        return Operand(
+            kind=CONSTANT,
+            number=bank,
+            real=0.0,
+            text=body,
+            negated=negated,
+            inverted=inverted,
+            absolute=absolute,
+            terms=terms,
+            offset=offset,
+            suffixes=after,
+        )
     if match := _ADDRESS.match(body):
         terms, offset = _sum(match[1] if match[1] is not None else match[2])
-        return Operand(MEMORY, text=body, terms=terms, offset=offset)
+        return Operand(kind=MEMORY, text=body, terms=terms, offset=offset)
     name, *suffixes = body.split(".")
     if match := _REGISTER.fullmatch(name):
         kept = tuple(suffix for suffix in suffixes if suffix != "reuse")
         number = _number(match[1], match[2])
-        return Operand(match[1], number, 0.0, body, negated, inverted, absolute, suffixes=kept)
+        return Operand(
+            kind=match[1],
+            number=number,
+            real=0.0,
+            text=body,
+            negated=negated,
+            inverted=inverted,
+            absolute=absolute,
+            suffixes=kept,
+        )
     if _HEX.fullmatch(body):
-        return Operand(INTEGER, int(body, 16), text=body, negated=negated, inverted=inverted)
+        return Operand(kind=INTEGER, number=int(body, 16), text=body, negated=negated, inverted=inverted)
     try:
-        return Operand(FLOAT, real=_real(body), text=body, negated=negated, absolute=absolute)
+        return Operand(kind=FLOAT, real=_real(body), text=body, negated=negated, absolute=absolute)
     except ValueError:
-        return Operand(SPECIAL, text=body, negated=negated)
+        return Operand(kind=SPECIAL, text=body, negated=negated)
 
 
 def _number(kind: str, digits: str) -> int:

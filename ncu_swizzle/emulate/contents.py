@@ -30,7 +30,7 @@ class Buffer:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutOfBounds:
     """What one instruction accesses outside of all buffers: its first such access, and how many more there are."""
 
@@ -65,7 +65,7 @@ class OutOfBounds:
         return f"{past:,} bytes past the end of {owner}" if past else f"right past the end of {owner}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GlobalAccesses:
     """What a check of the accesses to global memory found; `lacking` says why there was none, if so."""
 
@@ -220,7 +220,9 @@ def load_local(m: Machine, address: Value, selected: Bools, size: int) -> list[V
         return [unknown(address.origin if address.origin is not None else m.now)] * count
     lanes = np.broadcast_to(address.bits, selected.shape)
     needed = np.uint8((1 << min(size, 4)) - 1) << (lanes & np.uint32(3)).astype(np.uint8)
-    return [_local_word(m, address, lanes, selected, needed, k, size) for k in range(count)]
+    return [
+        _local_word(m, address, lanes=lanes, selected=selected, needed=needed, k=k, size=size) for k in range(count)
+    ]
 
 
 def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed: Bits, k: int, size: int) -> Value:
@@ -306,7 +308,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
     if (others := loaded(m, at, size)) is not None:
         sure &= ~others
     if m.world is not None:
-        m.world.complete(m, at, reachable, size, bits, sure)
+        m.world.complete(m, at, lanes=reachable, size=size, bits=bits, sure=sure)
     tag = dependent(address)
     origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [

@@ -282,7 +282,7 @@ def _branch_indirect(s: Schedule, group: Group, pc: int, instruction: SassInstru
     kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     plus = instruction.offset + 16 if instruction.opcode == "BRX" else 0
-    _jump_to_register(s, kept, selected, pc, instruction, plus)
+    _jump_to_register(s, kept, selected=selected, pc=pc, instruction=instruction, plus=plus)
 
 
 def _jump_to_register(

@@ -27,7 +27,7 @@ CONSTANTS = ("LDC", "ULDC", "LDCU")  # opcodes that load from constant banks
 Span = tuple[int, int]  # from the first byte to before the last
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Launch:
     """A launch configuration, and what is known of the memory that the kernel uses."""
 
@@ -43,7 +43,7 @@ class Launch:
     buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InstructionCounts:
     """One instruction's counts over the whole launch; None if unknown, with a `reason`."""
 
@@ -58,7 +58,7 @@ class InstructionCounts:
     origin: int | None = None  # the offset of the instruction that caused the unknown
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Counts:
     """The counts of a launch: one row per instruction by address, and how they were obtained."""
 

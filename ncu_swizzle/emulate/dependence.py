@@ -26,7 +26,7 @@ EVERY: Steps = (1,) * AXES
 NOTHING: Steps = (0,) * AXES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tag:
     """How a value changes between blocks, or iterations, whose indices differ by multiples of `stride`, by axis.
 
@@ -75,7 +75,11 @@ class Tag:
         if self.coefficients is not None:
             return affine(_steps(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
         dims = self.dims & ~(1 << axis)
-        return Tag(dims, None, self.uniform, self.align, stride) if dims else affine(NOTHING, stride)
+        return (
+            Tag(dims=dims, coefficients=None, uniform=self.uniform, align=self.align, stride=stride)
+            if dims
+            else affine(NOTHING, stride)
+        )
 
 
 def block_axis(axis: int) -> Tag | None:
@@ -100,7 +104,7 @@ def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
     dims = _bits(c != 0 for c in centred)
     if not dims and stride == EVERY:
         return None
-    return Tag(dims, centred, True, min(map(trailing_zeros, centred)), stride)
+    return Tag(dims=dims, coefficients=centred, uniform=True, align=min(map(trailing_zeros, centred)), stride=stride)
 
 
 def any_way(*tags: Tag | None) -> Tag | None:
@@ -120,7 +124,9 @@ def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Ta
     for _, more in lattices:
         dims |= more
     stride = _without(stride, dims)
-    return Tag(dims, None, uniform, 0, stride) if dims else affine(NOTHING, stride)
+    return (
+        Tag(dims=dims, coefficients=None, uniform=uniform, align=0, stride=stride) if dims else affine(NOTHING, stride)
+    )
 
 
 def total(*tags: Tag | None) -> Tag | None:
@@ -144,7 +150,7 @@ def _total(present: tuple[Tag, ...]) -> Tag | None:
     dims = 0
     for tag in present:
         dims |= tag.dims
-    return Tag(dims, None, True, min(tag.align for tag in present), stride)
+    return Tag(dims=dims, coefficients=None, uniform=True, align=min(tag.align for tag in present), stride=stride)
 
 
 def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
@@ -167,7 +173,11 @@ def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
     if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
         return anything
     dims = functools.reduce(operator.or_, (tag.dims for tag in tags))
-    return Tag(dims, None, uniform, align, stride) if dims else affine(NOTHING, stride)
+    return (
+        Tag(dims=dims, coefficients=None, uniform=uniform, align=align, stride=stride)
+        if dims
+        else affine(NOTHING, stride)
+    )
 
 
 @functools.lru_cache(CACHED_TAGS)
@@ -178,7 +188,11 @@ def scaled(tag: Tag | None, factor: int) -> Tag | None:
     if tag.coefficients:
         return affine(_steps(c * factor for c in tag.coefficients), tag.stride)
     align = tag.align + trailing_zeros(factor)
-    return Tag(tag.dims, None, tag.uniform, align, tag.stride) if align < 32 else affine(NOTHING, tag.stride)
+    return (
+        Tag(dims=tag.dims, coefficients=None, uniform=tag.uniform, align=align, stride=tag.stride)
+        if align < 32
+        else affine(NOTHING, tag.stride)
+    )
 
 
 def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:

@@ -116,7 +116,7 @@ _WIDE_SOURCES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effects:
     """Bit sets over the numbers above; `kills` is the part of `writes` that is certain."""
 
@@ -237,7 +237,9 @@ def effects(instruction: SassInstruction) -> Effects:
         reads |= bits
     reads, writes = _memory(instruction, reads, writes)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
-    return Effects(reads, _roots(control_word(instruction), guard, addresses, reads), writes, kills)
+    return Effects(
+        reads=reads, roots=_roots(control_word(instruction), guard, addresses, reads), writes=writes, kills=kills
+    )
 
 
 def _roots(opcode: str, guard: int, addresses: int, reads: int) -> int:

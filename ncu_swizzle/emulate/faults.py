@@ -188,7 +188,7 @@ OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
 WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Slice:
     """Which results are needed, by instruction, and whether contents of shared and local memory are needed at all."""
 
@@ -210,14 +210,20 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
         all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
     if everything:
         everywhere = dict.fromkeys(flow.leaders, (1 << REGISTERS) - 1)
-        return Slice((True,) * len(all_effects), all_effects, True, True, everywhere)
+        return Slice(needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True, live=everywhere)
     before, alive_after = _liveness(flow, all_effects)
     # What one thread stores another may load, wherever in the code it is.
     if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
         before, alive_after = _liveness(flow, all_effects, common)
     useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
     anywhere = _ever(alive_after)
-    return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1), before)
+    return Slice(
+        needed=useful,
+        effects=all_effects,
+        shared=bool(anywhere >> SHARED & 1),
+        local=bool(anywhere >> LOCAL & 1),
+        live=before,
+    )
 
 
 def _ever(alive_after: list[int]) -> int:
@@ -237,7 +243,9 @@ def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Ef
     if flow.instructions[number].opcode in WRITE_ONLY and not everything:
         effect = replace(effect, reads=effect.roots | address_reads(flow.instructions[number]))
     if flow.instructions[number].opcode in OPAQUE:
-        return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)
+        return Effects(
+            reads=effect.roots, roots=effect.roots, writes=effect.writes & ((1 << REGISTERS) - 1), kills=effect.kills
+        )
     return effect
 
 

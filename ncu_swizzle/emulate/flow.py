@@ -225,7 +225,7 @@ def _common(candidates: list[int], dominators: dict[int, int], rank: dict[int, i
 
 
 @dataclass(frozen=True)
-class Timing:
+class TimedBranches:
     """The branches that depend on time with what they may skip or repeat, the instructions whose operands depend on it,
     and the waits.
     """
@@ -259,7 +259,7 @@ def until_reconverged(flow: Flow, start: int) -> frozenset[int]:
     return frozenset(seen)
 
 
-def timing(flow: Flow, effects: Sequence[Effects]) -> Timing:
+def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
     """Return what depends on time."""
     sources = {number for number, instruction in enumerate(flow.instructions) if _waits(instruction)}
     regions: dict[int, frozenset[int]] = {}
@@ -272,7 +272,7 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> Timing:
         if not new:
             break
         regions |= new
-    return Timing(regions, tainted - sources, tuple(sorted(sources)))
+    return TimedBranches(regions, tainted - sources, tuple(sorted(sources)))
 
 
 def _waits(instruction: SassInstruction) -> bool:

@@ -19,15 +19,15 @@ from typing import Protocol
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import WINDOW, Made, RequestLog, Unknown
+from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, Unknown
 from ncu_swizzle.emulate.boxes import ENDLESS, Repeat
 from ncu_swizzle.emulate.checkpoint import Advance, Checkpoint, numbers_in, sample, strip
 from ncu_swizzle.emulate.dependence import LOOP_AXES, Tag
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
-from ncu_swizzle.emulate.requests import SHIFTED_BYTES, Clock, Seen
-from ncu_swizzle.emulate.together import MOST_WAIT, Header, Mark, Movement, positions, what_matters
+from ncu_swizzle.emulate.requests import SHIFTED_BYTES, Clock, SharedRequests
+from ncu_swizzle.emulate.together import MOST_WAIT, Header, Movement, PeriodStart, positions, what_matters
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Group, Waiting, Waits
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
@@ -39,13 +39,13 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 class Shifts:
     """The requests that one iteration made, of which some follow the iteration."""
 
-    still: Sequence[Made]
-    moving: Sequence[tuple[Made, int, int]]  # by how much their addresses and sources change in an iteration
+    still: Sequence[LoopRequests]
+    moving: Sequence[tuple[LoopRequests, int, int]]  # by how much their addresses and sources change in an iteration
 
     @classmethod
-    def of(cls, requests: Sequence[Made], axis: int) -> Shifts:
+    def of(cls, requests: Sequence[LoopRequests], axis: int) -> Shifts:
         """Return the requests of an iteration that had tags on this axis."""
-        together: dict[tuple[int, Tag | None, Tag | None], Made] = {}
+        together: dict[tuple[int, Tag | None, Tag | None], LoopRequests] = {}
         for made in requests:
             key = (id(made.seen), made.tag, made.source_tag)
             earlier = together.get(key)
@@ -62,7 +62,7 @@ class Shifts:
         size = sum(made.seen.nbytes for made, _, _ in self.moving)
         return max(1, SHIFTED_BYTES // size) if size else 1 << 62
 
-    def following(self, log: RequestLog, axis: int, times: int) -> list[Made] | None:
+    def following(self, log: RequestLog, axis: int, times: int) -> list[LoopRequests] | None:
         """Return the requests of so many further iterations; None if some are invalid."""
         if not times:
             return []
@@ -82,13 +82,13 @@ def _change(tag: Tag | None, axis: int) -> int:
     return change
 
 
-def _outside(made: Made, axis: int) -> Made:
+def _outside(made: LoopRequests, axis: int) -> LoopRequests:
     """Return the requests with the tags that their addresses have outside of the loop."""
     tag, source_tag = (None if tag is None else tag.outside(axis) for tag in (made.tag, made.source_tag))
     return replace(made, tag=tag, source_tag=source_tag)
 
 
-def _shifted(seen: Seen, addresses: Ints, sources: Ints) -> Seen:
+def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
     """Return the requests shifted by each of these numbers of bytes, as if that many times the warps made them."""
     count, each = len(addresses), len(seen.selected)
     selected = np.tile(seen.selected, (count, 1))
@@ -99,7 +99,7 @@ def _shifted(seen: Seen, addresses: Ints, sources: Ints) -> Seen:
         source = np.tile(seen.source, (count, 1))
         source = _from_first_line(source + np.repeat(sources, each)[:, None], selected, source >= 0)
     blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, each), (seen.repeats, count, each)).ravel()
-    return Seen(lanes.astype(np.uint32) & WINDOW, selected, source, blocks)
+    return SharedRequests(addresses=lanes.astype(np.uint32) & WINDOW, selected=selected, source=source, blocks=blocks)
 
 
 def _from_first_line(source: Ints, selected: Bools, reads: Bools) -> Ints:
@@ -130,7 +130,7 @@ class Running(Protocol):
     issued: Ints
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Watched:
     """An iteration that runs with tags."""
 
@@ -144,7 +144,7 @@ class Watched:
     before: Sequence[Value | None]  # registers
     until: int  # the step at which it is given up
     step: int  # at which it began
-    seen: list[tuple[Header, list[Ints], list[int], Mark | None]]  # what headers had seen then
+    seen: list[tuple[Header, list[Ints], list[int], PeriodStart | None]]  # what headers had seen then
 
     def meets(self, group: Group) -> bool:
         """Say whether all threads, or those of the group, are still where they have to be."""
@@ -166,7 +166,8 @@ class Loops:
         self.schedule, self.machine = schedule, schedule.machine
         program = schedule.program
         self.headers = {
-            header: Header(numbers_in(program.live[header]), body) for header, body in program.flow.loops.items()
+            header: Header(numbers=numbers_in(program.live[header]), body=body)
+            for header, body in program.flow.loops.items()
         }
         self.active: list[Watched] = []
         self.steps = 0  # basic blocks so far
@@ -250,7 +251,9 @@ class Loops:
         if mark is None:
             periods = (p for p in PERIODS if p + 1 < len(places) and places[-2:] == places[-2 - p : -p])
             if (period := next(periods, None)) is not None:
-                header.mark = Mark(header.visits, self.steps, period, list(registers))
+                header.mark = PeriodStart(
+                    visit=header.visits, step=self.steps, period=period, registers=list(registers)
+                )
             return None
         if header.visits < mark.visit + mark.period:
             return None
@@ -274,7 +277,19 @@ class Loops:
         header.place = positions(self.schedule, group) if header.together else 0
         seen = [(each, [*each.samples], [*each.places], each.mark) for each in self.headers.values()]
         self.active.append(
-            Watched(header, group, advance, repeat, checkpoint, period, period, before, until, self.steps, seen)
+            Watched(
+                header=header,
+                group=group,
+                advance=advance,
+                repeat=repeat,
+                checkpoint=checkpoint,
+                period=period,
+                left=period,
+                before=before,
+                until=until,
+                step=self.steps,
+                seen=seen,
+            )
         )
 
     # ------------------------------------------------------------------------------------------ end

@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.boxes import Boxes, Clusters, Repeats
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
-from ncu_swizzle.emulate.registers import Guards, RegisterFile, View
+from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.emulate.worlds import World
@@ -26,7 +26,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 # A word of local memory, as all threads have it.
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LocalWord:
     """A word of all threads' local memory; `known` has a bit per byte."""
 
@@ -38,7 +38,7 @@ class LocalWord:
     @classmethod
     def nothing(cls, warps: int) -> LocalWord:
         """Return a word that has not been written yet."""
-        return cls(np.zeros((warps, 32), np.uint32), np.zeros((warps, 32), np.uint8))
+        return cls(bits=np.zeros((warps, 32), np.uint32), known=np.zeros((warps, 32), np.uint8))
 
     def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
         """Write `size` bytes from byte `byte` on, in some lanes of some warps."""
@@ -56,7 +56,7 @@ class LocalWord:
 # The mbarriers of the running blocks: phases, pending arrivals, transaction counts (PTX ISA, "mbarrier").
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Barrier:
     """The mbarriers at one address, one per block."""
 
@@ -72,7 +72,15 @@ class Barrier:
     def nowhere(cls, blocks: int) -> Barrier:
         """Return barriers that were not initialised: nothing is known of them."""
         pending, transactions, expected, phase, completed = (np.zeros(blocks, np.int64) for _ in range(5))
-        return cls(expected, pending, transactions, phase, np.ones(blocks, bool), np.zeros(blocks, bool), completed)
+        return cls(
+            expected=expected,
+            pending=pending,
+            transactions=transactions,
+            phase=phase,
+            unsure=np.ones(blocks, bool),
+            blurred=np.zeros(blocks, bool),
+            completed=completed,
+        )
 
     def complete(self, blocks: Ints) -> None:
         """Start the next phase in these blocks."""
@@ -219,7 +227,7 @@ class Machine(RegisterFile):
         self.mbarriers = Barriers(len(self.blocks))
         self.log: Any = None
         self.everyone = np.arange(self.warps)
-        self.view = View(self.everyone, self.live, True)
+        self.view = WarpView(warps=self.everyone, mask=self.live, whole=True)
         self.local: dict[int, LocalWord] = {}  # by address / 4
         self.local_lost: int | None = None  # the instruction that stored to an unknown address of local memory
         self.overwritten: dict[int, Bools] = {}  # by array in memory: bytes that stores have overwritten

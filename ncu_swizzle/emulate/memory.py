@@ -102,7 +102,7 @@ class _Shared(MemoryInstruction):
         address = self.address(m)
         recorded = self._record(m, selected, doubtful, condition, address)
         if self.contents:
-            self._contents(m, selected, doubtful, condition, address, recorded)
+            self._contents(m, selected, doubtful=doubtful, condition=condition, address=address, recorded=recorded)
         elif self.needed:
             self.nothing(m, condition)
 
@@ -193,7 +193,7 @@ class _StoreLocal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, doubtful, _ = self.lanes(m)
         address = operands.address(self.memory)(m)
-        store_local(m, address, selected, doubtful, self.stored(m), self.width)
+        store_local(m, address, selected=selected, doubtful=doubtful, values=self.stored(m), size=self.width)
 
 
 class _LoadGlobal(MemoryInstruction):
@@ -237,7 +237,11 @@ class _AtomicGlobal(_StoreGlobal):
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
         address = self.address(m)
-        ticket = ask(m, self.instruction, address, self.stored(m)[0], selected, doubtful) if m.draw else None
+        ticket = (
+            ask(m, self.instruction, address=address, data=self.stored(m)[0], selected=selected, doubtful=doubtful)
+            if m.draw
+            else None
+        )
         if ticket is None or (m.draw and m.draw.several):
             store_global(m, address, selected | doubtful, self.width)
         for register in self.results:

@@ -36,7 +36,7 @@ LONGEST_PITCH = 1 << 12  # bytes
 Name = Callable[[int], str]  # of the instruction at an offset: its source line, for example
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedTile:
     """Shared memory from byte `first` to `end`, laid out as the kernel has it, and the accesses to it.
 
@@ -123,7 +123,9 @@ def _tile(
     plain = _plain(tuple(merged.values()), start, end, row or 0)
     accesses = tuple(_access(made, plain, start, label or op) for (op, label), made in merged.items())
     complete = all(made.complete for made in merged.values())
-    return ObservedTile(first, end, tuple(offsets), plain, accesses, complete, row)
+    return ObservedTile(
+        first=first, end=end, offsets=tuple(offsets), plain=plain, accesses=accesses, complete=complete, leading=row
+    )
 
 
 def _counted(made: AccessRequests) -> AccessRequests:
@@ -186,13 +188,21 @@ def _access(made: AccessRequests, plain: Tile, start: int, name: str) -> Access:
     addresses = np.where(made.active, made.addresses - start, 0)
     rows, columns = np.divmod(addresses // plain.element_bytes, plain.shape[1])
     full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
-    return Access(name, made.op, rows, columns, None if full else made.active, made.source, made.times)
+    return Access(
+        name,
+        made.op,
+        rows=rows,
+        columns=columns,
+        active=None if full else made.active,
+        source=made.source,
+        times=made.times,
+    )
 
 
 API = "wmma takes a leading dimension and no swizzle"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Advice:
     """Advice for the tile at these bytes of shared memory and the instructions at these offsets."""
 
@@ -229,7 +239,9 @@ def _together(run: Sequence[ObservedTile], sentence: str) -> Advice:
     first, end = run[0].first, run[-1].end
     each = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    return Advice(first, end, offsets, f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}")
+    return Advice(
+        first=first, end=end, offsets=offsets, text=f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    )
 
 
 def _sentence(tile: ObservedTile, constraints: Constraints) -> str:

@@ -21,8 +21,8 @@ from ncu_swizzle.smem.operations import Bools, Ints
 # which order does not matter, as long as the other operand has the same; nor does where the tile begins.
 
 
-@dataclass(frozen=True)
-class Origin:
+@dataclass(frozen=True, kw_only=True)
+class OperandOrigin:
     """Where the first row of an operand is in its tensor; the innermost dimension in elements of the wgmma."""
 
     copy: BoxCopy  # of the first element
@@ -36,7 +36,7 @@ class Origin:
         """The tensor's row, without the dimensions that no row changes."""
         return tuple(self.at[0][self.moving].tolist())
 
-    def beyond(self, first: Origin) -> bool:
+    def beyond(self, first: OperandOrigin) -> bool:
         """Say whether it is outside of the tensor in a dimension that K has moved along since the first product."""
         sizes = np.array(self.copy.scaled(self.copy.tensor.sizes, self.element))
         at, before = self.at[0][: len(sizes)], first.at[0][: len(sizes)]
@@ -64,7 +64,7 @@ class Reading:
     maps: frozenset[int] = frozenset()  # the addresses of their tensor maps
     rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # by row: which row of the tensor
     cut: Bools = field(default_factory=lambda: np.zeros(0, bool))  # by row: whether it is outside of the tensor
-    origin: Origin | None = None  # of the first row
+    origin: OperandOrigin | None = None  # of the first row
 
 
 def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: bool, element: int) -> Reading:
@@ -118,12 +118,12 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     wrong = (maps != maps[:, :1]) | (steps != steps[:1]).any(axis=2)
     if wrong.any():
         row, k = (int(index) for index in np.argwhere(wrong)[0])
-        return Reading(_misplaced(copies, owner, at, row, k, element))
+        return Reading(_misplaced(copies, owner, at=at, row=row, k=k, element=element))
     along = np.asarray((steps[0] != 0).any(axis=0))  # the axes of K
     across = at[:, 0] - at[0, 0]
     if (across[:, along] != 0).any():
         row = int(np.argwhere((across[:, along] != 0).any(axis=1))[0][0])
-        return Reading(_misplaced(copies, owner, at, row, 0, element))
+        return Reading(_misplaced(copies, owner, at=at, row=row, k=0, element=element))
     first = copies[int(owner[0, 0])]
     sizes = first.scaled(first.tensor.sizes, element)
     box = first.scaled(first.tensor.box, element)  # the most that is outside
@@ -145,7 +145,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
         maps=frozenset(copy.map_at for copy in copies.values()),
         rows=rows,
         cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
-        origin=Origin(first, element, at[0], along, moving),
+        origin=OperandOrigin(copy=first, element=element, at=at[0], along=along, moving=moving),
     )
 
 
@@ -188,13 +188,13 @@ def _misplaced(copies: dict[int, BoxCopy], owner: Ints, at: Ints, row: int, k: i
     )
 
 
-Pair = tuple[Origin, Origin]
+Pair = tuple[OperandOrigin, OperandOrigin]
 Key = tuple[int, int]  # the first warp of a warpgroup, and the first register of its results
 Say = Callable[[int, str, str], None]  # records a misfit: the instruction's offset, its kind, the message
 Doubt = Callable[[str], None]
 
 
-def distances(first: Origin, here: Origin) -> set[int]:
+def distances(first: OperandOrigin, here: OperandOrigin) -> set[int]:
     """Return how many elements `here` is from `first` along K: as coordinates count them, and as memory does."""
     step = np.where(first.moving | here.moving, 0, here.at[0] - first.at[0])
     tensor = first.copy.tensor
@@ -301,5 +301,5 @@ class Chains:
             self.end(key)
 
 
-def _element(origin: Origin) -> str:
+def _element(origin: OperandOrigin) -> str:
     return origin.copy.named(origin.at[0], origin.element)

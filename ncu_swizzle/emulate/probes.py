@@ -193,7 +193,7 @@ def global_accesses(
         return GlobalAccesses(lacking=str(error))
     outside = tuple(probes.outside[offset] for offset in sorted(probes.outside))
     named = {code.instructions[number].offset: names for number, names in probes.buffers().items()}
-    return GlobalAccesses(outside, len(blocks), buffers=named)
+    return GlobalAccesses(outside=outside, blocks=len(blocks), buffers=named)
 
 
 def _corners(grid: Index) -> list[Index]:

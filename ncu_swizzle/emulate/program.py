@@ -30,7 +30,7 @@ from ncu_swizzle.emulate.effects import (
     reading_guard,
 )
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake, needed
-from ncu_swizzle.emulate.flow import Flow, Timing, timing
+from ncu_swizzle.emulate.flow import Flow, TimedBranches, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import table
@@ -104,7 +104,7 @@ _ORIGINS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedCode:
     """Instructions by index, and for each basic block the steps that matter."""
 
@@ -115,7 +115,7 @@ class PreparedCode:
     runs: dict[int, tuple[tuple[int, Step], ...]]
     guards: Guards
     contents: bool
-    timing: Timing
+    timing: TimedBranches
     live: Mapping[int, int]  # by basic block: the registers that matter before it
     untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `repeats`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
@@ -180,19 +180,19 @@ def prepare(
     guards, waits = tuple(map(reading_guard, instructions)), timing(flow, part.effects)
     externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
-        instructions,
-        flow,
-        part.effects,
-        steps,
-        runs,
-        guards,
-        part.shared,
-        waits,
-        part.live,
-        frozenset(index for index, instruction in enumerate(instructions) if _is_untracked(instruction)),
-        frozenset(unsupported),
-        externals,
-        failures,
+        instructions=instructions,
+        flow=flow,
+        effects=part.effects,
+        steps=steps,
+        runs=runs,
+        guards=guards,
+        contents=part.shared,
+        timing=waits,
+        live=part.live,
+        untracked=frozenset(index for index, instruction in enumerate(instructions) if _is_untracked(instruction)),
+        unsupported=frozenset(unsupported),
+        externals=externals,
+        failures=failures,
     )
 
 

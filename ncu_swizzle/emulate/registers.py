@@ -1,4 +1,4 @@
-"""The registers of all warps of the running blocks. A `View` selects the warps that execute an instruction together."""
+"""The registers of all warps of the running blocks; a `WarpView` selects the warps that execute one together."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NONE = np.zeros((1, 1), bool)  # no lanes
 Guards = tuple[tuple[int, bool] | None, ...]
 
 
-@dataclass(frozen=True)
-class View:
+@dataclass(frozen=True, kw_only=True)
+class WarpView:
     """Some warps at the same instruction: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
 
     warps: Ints
@@ -48,7 +48,7 @@ class RegisterFile:
 
     warps: int
     live: Bools  # (W, 32): lanes that exist and have not exited
-    view: View
+    view: WarpView
     registers: list[Value | None]
     guards: Guards
     now: int  # the index of the instruction that executes
@@ -56,7 +56,7 @@ class RegisterFile:
     def see(self, warps: Ints, mask: Bools) -> None:
         """Let these lanes of these warps execute what follows."""
         whole = len(warps) == self.warps and bool((mask == self.live).all())
-        self.view = View(warps, mask, whole, bool(mask.all()))
+        self.view = WarpView(warps=warps, mask=mask, whole=whole, full=bool(mask.all()))
 
     def get(self, number: int) -> Value:
         """Return a register of the view's warps."""
@@ -129,7 +129,9 @@ class RegisterFile:
         narrow = uniform or self._stays_uniform(value, old, guard)
         if narrow and not uniform:
             selected, doubtful = self.selection(guard, 1)
-        self.registers[number] = self._mixed(value, old, selected, doubtful, guard, 1 if narrow else 32)
+        self.registers[number] = self._mixed(
+            value, old, selected=selected, doubtful=doubtful, guard=guard, wide=1 if narrow else 32
+        )
 
     def _might_write(self, number: int, value: Value, guard: Value | None) -> None:
         """Record that other blocks may write a register that these blocks do not."""
@@ -169,7 +171,7 @@ class RegisterFile:
         """Return the register with the selected lanes replaced and the doubtful lanes unknown."""
         warps = self.view.warps
         full = (self.warps, wide)
-        tag, patches = self._mixed_tags(value, old, selected, doubtful, guard, wide)
+        tag, patches = self._mixed_tags(value, old, selected=selected, doubtful=doubtful, guard=guard, wide=wide)
         if old is None:
             old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for other lanes
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
@@ -189,7 +191,14 @@ class RegisterFile:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag, written_sure(value, old, selected, doubtful, warps, full), patches)
+        return Value(
+            bits,
+            known,
+            origin=origin,
+            tag=tag,
+            sure=written_sure(value, old, selected=selected, doubtful=doubtful, warps=warps, shape=full),
+            patches=patches,
+        )
 
     def _mixed_tags(
         self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int

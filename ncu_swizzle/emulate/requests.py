@@ -47,7 +47,7 @@ WITHOUT_DATA_EFFORT = 16_000_000  # what these may take
 FUTILE_EFFORT = 2_000_000  # after which they are given up if every branch was followed as with data
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Clock:
     """When an emulation has to end, and how far it is: blocks accounted for, instructions issued by warps."""
 
@@ -120,8 +120,8 @@ def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructio
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 49, np.uint64)  # that hash addresses, lanes and sources
 
 
-@dataclass
-class Seen:
+@dataclass(kw_only=True)
+class SharedRequests:
     """Requests that some warps made together, and how often.
 
     Warps of different blocks mostly make the same requests: warp w, of W, makes request w modulo N.
@@ -148,7 +148,7 @@ class Seen:
         return b"" if self.source is None else self.source.tobytes()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AccessRequests:
     """The distinct requests of one instruction, and how often each is made."""
 
@@ -219,7 +219,9 @@ class AccessRequests:
         addresses = np.concatenate([self.addresses, other.addresses[new]])
         active = np.concatenate([self.active, other.active[new]])
         times = np.concatenate([times, other.times[new]])
-        return AccessRequests(self.op, addresses, active, times, source, complete).most_frequent()
+        return AccessRequests(
+            op=self.op, addresses=addresses, active=active, times=times, source=source, complete=complete
+        ).most_frequent()
 
     def _where(self, other: AccessRequests) -> tuple[Ints, Bools]:
         """Return the place of each of the other's requests here, and whether it is here at all."""
@@ -251,10 +253,17 @@ class AccessRequests:
     def chosen(self, rows: Ints) -> AccessRequests:
         """Return some of the requests."""
         source = None if self.source is None else self.source[rows]
-        return AccessRequests(self.op, self.addresses[rows], self.active[rows], self.times[rows], source, self.complete)
+        return AccessRequests(
+            op=self.op,
+            addresses=self.addresses[rows],
+            active=self.active[rows],
+            times=self.times[rows],
+            source=source,
+            complete=self.complete,
+        )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AccessCounts:
     """One instruction's wavefronts by block, and its distinct requests."""
 
@@ -270,20 +279,22 @@ class AccessCounts:
     def plus(self, other: AccessCounts) -> AccessCounts:
         """Return the counts of both, of the same instruction and blocks."""
         return AccessCounts(
-            self.wavefronts + other.wavefronts,
-            self.ideal + other.ideal,
-            self.known and other.known,
-            self.requests.plus(other.requests) if self.requests and other.requests else None,
+            wavefronts=self.wavefronts + other.wavefronts,
+            ideal=self.ideal + other.ideal,
+            known=self.known and other.known,
+            requests=self.requests.plus(other.requests) if self.requests and other.requests else None,
         )
 
 
-def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
+def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> AccessCounts:
     """Count the wavefronts of all requests of one instruction, by block."""
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
     times = np.concatenate([np.full(len(r.selected), r.count * r.repeats, np.int64) for r in requests])
     sources = [r.source for r in requests if r.source is not None]
-    every = AccessRequests(op, addresses, active, times, np.concatenate(sources) if sources else None)
+    every = AccessRequests(
+        op=op, addresses=addresses, active=active, times=times, source=np.concatenate(sources) if sources else None
+    )
     distinct, which = every.distinct()
     actual, ideal, known = _count(distinct)
     by_block = np.zeros((2, blocks), np.int64)
@@ -293,7 +304,9 @@ def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCoun
         np.add.at(by_block[0], seen.blocks, np.tile(actual[mine] * seen.count, seen.repeats))
         np.add.at(by_block[1], seen.blocks, np.tile(ideal[mine] * seen.count, seen.repeats))
         first += len(mine)
-    return AccessCounts(by_block[0], by_block[1], bool(known.all()), distinct.most_frequent())
+    return AccessCounts(
+        wavefronts=by_block[0], ideal=by_block[1], known=bool(known.all()), requests=distinct.most_frequent()
+    )
 
 
 def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:

@@ -37,7 +37,7 @@ THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that says who does something, 
 BANK_BITS = 32  # of the offset in a constant bank, which stands for an address
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Written:
     """Bytes that threads stored, each address once between two barriers, with the last value; sorted."""
 
@@ -61,7 +61,7 @@ class Loads:
     address: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Results:
     """What some blocks did. `atomics` are sorted: in which order they take place is not defined."""
 
@@ -73,7 +73,7 @@ class Results:
     executed: frozenset[int]  # those that some lane executed
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Recorder:
     world: World
     stores: list[Ints] = field(default_factory=list)  # columns: who, address, value, known, pc
@@ -232,7 +232,7 @@ class _Write(_Access):
 
 def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
     """Execute all instructions of some blocks, (B, 3), in a world, and return what they do. Raises one of `faults`."""
-    recorder = _Recorder(world)
+    recorder = _Recorder(world=world)
     program = prepare(code, everything=True, arrays=True, probe=recorder.step, instead=stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
     banks = {
@@ -284,4 +284,4 @@ def _last(stores: Sequence[Ints]) -> Written:
     last = np.ones(place.shape[1], bool)
     last[:-1] = (place[:, 1:] != place[:, :-1]).any(axis=0)
     who, address, value, known, pc = columns[:, last]
-    return Written(who, address, value, known.astype(bool), pc)
+    return Written(who=who, address=address, value=value, known=known.astype(bool), pc=pc)

@@ -209,7 +209,7 @@ def emulate(
     for, the total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and
     launch do not match.
     """
-    program, clock = prepare(code, arrays=bool(launch.memory)), Clock(timeout_s, on_progress=on_progress)
+    program, clock = prepare(code, arrays=bool(launch.memory)), Clock(timeout_s=timeout_s, on_progress=on_progress)
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or never_accesses(each.opcode) for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
@@ -238,7 +238,7 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock) -> None:
 
     What they do not depend on is often found in a few iterations and blocks.
     """
-    own = Clock(clock.left_s, most_effort=WITHOUT_DATA_EFFORT, on_progress=lambda *done: clock.tell())
+    own = Clock(timeout_s=clock.left_s, most_effort=WITHOUT_DATA_EFFORT, on_progress=lambda *done: clock.tell())
     own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
@@ -292,11 +292,13 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
     except ProgramFailed:
         blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
         rows = tuple(
-            InstructionCounts(each.offset, each.text, each.mnemonic, "", executed=None, reason=reason)
+            InstructionCounts(
+                offset=each.offset, sass=each.text, opcode=each.mnemonic, access="", executed=None, reason=reason
+            )
             for each in setting.program.instructions
         )
         note = "it cannot access shared memory: how often its instructions run was not counted"
-        return Counts(rows, blocks, blocks_run=0, classes=0, checked=0, notes=(*launch.notes, note))
+        return Counts(rows=rows, blocks=blocks, blocks_run=0, classes=0, checked=0, notes=(*launch.notes, note))
 
 
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:

@@ -96,7 +96,7 @@ class Synchronising(Reconverging):
 Handler = Callable[["Schedule", Group, int, SassInstruction], None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Schedule(Synchronising):
     """One run of a program on a machine."""
 
@@ -114,7 +114,7 @@ class Schedule(Synchronising):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.waits = Waits(self.machine, self.program.flow.following, self.program.returns_state)
+        self.waits = Waits(machine=self.machine, after=self.program.flow.following, states=self.program.returns_state)
         self.issued = np.zeros((len(self.program.instructions) + 1, len(self.machine.blocks)), np.int64)
         shortcuts = self.shortcuts and self.machine.stores is None  # all stores are recorded if any is
         self.loops = Loops(self) if shortcuts else None

@@ -62,9 +62,18 @@ class _Generic(MemoryInstruction):
         self._record(m, low.bits, in_shared, own, address.tag)
         if self.opcode == "LD":
             if self.needed:
-                self._load(m, own, in_shared & ~own, in_local, selected, condition, low, address)
+                self._load(
+                    m,
+                    own,
+                    remote=in_shared & ~own,
+                    in_local=in_local,
+                    selected=selected,
+                    condition=condition,
+                    low=low,
+                    address=address,
+                )
             return
-        self._store(m, own, in_local, selected & ~in_shared & ~in_local, low, address)
+        self._store(m, own, in_local=in_local, in_global=selected & ~in_shared & ~in_local, low=low, address=address)
         if (in_shared & ~own).any():  # in the shared memory of another block of the cluster
             lose_blocks(m, m.clusters.around(m.view_blocks()))
         if self.opcode == "ATOM" and self.needed:
@@ -128,7 +137,9 @@ class _Generic(MemoryInstruction):
         elif own.any() and m.shared.shape[1]:
             store_shared(m, low, own, self.stored(m), self.width)
         if in_local.any():
-            store_local(m, low, in_local, np.zeros_like(in_local), self.stored(m), self.width)
+            store_local(
+                m, low, selected=in_local, doubtful=np.zeros_like(in_local), values=self.stored(m), size=self.width
+            )
 
 
 COUNT_ONE = 1 << 20  # minus the count is how a barrier's word holds its arrivals

@@ -193,7 +193,7 @@ def _within(box: tuple[int, ...], element: int) -> Ints:
     return np.stack(axes, axis=1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class BoxCopy:
     """One tensor copy to the shared memory of one block."""
 

@@ -90,7 +90,7 @@ def any_place(m: Machine, instruction: SassInstruction, before: Value) -> Value 
     draw = m.draw
     if draw is None or not draw.several or not gives_places(instruction) or not before.certain:
         return None
-    return Value(before.bits, tag=any_way(before.tag, Tag(1 << draw.axis)))
+    return Value(before.bits, tag=any_way(before.tag, Tag(dims=1 << draw.axis)))
 
 
 def _word(memory: Mapping[int, bytes], address: int) -> int | None:
@@ -120,7 +120,7 @@ def check_store(m: Machine, address: Value, selected: Bools, size: int) -> None:
         raise Undrawn
     at = np.broadcast_to(address.bits, selected.shape).astype(np.int64)
     before, behind = at + size <= draw.counter, at >= draw.counter + WORD
-    _stay_apart(m, draw.counter, address.tag, at, before, behind, selected, size)
+    _stay_apart(m, draw.counter, tag=address.tag, at=at, before=before, behind=behind, selected=selected, size=size)
     hits = selected & ~before & ~behind
     if not hits.any():
         return

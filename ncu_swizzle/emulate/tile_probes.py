@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
-from ncu_swizzle.emulate.tile_products import OperandSeen, Product
+from ncu_swizzle.emulate.tile_products import OperandSeen, WgmmaProduct
 from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
 from ncu_swizzle.emulate.values import Value, known_in, wide
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
@@ -61,7 +61,7 @@ def _multiplies(instruction: SassInstruction) -> bool:
     return bool(memory) and memory[0].terms[0].text != "URZ"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProductProbe:
     """Follows the operands of a wgmma."""
 
@@ -96,7 +96,7 @@ class ProductProbe:
         shape = _shape(instruction)
         if shape is None or shape[1] not in _FOLLOWED_K or instruction.has("SP"):
             return _Unfollowed(record, instruction).step
-        return cls(record, instruction, shape[0], K_BYTES // shape[1]).step
+        return cls(record=record, instruction=instruction, columns=shape[0], element=K_BYTES // shape[1]).step
 
     def step(self, m: Machine) -> None:
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
@@ -119,12 +119,23 @@ class ProductProbe:
         seen = []
         for (side, _, _, rows, mn), (low, high) in zip(self.operands, values, strict=True):
             bits = of_row(low, row) | of_row(high, row) << 32
-            seen.append(OperandSeen(side, Descriptor.of_bits(bits), rows, mn, self.element))
+            seen.append(
+                OperandSeen(
+                    side=side, descriptor=Descriptor.of_bits(bits), rows=rows, mn_major=mn, element=self.element
+                )
+            )
         block = int(m.view_blocks()[row])
         chain = int(m.view.warps[row]), self.instruction.operands[0].number
         if self._starts_anew(m, row):
             self.record.chains.end(chain)
-        Product(self.record, self.record.placed(m), self.instruction, block, tuple(seen), chain).judge(m)
+        WgmmaProduct(
+            record=self.record,
+            placed=self.record.placed(m),
+            instruction=self.instruction,
+            block=block,
+            seen=tuple(seen),
+            chain=chain,
+        ).judge(m)
         self.record.count()
 
     def _starts_anew(self, m: Machine, row: int) -> bool:
@@ -174,7 +185,7 @@ class TileProbes:
     def __init__(self, instructions: Sequence[SassInstruction], buffers: tuple[Buffer, ...]) -> None:
         executed = [instruction for instruction in instructions if not instruction.never]
         others_read = any(instruction.opcode in _READERS for instruction in executed)
-        self.record = TileRecord(buffers, others_read=others_read)
+        self.record = TileRecord(buffers=buffers, others_read=others_read)
         self.results = frozenset(results_of(i) for i in executed if i.opcode in WGMMA)  # registers that are added to
 
     def step(self, instruction: SassInstruction) -> Step | None:
@@ -236,7 +247,16 @@ class _CopyProbe:
             return
         phase = m.mbarriers.phase(*barrier) if barrier[1] == block else None
         counted_in = UNKNOWN_PHASE if phase is None else phase
-        copy = BoxCopy(self.instruction.offset, source[0], tensor, source[1], block, barrier[0], counted_in, start)
+        copy = BoxCopy(
+            offset=self.instruction.offset,
+            map_at=source[0],
+            tensor=tensor,
+            corner=source[1],
+            block=block,
+            barrier=barrier[0],
+            phase=counted_in,
+            start=start,
+        )
         self.record.check_map(copy)
         self.record.check_target(copy, start)
         placed.place(copy, copy.addresses(start))

@@ -77,7 +77,7 @@ def _other_major(given: Descriptor, mn_major: bool) -> Iterator[tuple[str, Descr
 # One operand of a wgmma as its descriptor gives it, and how a message names it.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OperandSeen:
     """One operand in shared memory, as the instruction describes it."""
 
@@ -119,7 +119,7 @@ Good = Callable[[Reading], bool]
 Read = Callable[[PlacedBoxes, Descriptor, bool], Reading]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Repair:
     """An operand that does not fit, and `standards`, from strict to lenient, of what would."""
 
@@ -194,8 +194,8 @@ ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that ch
 WORD = 4
 
 
-@dataclass(frozen=True)
-class Product:
+@dataclass(frozen=True, kw_only=True)
+class WgmmaProduct:
     """One wgmma of a warpgroup, and what is known of the tiles."""
 
     record: TileRecord
@@ -318,7 +318,14 @@ class Product:
         def read(placed: PlacedBoxes, at: Descriptor, major: bool) -> Reading:
             return self._read(one, placed, at, major)
 
-        repair = Repair(one, self.placed, self.block, read, self._standards(one, partner), found.missing)
+        repair = Repair(
+            seen=one,
+            placed=self.placed,
+            block=self.block,
+            read=read,
+            standards=self._standards(one, partner),
+            missing=found.missing,
+        )
         if tile or not one.descriptor.base_offset:
             fit = repair.of_tile() if tile else repair.of_place()
         else:

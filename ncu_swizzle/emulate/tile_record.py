@@ -39,7 +39,7 @@ PLANE = 2  # dimensions of a matrix
 TARGET = 128  # bytes: the alignment of a box in shared memory (PTX ISA, "cp.async.bulk.tensor")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TileRecord:
     """The state of the run at hand, and the misfits of all runs."""
 

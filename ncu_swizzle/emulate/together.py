@@ -119,7 +119,9 @@ class Movement:
                 if (part := lanes & where & (change == step)).any()
             )
             tag = merged((tag for _, tag in parts), change.shape[1] == 1) if parts else None
-            m.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure, parts or None)
+            m.registers[number] = Value(
+                value.bits, value.known, origin=value.origin, tag=tag, sure=value.sure, patches=parts or None
+            )
         return list(m.registers)
 
     def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
@@ -150,7 +152,7 @@ class Movement:
                 continue
             by = (_masked(change, self.lanes[number]) * times % WORD).astype(np.uint32)
             m.registers[number] = Value(
-                value.bits + by, value.known, value.origin, value.tag, value.sure, value.patches
+                value.bits + by, value.known, origin=value.origin, tag=value.tag, sure=value.sure, patches=value.patches
             )
 
 
@@ -207,8 +209,8 @@ MOST_WAIT = 12  # log2 of the visits after which a loop is tried again at last
 MOST_TRIES = 3  # of a movement that was right before
 
 
-@dataclass(frozen=True)
-class Mark:
+@dataclass(frozen=True, kw_only=True)
+class PeriodStart:
     """A visit of a loop from which a period of all threads is followed."""
 
     visit: int
@@ -217,7 +219,7 @@ class Mark:
     registers: Sequence[Value | None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Header:
     """The first instruction of a loop, and what was seen there."""
 
@@ -233,7 +235,7 @@ class Header:
     hint: tuple[int, Advance | Movement] | None = None  # what was right the last time
     together: bool = False  # whether periods of all threads are watched
     places: list[int] = field(default_factory=list)  # where all threads were
-    mark: Mark | None = None
+    mark: PeriodStart | None = None
     place: int = 0  # where all threads were when a period began
     duration: int = 0  # basic blocks that a period took
     finished: bool = False  # whether its threads are about to leave it, until it is entered again

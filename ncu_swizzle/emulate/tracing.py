@@ -62,7 +62,7 @@ class LaneSyncs:
     copies: Ints  # of cp.async that the thread has issued before
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Recorder:
     """Makes the steps, and holds what they record until it is taken."""
 
@@ -80,7 +80,7 @@ class Recorder:
         if instruction.opcode in SYNCHRONISING:
             return _Sync(self, instruction).step if synchronises(instruction) else None
         if instruction.opcode in COUNTED | GENERIC:
-            return _Access(self, instruction).step
+            return _TracedAccess(self, instruction).step
         if instruction.opcode in UNSEEN or instruction.opcode not in MODELLED:
             return self._unseen(instruction)
         return None
@@ -150,7 +150,7 @@ class _Selected:
         return np.stack(every).astype(np.int64)
 
 
-class _Access:
+class _TracedAccess:
     """An instruction whose lanes give addresses of shared memory, or generic ones."""
 
     def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:

@@ -81,7 +81,7 @@ def vote(mine: list[Waiting], m: Machine, block: int) -> Value | None:
 PARITY_BIT = np.uint32(31)  # of the operand of a wait
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Held:
     """Warps at a check of an mbarrier's phase: `selected` lanes execute it."""
 
@@ -92,7 +92,7 @@ class Held:
     result: int | None  # the predicate's register
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Waits:
     """All threads that wait so, and in `released` those that go on."""
 
@@ -135,7 +135,7 @@ class Waits:
         self._continue(self.after(pc), group.warps[~executes], group.mask[~executes])
         warps = Group(pc, group.warps[executes], group.mask[executes])
         offset, parity = (part[executes] for part in asked)
-        self.held.append(Held(warps, selected[executes], offset, parity, result))
+        self.held.append(Held(group=warps, selected=selected[executes], offset=offset, parity=parity, result=result))
         self.release()
 
     def _asked(self, instruction: SassInstruction, selected: Bools) -> tuple[Ints, Ints] | None:
@@ -245,4 +245,10 @@ def _common(bits: Bits, selected: Bools) -> Ints | None:
 
 def _part(one: Held, chosen: Bools) -> Held:
     group = Group(one.group.pc, one.group.warps[chosen], one.group.mask[chosen])
-    return Held(group, one.selected[chosen], one.offset[chosen], one.parity[chosen], one.result)
+    return Held(
+        group=group,
+        selected=one.selected[chosen],
+        offset=one.offset[chosen],
+        parity=one.parity[chosen],
+        result=one.result,
+    )

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from ncu_swizzle.emulate.code import CONSTANT, INTEGER, SassInstruction
-from ncu_swizzle.emulate.registers import View
+from ncu_swizzle.emulate.registers import WarpView
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -76,7 +76,7 @@ class Running(Protocol):
 
     warps: int
     now: int
-    view: View
+    view: WarpView
     thread: Ints
     block_of: Ints
 
@@ -112,7 +112,7 @@ class _Written:
         self._keys, self._values, self._new = keys[last], values[last], []
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class World:
     """What one execution of some blocks draws. `first` is what each thread's first event returns if it is an integer.
 

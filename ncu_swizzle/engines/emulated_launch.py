@@ -42,7 +42,7 @@ MOST_CODES = 8  # kept: a sweep emulates the same code at each of its sizes
 MOST_SHARED = access.block_bytes("sm_90")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ArgumentValue:
     """One argument of a launch: a scalar's bytes, or a buffer's size in bytes and its content, if known."""
 
@@ -93,9 +93,16 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
     checked = None if family.shipped else cubin
     arguments = [kernel.boxed(argument) for argument in family.arguments]
     values = described_values(
-        arguments, problem, checked, symbol, partial(check.declaring_text, family, kernel), sample
+        arguments,
+        problem,
+        cubin=checked,
+        symbol=symbol,
+        source=partial(check.declaring_text, family, kernel),
+        sample=sample,
     )
-    launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
+    launched = launch(
+        cubin, symbol, grid=grid, block=block, shared=family.shared_memory(kernel, problem), values=values
+    )
     if family.cluster:
         launched = replace(launched, cluster=_three(family.cluster))
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
@@ -285,7 +292,7 @@ FLOATS = {2: "<e", 4: "<f", 8: "<d"}  # struct's formats, by size in bytes
 USUAL_BYTES = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BinaryLaunch:
     """Grid and block, bytes of dynamic shared memory, and the arguments: described as texts, or values themselves."""
 
@@ -319,7 +326,15 @@ def described(
         raise UsageError("args and parameters both describe the arguments", "give one of them")
     arguments = parse_arguments(args, Path(), problem)
     blocks, threads = (_evaluated(sizes, what, problem) for what, sizes in (("grid", grid), ("block", block)))
-    return BinaryLaunch(blocks, threads, evaluate(shared, problem), arguments, parameters, problem, sample)
+    return BinaryLaunch(
+        grid=blocks,
+        block=threads,
+        shared=evaluate(shared, problem),
+        arguments=arguments,
+        parameters=parameters,
+        problem=problem,
+        sample=sample,
+    )
 
 
 def _evaluated(sizes: str, what: str, problem: Mapping[str, int]) -> list[int]:

@@ -15,11 +15,10 @@ from ncu_swizzle.cubin.lines import LineTable, Location
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
-from ncu_swizzle.report import model, triton_cache
-from ncu_swizzle.report.attribution import Ownership
-from ncu_swizzle.report.counts import NEVER, Instruction, SavedRequests
-from ncu_swizzle.report.model import (
-    EMULATED,
+from ncu_swizzle.reports import model, triton_cache
+from ncu_swizzle.reports.attribution import FrameOwners
+from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests
+from ncu_swizzle.reports.model import (
     EXECUTED,
     IDEAL,
     WAVEFRONTS,
@@ -30,12 +29,13 @@ from ncu_swizzle.report.model import (
     Profile,
     Violation,
 )
+from ncu_swizzle.reports.options import EMULATED
 
 NOTES = 3  # reasons listed in notes; the rest are counted
 UNEXPLAINED = "for an unknown reason"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Binary:
     """A kernel's cubin, and its sources: the root folders, and the text of each file by its path below one."""
 
@@ -74,7 +74,7 @@ def profile_of_counts(
 
 def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     """Yield a finding for each access outside of the buffers, and for each tile that does not fit its descriptor."""
-    ownership = Ownership(profile)
+    ownership = FrameOwners(profile)
     stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
     checked = counts.global_accesses.blocks
     some = f" ({checked} of the grid's {counts.blocks:,} blocks were checked)" if checked < counts.blocks else ""

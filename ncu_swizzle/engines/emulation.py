@@ -30,8 +30,8 @@ from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
 from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, forget
-from ncu_swizzle.report import triton_cache
-from ncu_swizzle.report.model import KernelId, Profile
+from ncu_swizzle.reports import triton_cache
+from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
 
@@ -195,11 +195,11 @@ def emulate_cubin(
     cubin = opened(code, target.source.name)
     symbol = symbols.find(cubin, kernel.entry)
     roots = tuple(map(str, recipe.source_roots(family)))
-    binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())
+    binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
-    named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
-    profile = profile_of_counts(named, target.problem, binary, launch, counts, compiler)
+    named = KernelId(name=kernel.name, function=demangle(symbol), family=family.name, title=kernel.title)
+    profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
     data = tuple(_data(target, counts))
     notes = (*profile.notes, *data, *_sampled(target.name, sample))
     profile = replace(profile, commit=commit_of_family(family), notes=notes, sample=sample)
@@ -260,15 +260,19 @@ def profile_launch(
     settings = settings or EmulationSettings()
     cubin = Cubin(code_in(path, settings.toolchain, settings.cached), path.name)
     symbol = symbols.find(cubin, kernel)
-    binary = Binary(cubin, symbol)
+    binary = Binary(cubin=cubin, symbol=symbol)
 
     def launches(sample: int | None) -> Launch:
         values = described.values(cubin, symbol, sample)
-        return emulated_launch.launch(cubin, symbol, described.grid, described.block, described.shared, values)
+        return emulated_launch.launch(
+            cubin, symbol, grid=described.grid, block=described.block, shared=described.shared, values=values
+        )
 
     launch, counts, sample = _counted(binary, launches, described.sample, settings, on_progress)
     name = kernel or binary.symbol
-    profile = profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, "")
+    profile = profile_of_counts(
+        KernelId(name=name, function=demangle(symbol)), {}, binary=binary, launch=launch, counts=counts, compiler=""
+    )
     notes = (*profile.notes, *_sampled(name, sample))
     return Emulated(replace(profile, notes=notes, sample=sample), counts, binary, tuple(unknown_notes(name, counts)))
 

@@ -18,8 +18,8 @@ OWN = re.compile(r"==(?:ERROR|WARNING|PROF)==")
 LONGEST_LINE = 2_000  # characters of one of ncu's lines that are looked at
 
 
-@dataclass(frozen=True)
-class State:
+@dataclass(frozen=True, kw_only=True)
+class MachineState:
     """What is known besides ncu's output. The defaults describe a healthy machine."""
 
     free_bytes: int | None = None  # on the report's disk
@@ -50,7 +50,7 @@ class Log:
         return next(filter(None, (re.search(pattern, line) for line in self.own)), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Failure:
     """A text that ncu prints, what it means, and the fix. `anywhere`: the text counts on any line."""
 
@@ -80,150 +80,153 @@ OLDER_NCU = "use an ncu of the driver's CUDA version: --ncu PATH, or update the 
 # was profiled: those come last.
 FAILURES = (
     Failure(
-        1,
-        "ERR_NVGPUCTRPERM",
-        EnvironmentLacking,
-        "the driver allows only privileged users to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
-        NO_COUNTERS,
+        number=1,
+        pattern="ERR_NVGPUCTRPERM",
+        error=EnvironmentLacking,
+        message="the driver allows only privileged users to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
+        hint=NO_COUNTERS,
         anywhere=True,
     ),
     Failure(
-        BUSY,
-        "driver resource was unavailable",
-        EnvironmentLacking,
-        "another profiler (often DCGM) holds the GPU's performance counters",
-        "pause it: dcgmi profile --pause, or end the other ncu or nsys, then try again",
+        number=BUSY,
+        pattern="driver resource was unavailable",
+        error=EnvironmentLacking,
+        message="another profiler (often DCGM) holds the GPU's performance counters",
+        hint="pause it: dcgmi profile --pause, or end the other ncu or nsys, then try again",
     ),
     Failure(
-        3,
-        r"Failed to (?:open|create)\S* lock file|InterprocessLockFailed",
-        EnvironmentLacking,
-        "ncu's lock file belongs to another user",
-        OWN_TMPDIR,
+        number=3,
+        pattern=r"Failed to (?:open|create)\S* lock file|InterprocessLockFailed",
+        error=EnvironmentLacking,
+        message="ncu's lock file belongs to another user",
+        hint=OWN_TMPDIR,
         anywhere=True,
     ),
     Failure(
-        4,
-        "(?i:cuda driver is not compatible with nsight compute)",
-        EnvironmentLacking,
-        "this ncu does not support the installed driver",
-        OLDER_NCU,
+        number=4,
+        pattern="(?i:cuda driver is not compatible with nsight compute)",
+        error=EnvironmentLacking,
+        message="this ncu does not support the installed driver",
+        hint=OLDER_NCU,
     ),
     Failure(
-        5,
-        r"LibraryNotLoaded|failed to connect to the CUDA driver",
-        EnvironmentLacking,
-        "ncu could not load the driver's profiling libraries",
-        "use an ncu that matches the driver (--ncu PATH); remove stub folders from LD_LIBRARY_PATH; some sandboxes and "
+        number=5,
+        pattern=r"LibraryNotLoaded|failed to connect to the CUDA driver",
+        error=EnvironmentLacking,
+        message="ncu could not load the driver's profiling libraries",
+        hint="use an ncu that matches the driver (--ncu PATH); remove stub folders from LD_LIBRARY_PATH; some "
+        "sandboxes and "
         "containers hide these libraries",
     ),
     Failure(
-        15,
-        r"Unsupported GPU|Profiling is not supported on device",
-        EnvironmentLacking,
-        "this ncu does not support the GPU",
-        "ncu --list-chips shows what it supports; to use another ncu: --ncu PATH",
+        number=15,
+        pattern=r"Unsupported GPU|Profiling is not supported on device",
+        error=EnvironmentLacking,
+        message="this ncu does not support the GPU",
+        hint="ncu --list-chips shows what it supports; to use another ncu: --ncu PATH",
     ),
     Failure(
-        11,
-        "Cannot lock GPU clock frequencies",
-        EnvironmentLacking,
-        "the clocks of a MIG instance cannot be locked",
-        "profile with --clock-control none",
+        number=11,
+        pattern="Cannot lock GPU clock frequencies",
+        error=EnvironmentLacking,
+        message="the clocks of a MIG instance cannot be locked",
+        hint="profile with --clock-control none",
     ),
     Failure(
-        8,
-        r"did not match any section",
-        EnvironmentLacking,
-        "ncu did not find the section",
-        "ncu --list-sections shows the available ones; for your own, name the folder with --section-folder; if it is "
+        number=8,
+        pattern=r"did not match any section",
+        error=EnvironmentLacking,
+        message="ncu did not find the section",
+        hint="ncu --list-sections shows the available ones; for your own, name the folder with --section-folder; if "
+        "it is "
         "SwizzleConflicts, reinstall ncu-swizzle",
     ),
     Failure(
-        7,
-        r"Failed to find metric|Failed to access the following \d+ metrics?",
-        EnvironmentLacking,
-        "this ncu or GPU lacks a requested metric",
-        "ncu --query-metrics shows the available ones; to use another ncu: --ncu PATH",
+        number=7,
+        pattern=r"Failed to find metric|Failed to access the following \d+ metrics?",
+        error=EnvironmentLacking,
+        message="this ncu or GPU lacks a requested metric",
+        hint="ncu --query-metrics shows the available ones; to use another ncu: --ncu PATH",
     ),
     Failure(
-        10,
-        r"bad allocation|Failed to save memory for replay|ContextSaveFailed",
-        ProgramFailed,
-        "ncu ran out of memory while saving device memory between passes",
-        "use --replay-mode application (it needs no copy of the memory), a smaller --problem or fewer metrics",
+        number=10,
+        pattern=r"bad allocation|Failed to save memory for replay|ContextSaveFailed",
+        error=ProgramFailed,
+        message="ncu ran out of memory while saving device memory between passes",
+        hint="use --replay-mode application (it needs no copy of the memory), a smaller --problem or fewer metrics",
     ),
     Failure(
-        UNWRITABLE,
-        r"Unable to write to file|No space left on device",
-        EnvironmentLacking,
-        "ncu could not write its report",
-        "check the folder's permissions and the free disk space, or name another path with -o",
+        number=UNWRITABLE,
+        pattern=r"Unable to write to file|No space left on device",
+        error=EnvironmentLacking,
+        message="ncu could not write its report",
+        hint="check the folder's permissions and the free disk space, or name another path with -o",
     ),
     Failure(
-        TEMPORARY,
-        "Failed to access the temporary directory",
-        EnvironmentLacking,
-        "ncu cannot write to the temporary folder",
-        OWN_TMPDIR,
+        number=TEMPORARY,
+        pattern="Failed to access the temporary directory",
+        error=EnvironmentLacking,
+        message="ncu cannot write to the temporary folder",
+        hint=OWN_TMPDIR,
     ),
     Failure(
-        NO_PROGRAM,
-        r"'(?P<program>[^']*)' does not exist or is not an executable",
-        UsageError,
-        "{program} does not exist or is not executable",
-        "check its path and permissions with ls -l; put the interpreter before a script, for example python",
+        number=NO_PROGRAM,
+        pattern=r"'(?P<program>[^']*)' does not exist or is not an executable",
+        error=UsageError,
+        message="{program} does not exist or is not executable",
+        hint="check its path and permissions with ls -l; put the interpreter before a script, for example python",
     ),
     Failure(
-        9,
-        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
+        number=9,
+        pattern=r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
         r"LaunchFailed",
-        ProgramFailed,
-        "ncu could not profile the kernel",
-        "run the program under compute-sanitizer: the kernel may access memory out of bounds; or ncu is newer than the "
+        error=ProgramFailed,
+        message="ncu could not profile the kernel",
+        hint="run the program under compute-sanitizer: the kernel may access memory out of bounds; or ncu is newer "
+        "than the "
         "CUDA version that the program uses: --ncu PATH",
     ),
     Failure(
-        OPTION,
-        r"unrecogni[sz]ed option|the argument .* for option|cannot be specified more than once",
-        UsageError,
-        "ncu rejected an option that was passed to it",
-        "ncu --help lists its options; those of ncu-swizzle come before --",
+        number=OPTION,
+        pattern=r"unrecogni[sz]ed option|the argument .* for option|cannot be specified more than once",
+        error=UsageError,
+        message="ncu rejected an option that was passed to it",
+        hint="ncu --help lists its options; those of ncu-swizzle come before --",
     ),
     Failure(
-        14,
-        "Connection error detected communicating with target application",
-        ProgramFailed,
-        "the profiled program died while ncu was profiling it",
-        f"{WITHOUT_NCU}; dmesg shows whether the OOM killer ended it",
+        number=14,
+        pattern="Connection error detected communicating with target application",
+        error=ProgramFailed,
+        message="the profiled program died while ncu was profiling it",
+        hint=f"{WITHOUT_NCU}; dmesg shows whether the OOM killer ended it",
     ),
     Failure(
-        12,
-        r"The application returned an error code \((?P<code>-?\d+)\)",
-        ProgramFailed,
-        "the profiled program exited with code {code}",
-        WITHOUT_NCU,
+        number=12,
+        pattern=r"The application returned an error code \((?P<code>-?\d+)\)",
+        error=ProgramFailed,
+        message="the profiled program exited with code {code}",
+        hint=WITHOUT_NCU,
     ),
     Failure(
-        13,
-        r"target process may have exited|terminated before first instrumented API call",
-        ProgramFailed,
-        "the profiled program ended before ncu saw a kernel launch: it made no CUDA call",
-        f"{WITHOUT_NCU}; if it starts child processes, --target-processes all profiles them",
+        number=13,
+        pattern=r"target process may have exited|terminated before first instrumented API call",
+        error=ProgramFailed,
+        message="the profiled program ended before ncu saw a kernel launch: it made no CUDA call",
+        hint=f"{WITHOUT_NCU}; if it starts child processes, --target-processes all profiles them",
     ),
     Failure(
-        NO_KERNELS,
-        "No kernels were profiled",
-        NothingProfiled,
-        "ncu saw no kernel to profile",
-        "check the filters: -k, -s, -c, --nvtx-include, --target-processes",
+        number=NO_KERNELS,
+        pattern="No kernels were profiled",
+        error=NothingProfiled,
+        message="ncu saw no kernel to profile",
+        hint="check the filters: -k, -s, -c, --nvtx-include, --target-processes",
     ),
     Failure(
-        16,
-        r"Could not deploy stock|(?i:could not determine user home directory)",
-        EnvironmentLacking,
-        "ncu could not write to the home folder",
-        WRITABLE_HOME,
+        number=16,
+        pattern=r"Could not deploy stock|(?i:could not determine user home directory)",
+        error=EnvironmentLacking,
+        message="ncu could not write to the home folder",
+        hint=WRITABLE_HOME,
     ),
 )
 

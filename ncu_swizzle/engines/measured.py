@@ -29,8 +29,8 @@ from ncu_swizzle.frontends.compiled import Built, built
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.model import Profile
 
 # What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
 
@@ -89,16 +89,16 @@ def measure(target: Target, context: Context) -> Profile:
         notes = ncu.collect(
             machine.find(request.ncu),
             program,
-            report,
-            request.options,
-            request.timeout_s,
-            paths.child_environment(),
-            context.percent_of(target.name),
+            report=report,
+            options=request.options,
+            timeout_s=request.timeout_s,
+            environment=paths.child_environment(),
+            on_progress=context.percent_of(target.name),
         )
     except NcuSwizzleError as error:
         raise _reported(facts) or error from None
     container.seal(report, notes)
-    from ncu_swizzle.report import reader  # loaded while ncu measures, see `commands.run_kernel`
+    from ncu_swizzle.reports import reader  # loaded while ncu measures, see `commands.run_kernel`
 
     profile = reader.read(report)[0]
     return made.explained(profile) if made else profile
@@ -126,7 +126,7 @@ def time_together(
     return content
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LaunchJob:
     """Kernels of one CUDA family to launch as one of several jobs; its folder is its own."""
 

@@ -28,7 +28,7 @@ from ncu_swizzle.engines.failures import (
     WRITABLE_HOME,
     Failure,
     Log,
-    State,
+    MachineState,
 )
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import SECTION, Options
@@ -66,9 +66,9 @@ class Progress:
 # Why ncu failed: from its output, its exit status and the state of the machine to an error. Pure.
 
 
-def diagnose(log: str, status: int, state: State | None = None) -> NcuSwizzleError:
+def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwizzleError:
     """Return the error that explains why ncu failed; for an unknown failure it quotes the end of the output."""
-    state = state or State()
+    state = state or MachineState()
     known = Log.of(log)
     failure = _recognized(known)
     if state.full and (failure is None or failure.number in (NO_KERNELS, UNWRITABLE)):
@@ -86,7 +86,7 @@ def diagnose(log: str, status: int, state: State | None = None) -> NcuSwizzleErr
     )
 
 
-def nothing_profiled(log: str, state: State) -> NcuSwizzleError:
+def nothing_profiled(log: str, state: MachineState) -> NcuSwizzleError:
     """Return the error for an ncu that succeeded but left a report without kernels."""
     return diagnose(f"{log}\n==WARNING== No kernels were profiled.", 0, state)
 
@@ -126,7 +126,7 @@ def hung(error: TimeLimit) -> TimeLimit:
     )
 
 
-def half_written(reason: str, log: str, state: State) -> NcuSwizzleError:
+def half_written(reason: str, log: str, state: MachineState) -> NcuSwizzleError:
     """Return the error for an ncu that succeeded but left a damaged report."""
     if state.full:
         return disk_full()
@@ -146,7 +146,7 @@ def quoted_end(log: str) -> str:
     return f"; its last lines:\n{last}" if last else ""
 
 
-def _end(status: int, state: State) -> str:
+def _end(status: int, state: MachineState) -> str:
     report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
     return f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
 
@@ -199,7 +199,9 @@ def collect(
     """
     for wait_s in (*WAITS_S, None):
         follow = _both(Progress(on_progress, options.launch_count).feed, on_output)
-        command = _Command(ncu, tuple(program), options, folder or report.parent, environment)
+        command = _Command(
+            ncu=ncu, program=tuple(program), options=options, folder=folder or report.parent, environment=environment
+        )
         log, error = _attempt(command, report, timeout_s, follow)
         if error is None:
             return notes(log)
@@ -221,7 +223,7 @@ def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callab
     return follow
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Command:
     ncu: Path
     program: tuple[str, ...]
@@ -253,7 +255,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     state = state_around(export)
     if ended.status or state.report_bytes is None:
         return diagnose(ended.log, ended.status, state)
-    from ncu_swizzle.report import container  # loaded while ncu measures, see `commands.run_kernel`
+    from ncu_swizzle.reports import container  # loaded while ncu measures, see `commands.run_kernel`
 
     try:
         results = container.inspect(export).results
@@ -262,11 +264,11 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     return None if results else nothing_profiled(ended.log, state)
 
 
-def state_around(export: Path, system: System | None = None) -> State:
+def state_around(export: Path, system: System | None = None) -> MachineState:
     """Return what may explain a failure besides ncu's output."""
     system = system or System()
     home = system.environment.get("HOME", "")
-    return State(
+    return MachineState(
         free_bytes=system.free_bytes(export.parent),
         home_writable=bool(home) and system.writable(home),
         lock=machine.foreign_lock(system),

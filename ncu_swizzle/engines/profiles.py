@@ -20,15 +20,16 @@ from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import LAUNCHES
-from ncu_swizzle.report import container, run_folder
-from ncu_swizzle.report.model import EMULATED, EXECUTED, IDEAL, NCU, RECORDED, WAVEFRONTS, Engine, Profile
+from ncu_swizzle.reports import container, run_folder
+from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
 
 # Recorded: the profile of a shipped kernel from another machine.
 
 
 def recall(target: Target, folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking if none matches."""
-    from ncu_swizzle.report import reader
+    from ncu_swizzle.reports import reader
 
     report = _recording(target)
     if report is None:
@@ -226,7 +227,7 @@ def saved_profiles(
     if is_launches(path):
         with opened(path, settings or ReplaySettings(), progress) as launches:
             return [emulated.profile for emulated in launches.emulated()]
-    from ncu_swizzle.report import reader
+    from ncu_swizzle.reports import reader
 
     return reader.read(path)
 
@@ -237,5 +238,5 @@ def gather(
     """Return the profiles of all entries; reports made on the way are not kept."""
     entries = [find(catalog, text, request) for text in texts]
     with scratch() as folder:
-        context = Context(request, engine, folder, progress)
+        context = Context(request=request, engine=engine, folder=folder, progress=progress)
         return [profile for entry in entries for profile in profiles_of(entry, context)]

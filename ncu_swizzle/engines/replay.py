@@ -28,7 +28,7 @@ from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report.model import KernelId, LaunchId
+from ncu_swizzle.reports.model import KernelId, LaunchId
 
 # A module's variables as a capture found them before a launch.
 #
@@ -136,13 +136,15 @@ class Replay:
         """
         cubin, symbol = self._build_of(captured) if self.builds else self._captured(captured)
         launch = self._launch(captured, cubin, symbol)
-        binary = Binary(cubin, symbol)
+        binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
         function = symbols.demangle(symbol)
-        kernel = KernelId(symbols.function(function), function, mangled=symbol)
-        profile = profile_of_counts(kernel, {}, binary, launch, counts, "")
+        kernel = KernelId(name=symbols.function(function), function=function, mangled=symbol)
+        profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
-        named = LaunchId(captured.index, self._occurrence(captured), grid=captured.grid, block=captured.block)
+        named = LaunchId(
+            index=captured.index, occurrence=self._occurrence(captured), grid=captured.grid, block=captured.block
+        )
         commit = "" if self.builds else self.file.manifest.commit
         profile = replace(profile, launch=named, notes=(*profile.notes, *memory), commit=commit)
         return Emulated(profile, counts, binary, (*unknown_notes(kernel.name, counts), *memory))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ncu_swizzle.base.texts import listed, option, options_of
 from ncu_swizzle.kernels.options import NewBuild
-from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine
+from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
 
 # ncu's own options and filters, under ncu's names, and how they are passed to ncu.
 
@@ -17,7 +17,7 @@ from ncu_swizzle.report.model import EMULATED, NCU, RECORDED, Engine
 SECTION = "SwizzleConflicts"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Launches:
     """Which launches of a program are profiled, under ncu's names; empty fields are left to ncu."""
 
@@ -71,7 +71,7 @@ class Launches:
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """ncu's own options, under ncu's names; `extra` is passed to ncu unchanged.
 
@@ -117,7 +117,7 @@ def silent(name: str, percent: float) -> None:
     """Ignore progress."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """How to make profiles, as given on the command line."""
 
@@ -140,7 +140,7 @@ class Request:
 KEYWORDS = tuple(name for name in options_of(Request) if name not in ("engine", "problem", "ncu", "timeout_s"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """A request, the engine chosen for it, the folder for reports and facts, and the progress callback."""
 

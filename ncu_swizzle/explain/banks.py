@@ -244,7 +244,7 @@ def subject_of(query: BanksQuery) -> Subject:
         after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
         name = query.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
-        return Subject(after.plain, after, access)
+        return Subject(before=after.plain, after=after, access=access)
     if own_kernels.is_saved(query.what):
         return own_kernels.subject(query, own_kernels.observed(query.what, query.kernel, "banks"))
     try:
@@ -276,9 +276,16 @@ def _declared(target: Target, access: str | None) -> Subject:
     title = f"{baseline} → {name}" if baseline else name
     if not named:
         old, new = before.get(mine[0].name, mine[0]), mine[0]
-        return Subject(old.mapping, new.mapping, None, f"{title}, {new.name}: by TMA and wgmma alone")
+        return Subject(
+            before=old.mapping, after=new.mapping, access=None, title=f"{title}, {new.name}: by TMA and wgmma alone"
+        )
     old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
-    return Subject(old.mapping, new.mapping, replace(candidate, times=1), f"{title}, {new.name}: {candidate.name}")
+    return Subject(
+        before=old.mapping,
+        after=new.mapping,
+        access=replace(candidate, times=1),
+        title=f"{title}, {new.name}: {candidate.name}",
+    )
 
 
 def _excess(mapping: Mapping, access: Access) -> int:

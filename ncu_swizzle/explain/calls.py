@@ -100,7 +100,14 @@ def banks(
     **kernel: Any,
 ) -> BankMaps:
     """Return the bank maps before and after a mapping; `kernel` are the keywords of `kernel_query`."""
-    query = BanksQuery(str(what), element_bytes, swizzle, pad, access, kernel=kernel_query(**kernel))
+    query = BanksQuery(
+        what=str(what),
+        element_bytes=element_bytes,
+        swizzle=swizzle,
+        pad=pad,
+        access=access,
+        kernel=kernel_query(**kernel),
+    )
     subject = drawing.subject_of(query)
     return BankMaps(subject.maps(), subject.title or code.titled(subject.after))
 
@@ -125,4 +132,6 @@ def kernel_query(
     request = Request(problem=dict(problem or {}), nvcc=compiler, exhaustive=exhaustive, timeout_s=timeout)
     folders = tuple(map(Path, catalog))
     description = PairOptions(**own).described(request.problem)
-    return KernelQuery(request, description, CatalogOptions(config, folders, trust), on_progress)
+    return KernelQuery(
+        request=request, description=description, sources=CatalogOptions(config, folders, trust), progress=on_progress
+    )

@@ -19,8 +19,8 @@ from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import declared_tiles, user
 from ncu_swizzle.kernels.family import FILES, Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
-from ncu_swizzle.report import attribution
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
@@ -33,7 +33,7 @@ from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, p
 SAVED = (".json", ".ncu-rep", ".launches")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelQuery:
     """How a kernel is found, described, compiled and emulated."""
 
@@ -169,7 +169,7 @@ def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: 
 # What ``ncu-swizzle banks`` draws: a query, and the mappings and accesses that it refers to.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BanksQuery:
     """The command line of ``ncu-swizzle banks``."""
 
@@ -185,7 +185,7 @@ class BanksQuery:
     kernel: KernelQuery = KernelQuery()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """The mappings before and after (equal if nothing moves), and an access to both.
 
@@ -221,10 +221,18 @@ def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
     name = f"{tile.span}: {access.name} ({access.op})"
     if first is last or query.swizzle or query.pad:
         after = _after(query, first, tile)
-        return Subject(tile.plain, after, replace(access, times=1), f"{first.kernel.name}, {name}")
+        return Subject(
+            before=tile.plain, after=after, access=replace(access, times=1), title=f"{first.kernel.name}, {name}"
+        )
     other, later = _worst(last, query.access or access.name)
     title = f"{first.kernel.name} → {last.kernel.name}, {name}"
-    return Subject(tile.plain, other.plain, replace(access, times=1), title, replace(later, times=1))
+    return Subject(
+        before=tile.plain,
+        after=other.plain,
+        access=replace(access, times=1),
+        title=title,
+        later=replace(later, times=1),
+    )
 
 
 def _after(query: BanksQuery, profile: Profile, tile: ObservedTile) -> Mapping:

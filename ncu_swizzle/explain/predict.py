@@ -16,11 +16,12 @@ from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.own_kernels import KernelQuery
 from ncu_swizzle.kernels import declared_tiles, user
-from ncu_swizzle.kernels.declared_tiles import Product
+from ncu_swizzle.kernels.declared_tiles import DeclaredProduct
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report import attribution, model, reader
-from ncu_swizzle.report.counts import Instruction, Ratios, added
-from ncu_swizzle.report.model import RECORDED, Engine, Profile
+from ncu_swizzle.reports import attribution, model, reader
+from ncu_swizzle.reports.counts import Instruction, Ratios, added
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import RECORDED, Engine
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, lanes, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
@@ -36,7 +37,7 @@ from ncu_swizzle.smem.wavefronts import wavefronts
 SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prediction(Ratios):
     """One access, or all of one kind: warp instructions, actual and ideal wavefronts. None: no rule gives them."""
 
@@ -71,10 +72,12 @@ def target_predictions(target: Target) -> tuple[Prediction, ...]:
     )
 
 
-def _product(product: Product) -> Prediction:
+def _product(product: DeclaredProduct) -> Prediction:
     """Return the totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle."""
     op, wavefronts = f"wgmma.m64n{product.columns}k16", product.wavefronts
-    return Prediction("HGMMA", product.name, op, product.executed, wavefronts, wavefronts)
+    return Prediction(
+        access="HGMMA", name=product.name, op=op, executed=product.executed, wavefronts=wavefronts, ideal=wavefronts
+    )
 
 
 def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Prediction:
@@ -98,12 +101,12 @@ def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
         kinds.setdefault(prediction.access, []).append(prediction)
     return tuple(
         Prediction(
-            access,
-            "",
-            ", ".join(dict.fromkeys(part.op for part in parts)),
-            _sum(part.executed for part in parts),
-            _sum(part.wavefronts for part in parts),
-            _sum(part.ideal for part in parts),
+            access=access,
+            name="",
+            op=", ".join(dict.fromkeys(part.op for part in parts)),
+            executed=_sum(part.executed for part in parts),
+            wavefronts=_sum(part.wavefronts for part in parts),
+            ideal=_sum(part.ideal for part in parts),
         )
         for access, parts in kinds.items()
     )
@@ -117,7 +120,7 @@ def checked_against(predictions: Sequence[Prediction], profile: Profile) -> tupl
         for prediction in by_kind(predictions)
     ]
     for access in counted.keys() - {prediction.access for prediction in predictions}:
-        nothing = Prediction(access, "", "", 0, 0, 0)
+        nothing = Prediction(access=access, name="", op="", executed=0, wavefronts=0, ideal=0)
         checks.append(CheckedPrediction(nothing, counted[access], _verdict(nothing, profile)))
     return tuple(checks)
 
@@ -178,7 +181,14 @@ def predictions(profile: Profile) -> tuple[Prediction, ...]:
 
 def _prediction(access: str, line: str, op: str, instructions: list[Instruction]) -> Prediction:
     total = added(instructions)
-    return Prediction(access, f"{access} {line}".rstrip(), op, total.executed, total.wavefronts, total.ideal)
+    return Prediction(
+        access=access,
+        name=f"{access} {line}".rstrip(),
+        op=op,
+        executed=total.executed,
+        wavefronts=total.wavefronts,
+        ideal=total.ideal,
+    )
 
 
 def misfits(profile: Profile) -> Iterator[str]:
@@ -227,7 +237,7 @@ class PredictQuery:
     kernel: KernelQuery = KernelQuery()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PredictAnswer:
     """Predictions, and their comparison with counts or measurements if there are any."""
 
@@ -267,7 +277,7 @@ def _answer(query: PredictQuery) -> PredictAnswer:
     if query.op:
         addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
         active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
-        group = Requests(operations.find(query.op).name, addresses, active)
+        group = Requests(op=operations.find(query.op).name, addresses=addresses, active=active)
         linear = _linear(group)
         return replace(_requests(query.what, (group,)), notes=(linear,) if linear else ())
     if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
@@ -295,8 +305,8 @@ def _kernels(query: PredictQuery) -> Iterator[PredictAnswer]:
 def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
     """Return what the emulator counted or, with another mapping, what its requests would take."""
     result = PredictAnswer(
-        title(profile),
-        predictions(profile),
+        title=title(profile),
+        predictions=predictions(profile),
         notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
     )
     if query.swizzle or query.pad:
@@ -313,10 +323,14 @@ def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
     title = f"{target.name}, {in_words(target.problem)}"
     profile, origin = _counted(query, target)
     if profile is None:
-        return PredictAnswer(title, predictions, origin=origin)
+        return PredictAnswer(title=title, predictions=predictions, origin=origin)
     if profile.problem and dict(profile.problem) != target.problem:
-        return PredictAnswer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return PredictAnswer(title, predictions, checked_against(predictions, profile), origin)
+        return PredictAnswer(
+            title=title, predictions=predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared"
+        )
+    return PredictAnswer(
+        title=title, predictions=predictions, checks=checked_against(predictions, profile), origin=origin
+    )
 
 
 def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
@@ -334,7 +348,7 @@ def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
     """Return the one profile in a file that is of this kernel; raise BadFile."""
     sources = kernel.sources
     catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
-    profiles = gather(catalog, [file], Request(RECORDED), Engine(RECORDED))
+    profiles = gather(catalog, [file], Request(engine=RECORDED), Engine(RECORDED))
     matching = [profile for profile in profiles if profile.kernel.name in ("", name)] or profiles
     if len(matching) != 1:
         raise BadFile(f"{file} has {len(matching)} kernels", f"name a file that has only {name}")
@@ -351,7 +365,9 @@ def _layout(query: PredictQuery) -> PredictAnswer:
     if not requested:
         raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
     unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
-    return PredictAnswer(code.titled(tile), tuple(prediction_of(access, tile) for access in requested), unknown=unknown)
+    return PredictAnswer(
+        title=code.titled(tile), predictions=tuple(prediction_of(access, tile) for access in requested), unknown=unknown
+    )
 
 
 def _linear(group: Requests) -> str:
@@ -380,12 +396,12 @@ def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
         known = counted.known.all()
         predictions.append(
             Prediction(
-                SASS[operations.find(group.op).kind],
-                "",
-                group.op,
-                len(group.addresses),
-                int(counted.actual.sum()) if known else None,
-                int(counted.ideal.sum()) if known else None,
+                access=SASS[operations.find(group.op).kind],
+                name="",
+                op=group.op,
+                executed=len(group.addresses),
+                wavefronts=int(counted.actual.sum()) if known else None,
+                ideal=int(counted.ideal.sum()) if known else None,
             )
         )
-    return PredictAnswer(title, tuple(predictions), unknown=unknown, off=off)
+    return PredictAnswer(title=title, predictions=tuple(predictions), unknown=unknown, off=off)

@@ -17,8 +17,8 @@ from ncu_swizzle.explain.own_kernels import KernelQuery
 from ncu_swizzle.kernels import declared_tiles
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.report import attribution
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
@@ -43,7 +43,7 @@ class SuggestQuery:
     kernel: KernelQuery = KernelQuery()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SuggestAnswer:
     """A tile, its accesses, the suggestion, and which access to drop if there is no solution."""
 
@@ -89,7 +89,9 @@ def _of_layout(query: SuggestQuery) -> SuggestAnswer:
         for text in texts
     ]
     suggestion = suggest(plain, named, query.constraints)
-    return _answer(SuggestAnswer(code.titled(plain), tuple(named), suggestion), query.constraints)
+    return _answer(
+        SuggestAnswer(title=code.titled(plain), accesses=tuple(named), suggestion=suggestion), query.constraints
+    )
 
 
 def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
@@ -112,7 +114,9 @@ def _of_tile(tile: ObservedTile, profile: Profile, limits: Constraints) -> Sugge
     title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
     notes = (predict.PARTIAL, *few, *own_kernels.unknown(profile))
     untried = attribution.untried(profile)
-    return SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes, untried=untried)
+    return SuggestAnswer(
+        title=title, accesses=tile.accesses, suggestion=tile.suggestion(limits), notes=notes, untried=untried
+    )
 
 
 def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
@@ -133,7 +137,16 @@ def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]
         limits = replace(query.constraints, copies=tile.copies)
         title = f"{target.name}, {tile.name}: {code.titled(plain)}"
         suggestion = suggest(plain, tile.accesses, limits)
-        yield _answer(SuggestAnswer(title, tile.accesses, suggestion, tile.unit, code.spelled(tile.mapping)), limits)
+        yield _answer(
+            SuggestAnswer(
+                title=title,
+                accesses=tile.accesses,
+                suggestion=suggestion,
+                unit=tile.unit,
+                today=code.spelled(tile.mapping),
+            ),
+            limits,
+        )
 
 
 Search = Callable[[Tile, Sequence[Access], Constraints], Suggestion]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # and tiles of any height behind each other.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RowXor:
     """Column ^ ((row >> `drop` & mask of `bits`) << `base`), in elements, of tiles of `rows` (0: no limit)."""
 
@@ -79,7 +79,7 @@ class RowXor:
         """The same as CuTe's swizzle of offsets; None if there is none."""
         if self.columns & (self.columns - 1) or not self.repeats:
             return None
-        return Swizzle(self.bits, self.base, self.columns.bit_length() - 1 + self.drop - self.base)
+        return Swizzle(bits=self.bits, base=self.base, shift=self.columns.bit_length() - 1 + self.drop - self.base)
 
     def __call__(self, offsets: Ints) -> Ints:
         row = offsets // self.columns

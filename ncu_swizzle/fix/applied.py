@@ -51,7 +51,7 @@ class Applied:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AppliedToTile(Applied):
     """A mapping that is written into a tile's declaration and its subscripts."""
 
@@ -81,11 +81,17 @@ class AppliedToTile(Applied):
             start += self.ahead * (bytes_ - len(self.before))
         reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER
         return Moved(
-            self.name, self.before, range(start, start + bytes_), size, places, self.left, reason if self.left else ""
+            name=self.name,
+            before=self.before,
+            after=range(start, start + bytes_),
+            element_bytes=size,
+            places=places,
+            least=self.left,
+            reason=reason if self.left else "",
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AppliedByName(Applied):
     """A mapping that the source names, with the places inferred from the accesses."""
 
@@ -98,7 +104,7 @@ class AppliedByName(Applied):
         places[: len(self.inferred.places)] = self.inferred.places[:granules]
         before = range(array.start, array.start + granules * self.inferred.element_bytes)
         moved = replace(self.inferred, name=array.name, before=before, places=places)
-        return AppliedByName(array.name, array.symbol, before, moved, 0)
+        return AppliedByName(name=array.name, symbol=array.symbol, before=before, inferred=moved, number=0)
 
     def moved(self, after: Emulated, dynamic: int) -> Moved:
         arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
@@ -125,7 +131,7 @@ def changed_code(before: Mapping[str, bytes], after: Mapping[str, bytes], own: s
             yield symbol
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Neighbour:
     """Another kernel whose launch is described, and the mappings that its arrays have by now."""
 
@@ -167,4 +173,4 @@ class Neighbour:
 
 
 def neighbour(target: Target, settings: EmulationSettings) -> Neighbour:
-    return Neighbour(target, emulation.emulate_target(target, settings).binary.symbol)
+    return Neighbour(target=target, symbol=emulation.emulate_target(target, settings).binary.symbol)

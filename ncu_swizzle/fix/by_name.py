@@ -21,13 +21,13 @@ from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import claims, cuda, result
 from ncu_swizzle.fix.applied import AppliedByName
 from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import About, Claim, Proof, Resources, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
 from ncu_swizzle.fix.copies import rebuilt
 from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, of_launch
 from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
 from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.fix.result import KeptKernel, OtherKernels, Stop, TileFix, furthest
-from ncu_swizzle.fix.rows import Lines, Numbers, Rows, Table
+from ncu_swizzle.fix.rows import InstructionRows, Lines, Numbers, Rows
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
 from ncu_swizzle.fix.subject import located, shown_file
 from ncu_swizzle.kernels.family import Target
@@ -51,13 +51,15 @@ class Unplaced(Exception):
 
     def __init__(self, reason: str, unknown: bool = False) -> None:
         super().__init__(reason)
-        self.claim = Claim(About.MEANING, State.UNKNOWN if unknown else State.FAILED, reason)
+        self.claim = Claim(
+            about=About.MEANING, state=ClaimState.UNKNOWN if unknown else ClaimState.FAILED, reason=reason
+        )
 
 
 def inferred(old: Executable, new: Executable, timeout_s: float) -> list[Moved]:
     """Return the arrays whose elements have other places; raise Unplaced if these are not one to each."""
     arrays = list(paired(old.arrays, new.arrays))
-    places = _Places(old, new, arrays)
+    places = _Places(old=old, new=new, arrays=arrays)
     try:
         places.learn(timeout_s)
     except Contended as error:
@@ -83,7 +85,7 @@ def paired(old: Sequence[SharedArray], new: Sequence[SharedArray]) -> Iterator[t
         yield array, named[array.name].pop(0)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Places:
     """What both versions access: where, and by which thread in which line; `found` is the new place of an old byte."""
 
@@ -96,12 +98,12 @@ class _Places:
 
     def learn(self, timeout_s: float) -> None:
         """Trace both versions in blocks that stand for all of the grid."""
-        clock, kinds, lines = Clock(timeout_s), Numbers(), Numbers()
+        clock, kinds, lines = Clock(timeout_s=timeout_s), Numbers(), Numbers()
         versions = [Version(each.code, each.launch(None), clock) for each in (self.old, self.new)]
         sources = [each.emulated.profile.sources for each in (self.old, self.new)]
         maps = (Lines.same(sources[0]), Lines.between(*sources))
         tables = [
-            Table.of(each, version.instructions, own, kinds, lines)
+            InstructionRows.of(each, version.instructions, own, kinds, lines)
             for each, version, own in zip((self.old, self.new), versions, maps, strict=True)
         ]
         widths = np.concatenate([table.width for table in tables])
@@ -185,7 +187,13 @@ def _moved(old: SharedArray, new: SharedArray, found: Ints, unit: int, version: 
     whole = places.reshape(-1, size // unit)[:, 0]
     left = of_launch(version.emulated, {"": new.span}).moved[""] or 0
     return Moved(
-        old.name, range(old.start, old.start + count * unit), new.span, size, whole, left, LEFT if left else ""
+        name=old.name,
+        before=range(old.start, old.start + count * unit),
+        after=new.span,
+        element_bytes=size,
+        places=whole,
+        least=left,
+        reason=LEFT if left else "",
     )
 
 
@@ -206,7 +214,7 @@ def _element(places: Ints, unit: int) -> int:
 ATTEMPTS = 4  # patches to prove
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NamedFix:
     """A patch that names another mapping, with its proof and what it does to the arrays."""
 
@@ -222,7 +230,7 @@ class NamedFix:
         return not any(tile.excess_after for tile in self.tiles)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BuiltEdit:
     """A patch that compiles: what it leaves, and what it takes."""
 
@@ -244,7 +252,7 @@ class BuiltEdit:
         return self.excess, self.loads, self.shared, -taken.blocks_per_sm, *small
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Naming:
     """The search for a patch of one kernel; afterwards `stop` says what was in the way of the best one."""
 
@@ -272,7 +280,9 @@ class Naming:
         if escapes is not None:
             mapping, reason = escapes
             line = located(self.target, self.text, reason.line)
-            self.stop = Stop(result.WRITTEN + 1, f"{mapping} is not named instead: {reason}", line, mapping)
+            self.stop = Stop(
+                stage=result.WRITTEN + 1, reason=f"{mapping} is not named instead: {reason}", line=line, mapping=mapping
+            )
         built = [made for edit in edits if (made := self._built(edit, claims.resources(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
             fixed = self._proved(old, made, declared)
@@ -292,7 +302,9 @@ class Naming:
                 return None
             left, takes = of_launch(new.emulated, {}).total, claims.resources(new)
             loads = sum(each.text.count("LDG.") for each in new.code.instructions)
-            made = BuiltEdit(edit, left or 0, takes, len(new.code.instructions), loads)
+            made = BuiltEdit(
+                edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
+            )
         kind = MappingKind.PADDING if made.shared > taken.shared_static + taken.shared_dynamic else MappingKind.SWIZZLE
         fits = self.max_shared is None or made.shared <= self.max_shared
         wanted = self.only in (None, kind) and fits and takes.blocks_per_sm
@@ -310,7 +322,7 @@ class Naming:
                 proof = prove_version(old, copy, moved, self.settings)
                 proof = self.others.judged(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)
             except Unplaced as error:
-                proof = Proof((replace(error.claim, line=self._line(made.edit)),))
+                proof = Proof(claims=(replace(error.claim, line=self._line(made.edit)),))
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
@@ -319,7 +331,7 @@ class Naming:
             self._stopped(proof, made.edit, mapping)
             return None
         tiles = tuple(self._tiles(moved, proof, mapping, declared, made.edit))
-        return NamedFix(made.edit.text, tiles, applied, proof, self.others.kept)
+        return NamedFix(text=made.edit.text, tiles=tiles, applied=applied, proof=proof, others=self.others.kept)
 
     def _stopped(self, proof: Proof, edit: NamedEdit, mapping: str) -> None:
         self.stop = furthest(self.stop, result.unproved(proof, self._line(edit), mapping))
@@ -337,9 +349,16 @@ class Naming:
             before, after = proof.before.moved.get(each.name), proof.after.moved.get(each.name)
             extra = len(each.after) - len(each.before)
             yield TileFix(
-                each.name, number, before or 0, mapping, after or 0, extra, proved=True, tried=self.tried,
+                name=each.name,
+                line=number,
+                excess_before=before or 0,
+                mapping=mapping,
+                excess_after=after or 0,
+                extra_bytes=extra,
+                proved=True,
+                tried=self.tried,
                 file=shown_file(self.target, file),
-            )  # fmt: skip
+            )
 
     def explained(self, tile: TileFix) -> TileFix:
         """Return a tile that is not fixed, with what stopped the best patch if its proof says more."""
@@ -355,4 +374,6 @@ class Naming:
 def _applied(moved: Moved, old: Executable) -> AppliedByName:
     array = next(array for array in old.arrays if array.start == moved.before.start)
     named = [other for other in old.arrays if other.name == array.name]
-    return AppliedByName(moved.name, array.symbol, moved.before, moved, named.index(array))
+    return AppliedByName(
+        name=moved.name, symbol=array.symbol, before=moved.before, inferred=moved, number=named.index(array)
+    )

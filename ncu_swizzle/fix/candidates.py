@@ -28,7 +28,7 @@ from ncu_swizzle.smem.swizzle import Padding
 # The tiles of a source with the requests that the emulator saw of them.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RootSeen:
     """A root's bytes in shared memory, and the array of the binary that they are in."""
 
@@ -42,7 +42,7 @@ class RootSeen:
         return self.end - self.start
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TileSeen:
     """A tile, where its roots are, its requests by instruction relative to their root, and their excess."""
 
@@ -103,13 +103,21 @@ def _seen(
     spans = {str(root.start): range(root.start, root.end) for root in roots}
     totals = list(of_launch(emulated, spans).moved.values())
     known = None if None in totals else sum(total or 0 for total in totals)
-    return TileSeen(tile, roots, tuple(requests), sum(_excess(part) for _, part in requests), known)
+    return TileSeen(
+        tile=tile,
+        roots=roots,
+        requests=tuple(requests),
+        excess=sum(_excess(part) for _, part in requests),
+        of_launch=known,
+    )
 
 
 def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
     start, end = array.start + root.offset, array.start + array.size
     later = [at for at in starts if start < at < end]
-    return RootSeen(root, array, start, start + root.size if root.size else min(later, default=end))
+    return RootSeen(
+        root=root, array=array, start=start, end=start + root.size if root.size else min(later, default=end)
+    )
 
 
 def _within(made: AccessRequests, start: int, end: int) -> AccessRequests | None:
@@ -146,7 +154,7 @@ class MappingKind(StrEnum):
     SWIZZLE = "swizzle"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shape:
     """Rows of `columns` elements, `rows` to a tile (0 if that is not declared).
 
@@ -160,7 +168,7 @@ class Shape:
     outer: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Ranked:
     """A mapping with its cost, and what it leaves of the excess, over all requests."""
 
@@ -226,7 +234,7 @@ def _searched(
             if pair is not None and pair[0].granule == 1 and shape.rows > 1:
                 tried += [
                     (made, pair[1])
-                    for made in _tried([Swapped(shape.columns, shape.rows)], shape, pair[0], pair is split)
+                    for made in _tried([Swapped(columns=shape.columns, rows=shape.rows)], shape, pair[0], pair is split)
                 ]
     best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
     yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
@@ -274,7 +282,15 @@ def _access(made: AccessRequests, root: RootSeen, shape: Shape) -> Access:
     addresses = np.where(made.active, made.addresses - root.start, 0)
     rows, columns = np.divmod(addresses // shape.element_bytes, shape.columns)
     full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
-    return Access(made.op, made.op, rows, columns, None if full else made.active, made.source, made.times)
+    return Access(
+        made.op,
+        made.op,
+        rows=rows,
+        columns=columns,
+        active=None if full else made.active,
+        source=made.source,
+        times=made.times,
+    )
 
 
 def _sample(access: Access, plain: TileMapping) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -291,7 +307,7 @@ def _tried(
     for transform in transforms:
         candidate = judge.candidate(replace(judge.plain, transform=transform))
         if judge.allowed(candidate):
-            yield Ranked(transform, shape, candidate, narrower)
+            yield Ranked(transform=transform, shape=shape, candidate=candidate, narrower=narrower)
 
 
 def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
@@ -307,7 +323,15 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
             for drop in range(first, max(first + 1, (rows - 1).bit_length())):
                 if 1 << (drop + bits - 1) >= rows and bits > 1:
                     break
-                yield RowXor(shape.columns, shape.rows, bits, base, drop, shape.inner, shape.outer)
+                yield RowXor(
+                    columns=shape.columns,
+                    rows=shape.rows,
+                    bits=bits,
+                    base=base,
+                    drop=drop,
+                    inner=shape.inner,
+                    outer=shape.outer,
+                )
 
 
 def _paddings(shape: Shape, granule: int) -> Iterator[Padding]:

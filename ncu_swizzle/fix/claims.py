@@ -19,7 +19,7 @@ from ncu_swizzle.smem import access
 # What a proof consists of: claims, each held, failed or unknown, with a reason and the line that it is about.
 
 
-class State(StrEnum):
+class ClaimState(StrEnum):
     """Whether a claim holds."""
 
     HELD = "held"
@@ -39,21 +39,21 @@ class About(StrEnum):
     TIME = "time"  # on the GPU: no slower
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """One claim. `reason` is a sentence without its full stop; `line` is in the old source."""
 
     about: About
-    state: State
+    state: ClaimState
     reason: str
     line: Location | None = None
 
     @property
     def held(self) -> bool:
-        return self.state is State.HELD
+        return self.state is ClaimState.HELD
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Resources:
     """What a block of a kernel takes, and how many fit on an SM."""
 
@@ -72,7 +72,7 @@ class Excess:
     wavefronts: int | None = None  # actual ones, of all accesses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proof:
     """The claims, in the order of `About`, and the figures behind them."""
 
@@ -84,14 +84,14 @@ class Proof:
     compared: tuple[str, ...] = ()  # in words: what was compared, of how many blocks
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClaimState:
         """Failed if a claim failed, else unknown if one is, else held."""
         states = {claim.state for claim in self.claims}
-        return next((state for state in (State.FAILED, State.UNKNOWN) if state in states), State.HELD)
+        return next((state for state in (ClaimState.FAILED, ClaimState.UNKNOWN) if state in states), ClaimState.HELD)
 
     @property
     def held(self) -> bool:
-        return self.state is State.HELD
+        return self.state is ClaimState.HELD
 
     @property
     def obstacle(self) -> Claim | None:
@@ -124,13 +124,18 @@ def resources(version: Executable) -> Resources:
         SM_REGISTERS // per_warp // warps,
         access.sm_bytes(arch) // (-(-shared // SHARED_UNIT) * SHARED_UNIT),
     )
-    return Resources(attributes.registers, attributes.static_shared, launch.shared_dynamic, blocks)
+    return Resources(
+        registers=attributes.registers,
+        shared_static=attributes.static_shared,
+        shared_dynamic=launch.shared_dynamic,
+        blocks_per_sm=blocks,
+    )
 
 
 def claim(before: Resources, after: Resources) -> Claim:
     """State what changes; a block that does not fit at all is refused before it is emulated."""
-    state = State.HELD if after.blocks_per_sm else State.FAILED
-    return Claim(About.RESOURCES, state, "; ".join(_changes(before, after)))
+    state = ClaimState.HELD if after.blocks_per_sm else ClaimState.FAILED
+    return Claim(about=About.RESOURCES, state=state, reason="; ".join(_changes(before, after)))
 
 
 def _changes(before: Resources, after: Resources) -> list[str]:

@@ -198,7 +198,7 @@ def _function_declarator(function: Node) -> Node | None:
 BYTES = "byte"  # the unit of an address that is an integer
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ReachStep:
     """One step from a place to the next: an index of a dimension, or something added.
 
@@ -215,7 +215,7 @@ class ReachStep:
     foreign: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ReachedPlace:
     """A name for a place in an array: the array, a pointer, a parameter, an integer address.
 
@@ -232,7 +232,7 @@ class ReachedPlace:
     pointer: str = ""  # which of its members that is
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reach:
     """A use of a place: the steps from it, and where they end: at another place, or at an access.
 
@@ -250,7 +250,7 @@ class Reach:
     advance: bool = False  # the place itself is moved: p += 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Obstacle:
     """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
 
@@ -260,7 +260,7 @@ class Obstacle:
     length: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Member:
     """An array that a struct holds, as reached through a place; `object_` names one of the structs there.
 
@@ -278,7 +278,7 @@ class Member:
         return self.outer.variable if self.outer is not None else self.through
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Web:
     """All places that reach into the same arrays, their uses, and what is in the way."""
 
@@ -303,7 +303,7 @@ class Web:
 # What a call, or a member of an object, stands for in an index.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Inlined:
     """The expression that a call stands for, and the arguments by the parameters that it is written with.
 

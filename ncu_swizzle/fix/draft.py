@@ -31,7 +31,7 @@ class Unfit(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Draft:
     """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
 
@@ -140,7 +140,7 @@ class Draft:
         return any(cuda.inside(r.node, node) and not cuda.same(r.node, own) for r in self.tile.reaches)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Swapped:
     """Tiles of `rows` by `columns` elements, each transposed."""
 

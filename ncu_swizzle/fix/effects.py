@@ -147,7 +147,7 @@ class Arithmetic:
 
 
 @dataclass(eq=False)
-class Effects:
+class OperandEffects:
     """What the operands of one tile's indices do besides computing a number."""
 
     draft: Draft
@@ -254,7 +254,11 @@ class Effects:
         for node in self.file.nodes("operator_cast"):
             function = node.parent
             body = cuda.field_of(function, "body") if function is not None else None
-            if function is None or body is None or not self.pure(Definition("operator", function, body, ())):
+            if (
+                function is None
+                or body is None
+                or not self.pure(Definition(name="operator", node=function, body=body, parameters=()))
+            ):
                 yield node
 
     def _volatile(self, use: Node) -> bool:
@@ -354,7 +358,7 @@ def harmless(draft: Draft, edits: Sequence[Edit], reaches: Sequence[Reach], repe
 
     If the mapping `repeats` or exchanges operands, also for those that must be evaluated once and in order.
     """
-    effects, arithmetic = Effects(draft), Arithmetic(draft)
+    effects, arithmetic = OperandEffects(draft), Arithmetic(draft)
     for reach in reaches:
         inside = [e.text for e in edits if reach.node.start_byte <= e.start <= e.end <= reach.node.end_byte]
         texts = [text for text in inside if not ACCESSOR.fullmatch(text.strip())]

@@ -11,7 +11,7 @@ import numpy as np
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated, Executable
-from ncu_swizzle.fix.claims import About, Claim, Excess, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Excess
 from ncu_swizzle.fix.rows import Lines
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -22,7 +22,7 @@ from ncu_swizzle.smem.operations import Bools, Ints
 NOWHERE = -1  # the place of what is never accessed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Moved:
     """One shared array whose elements have new places.
 
@@ -60,7 +60,7 @@ UNRESOLVED, GAP = -1, -2  # nothing is known of the byte; it belongs to no eleme
 SPACE = 1 << 18  # bytes of shared memory, more than any block has
 
 
-class Places:
+class MovedPlaces:
     """The places of the old kernel's bytes in the new one."""
 
     def __init__(
@@ -197,7 +197,7 @@ def grown(old: Excess, new: Excess) -> Claim | None:
         return None
     more = new.wavefronts - old.wavefronts
     reason = f"all accesses together take {new.wavefronts:,} wavefronts, {more:,} more than before"
-    return Claim(About.EXCESS, State.FAILED, reason)
+    return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason)
 
 
 def stays(new: Excess, made: Moved) -> Claim | None:
@@ -206,7 +206,9 @@ def stays(new: Excess, made: Moved) -> Claim | None:
     if left is None or left <= made.least:
         return None
     return Claim(
-        About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
+        about=About.EXCESS,
+        state=ClaimState.FAILED,
+        reason=f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran",
     )
 
 
@@ -229,10 +231,14 @@ def claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Ex
     for array in moved:
         left = new.moved[array.name]
         if left is None:
-            return Claim(About.EXCESS, State.UNKNOWN, f"the wavefronts of some accesses to {array.name} are unknown")
+            return Claim(
+                about=About.EXCESS,
+                state=ClaimState.UNKNOWN,
+                reason=f"the wavefronts of some accesses to {array.name} are unknown",
+            )
         if left > array.least:
             reason = f"{array.name} still has {left:,} excessive wavefronts"
-            return Claim(About.EXCESS, State.FAILED, reason, _worst(before, after))
+            return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason, line=_worst(before, after))
     texts = before.emulated.profile.sources
     first = by_site(before, Lines.same(texts))
     second = by_site(after, Lines.between(texts, after.emulated.profile.sources))
@@ -240,11 +246,13 @@ def claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Ex
         earlier = first.get((line, kind), 0)
         at = line if line[0] else None
         if count is None or earlier is None:
-            return Claim(About.EXCESS, State.UNKNOWN, f"the wavefronts of {kind} are unknown", at)
+            return Claim(
+                about=About.EXCESS, state=ClaimState.UNKNOWN, reason=f"the wavefronts of {kind} are unknown", line=at
+            )
         if count > earlier:
             reason = f"{kind} has {count:,} excessive wavefronts here, {count - earlier:,} more than before"
-            return Claim(About.EXCESS, State.FAILED, reason, at)
-    return Claim(About.EXCESS, State.HELD, _held(moved, old, new))
+            return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason, line=at)
+    return Claim(about=About.EXCESS, state=ClaimState.HELD, reason=_held(moved, old, new))
 
 
 def _held(moved: Sequence[Moved], old: Excess, new: Excess) -> str:

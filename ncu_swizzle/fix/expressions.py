@@ -127,7 +127,7 @@ ACCESSING = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointerState:
     """Where an expression points: its way from a place so far."""
 
@@ -223,7 +223,9 @@ class PointerWalk:
         self._stepped(use.parent, use.state, index)
 
     def _stepped(self, parent: Node, state: PointerState, index: Node | None) -> None:
-        following = state.stepped(ReachStep(index, state.unit, max(state.rank, 1)), max(state.rank, 1) - 1)
+        following = state.stepped(
+            ReachStep(node=index, unit=state.unit, rank=max(state.rank, 1)), max(state.rank, 1) - 1
+        )
         if following.rank:
             self._follow(parent, following)
         else:
@@ -276,7 +278,9 @@ class PointerWalk:
 
     def _in_field_expression(self, use: PointerUse) -> None:
         arrow = self.file.of(use.parent)[len(self.file.of(use.node)) :].lstrip().startswith("->")
-        self._member(use.parent, use.state.stepped(ReachStep(None, use.state.unit), 0) if arrow else use.state)
+        self._member(
+            use.parent, use.state.stepped(ReachStep(node=None, unit=use.state.unit), 0) if arrow else use.state
+        )
 
     def _member(self, node: Node, state: PointerState) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
@@ -287,16 +291,22 @@ class PointerWalk:
             return
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self.web.places[declared.id] = ReachedPlace(self.file.of(declared), declared, rank, member=True)
+            place = self.web.places[declared.id] = ReachedPlace(
+                name=self.file.of(declared), declared=declared, rank=rank, member=True
+            )
         self._holds(state.start, place)
-        self._follow(node, PointerState(place, rank, ""))
+        self._follow(node, PointerState(start=place, rank=rank, unit=""))
 
     def _holds(self, through: ReachedPlace, place: ReachedPlace) -> None:
         """Note that the structs which a place reaches hold an array."""
         if not any(made.place is place and made.through is through for made in self.web.members):
             outer = next((made for made in self.web.members if made.place is through), None)
             holder = f"{outer.object_}." if outer is not None else ""
-            self.web.members.append(Member(place, through, f"{holder}{through.name}{'[0]' * through.rank}", outer))
+            self.web.members.append(
+                Member(
+                    place=place, through=through, object_=f"{holder}{through.name}{'[0]' * through.rank}", outer=outer
+                )
+            )
 
     def _type(self, state: PointerState) -> str:
         """Return the type of what a place's elements are."""
@@ -317,7 +327,7 @@ class PointerWalk:
                     use.parent, use.state, f"{self._quoted(use.parent)} steps over rows of {use.state.start.name}"
                 )
                 return
-            step = ReachStep(other, use.state.unit, 1, subscript=False, negative=operator == "-")
+            step = ReachStep(node=other, unit=use.state.unit, rank=1, subscript=False, negative=operator == "-")
             self._follow(use.parent, use.state.stepped(step, 1))
         else:
             self._stop(
@@ -346,17 +356,27 @@ class PointerWalk:
     def _goes_to(self, node: Node, declared: Node, rank: int, unit: str, state: PointerState) -> None:
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self._add(ReachedPlace(self.file.of(declared), declared, rank, unit))
-        self.web.reaches.append(Reach(state.start, state.steps, node, place, unit=state.unit))
+            place = self._add(ReachedPlace(name=self.file.of(declared), declared=declared, rank=rank, unit=unit))
+        self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, end=place, unit=state.unit))
 
     def _access(self, node: Node, state: PointerState) -> None:
         self._reach(node, state)
 
     def _reach(self, node: Node, state: PointerState, layout: Node | None = None, leading: Node | None = None) -> None:
-        self.web.reaches.append(Reach(state.start, state.steps, node, None, layout, leading, state.unit))
+        self.web.reaches.append(
+            Reach(
+                start=state.start,
+                steps=state.steps,
+                node=node,
+                end=None,
+                layout=layout,
+                leading=leading,
+                unit=state.unit,
+            )
+        )
 
     def _stop(self, node: Node, state: PointerState, reason: str) -> None:
-        self.web.obstacles.append(Obstacle(state.start, self.file.line(node), reason))
+        self.web.obstacles.append(Obstacle(start=state.start, line=self.file.line(node), reason=reason))
 
     def _quoted(self, node: Node) -> str:
         text = " ".join(self.file.of(node).split())

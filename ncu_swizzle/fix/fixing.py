@@ -78,8 +78,10 @@ def _edits(subject: FixSubject, draft: Draft, made: Ranked, way: str) -> list[Ed
     if isinstance(made.transform, Swapped):
         return swapped(draft)
     if isinstance(made.transform, RowXor):
-        return XorEdits(draft, made.transform, way == FLAT, way == FACTORS).edits()
-    return PaddingEdits(draft, made.transform, dict(subject.declarations), way == FLAT).edits()
+        return XorEdits(draft=draft, xor=made.transform, flat=way == FLAT, factors=way == FACTORS).edits()
+    return PaddingEdits(
+        draft=draft, padding=made.transform, declarations=dict(subject.declarations), flat=way == FLAT
+    ).edits()
 
 
 # What conflicts in a kernel, but not in an array that its source declares: the kernel is not clean.
@@ -111,7 +113,9 @@ def _declared_elsewhere(subject: FixSubject, name: str, excess: int | None) -> T
         if file != source and (line := _declaration(text, file, name)):
             header = limits.plain(subject.target.family.root / path)
             why = f"it is declared there, and {not_rewritten(subject.target, header)}"
-            made = TileFix(name, line, excess or 0, unknown=excess is None, file=subject.named(path))
+            made = TileFix(
+                name=name, line=line, excess_before=excess or 0, unknown=excess is None, file=subject.named(path)
+            )
             return replace(made, reason=why, reason_line=line, reason_file=made.file)
     return _refused(subject, name, excess, f"{name} is not declared in {source}")
 
@@ -129,13 +133,20 @@ def _refused(subject: FixSubject, name: str, excess: int | None, why: str) -> Ti
     """Return the worst access through which the source reaches an array: its own line, and where it leads."""
     accesses = [access for access in subject.emulated.profile.shared() if access.excessive != 0 and access.stack]
     if not accesses:
-        return TileFix(name, 1, excess or 0, unknown=excess is None, reason=why, reason_line=1)
+        return TileFix(name=name, line=1, excess_before=excess or 0, unknown=excess is None, reason=why, reason_line=1)
     stack = max(accesses, key=lambda access: access.excessive or 0).stack
     source = subject.target.source.name
     line = next((number for path, number in stack if PurePath(path).name == source), 1)
     inner, number = PurePath(stack[0][0]).name, stack[0][1]
     there = "" if inner == source else f"; the access is at {inner}:{number}"
-    return TileFix(name, line, excess or 0, unknown=excess is None, reason=f"{why}{there}", reason_line=line)
+    return TileFix(
+        name=name,
+        line=line,
+        excess_before=excess or 0,
+        unknown=excess is None,
+        reason=f"{why}{there}",
+        reason_line=line,
+    )
 
 
 OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
@@ -151,7 +162,7 @@ class FixOptions:
     max_shared: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Proved:
     """A patch that was proved, and the other kernels that it is proved for."""
 
@@ -167,7 +178,7 @@ class Proved:
         return before.blocks_per_sm - after.blocks_per_sm if before and after else 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Fixing:
     """The state of one kernel's fix: the text so far, the mappings in it, the last proof."""
 
@@ -204,7 +215,13 @@ class Fixing:
     def _naming(self) -> Naming:
         options = self.options
         return Naming(
-            self.target, self.text, options.only, options.max_shared, self.context, self.settings, self.others
+            target=self.target,
+            text=self.text,
+            only=options.only,
+            max_shared=options.max_shared,
+            context=self.context,
+            settings=self.settings,
+            others=self.others,
         )
 
     def _named(self, named: NamedFix) -> Iterator[TileFix]:
@@ -251,7 +268,7 @@ class Fixing:
 
     def _tile(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.at(declared := subject.file.line(seen.roots[0].root.place.declared))
-        fixed = TileFix(seen.name, line[1], seen.total, file=subject.named(line[0]))
+        fixed = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
         best, plain = candidates.ranked(
             seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
         )
@@ -276,14 +293,14 @@ class Fixing:
             applied = tuple(_applied(root, seen, text.ranked, starts) for root in seen.roots)
             proof = self._proved(text, (*self.applied, *applied))
             if proof.held:
-                proved.append(Proved(text, applied, proof, self.others.kept))
+                proved.append(Proved(text=text, applied=applied, proof=proof, others=self.others.kept))
                 if not proved[-1].fewer_blocks:
                     break
                 continue
             stop = furthest(stop, result.unproved(proof, line, _spelled(text.ranked)))
             attempts += ATTEMPTS // 2 if stop.unknown else 0
         if not proved:
-            stop = stop or Stop(0, UNWRITTEN, line, fixed.mapping)
+            stop = stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=fixed.mapping)
             why = stop.against(fixed.mapping)
             return _because(replace(fixed, unknown=stop.unknown, tried=attempts), why, stop.line, subject), None
         return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
@@ -316,7 +333,7 @@ class Fixing:
                 moved = [made.moved(emulated, dynamic) for made in applied]
                 useless = self._useless(emulated, moved)
                 if useless:  # which the proof would find, too
-                    return Proof((useless,))
+                    return Proof(claims=(useless,))
                 proof = prove(self.target, after, moved, self.context)
                 return self.others.judged(proof, emulated.binary.symbol, text.text, after, applied)
             except EnvironmentLacking:
@@ -343,7 +360,13 @@ def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int
     before = [other for other in seen.roots if other.array is root.array and other.start < root.start]
     ahead = len(before) if root.root.place.member else None
     return AppliedToTile(
-        root.root.name, root.array.symbol, range(start, start + root.size), root.root.offset, made, left, ahead
+        name=root.root.name,
+        symbol=root.array.symbol,
+        before=range(start, start + root.size),
+        offset=root.root.offset,
+        ranked=made,
+        left=left,
+        ahead=ahead,
     )
 
 
@@ -383,10 +406,20 @@ def fix(
     """
     before = source_of(target) if text is None else text
     settings = EmulationSettings.of(context.request)
-    others = OtherKernels(target, beside, sources, context, settings)
-    work = Fixing(target, options, context, before, settings, others, applied)
+    others = OtherKernels(target=target, beside=beside, sources=sources, context=context, settings=settings)
+    work = Fixing(
+        target=target, options=options, context=context, text=before, settings=settings, others=others, applied=applied
+    )
     tiles = tuple(work.tiles())
     return KernelFix(
-        target.name, target.source, before, work.text, tiles, work.proof, applied=work.applied, along=bool(applied),
-        others=tuple(work.along.values()), unread=() if all(tile.proved for tile in tiles) else unread(target),
-    )  # fmt: skip
+        kernel=target.name,
+        source=target.source,
+        before=before,
+        after=work.text,
+        tiles=tiles,
+        proof=work.proof,
+        applied=work.applied,
+        along=bool(applied),
+        others=tuple(work.along.values()),
+        unread=() if all(tile.proved for tile in tiles) else unread(target),
+    )

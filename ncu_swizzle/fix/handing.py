@@ -51,7 +51,7 @@ def handed_steps(
         elif node is not None and any(scopes.file.of(name) in arguments for name in cuda.walk(node)):
             if call.id in scopes.indexing:
                 return None
-            scopes.indexing[call.id] = Inlined(node, arguments, frozenset(names), indexing=True)
+            scopes.indexing[call.id] = Inlined(body=node, arguments=arguments, closed=frozenset(names), indexing=True)
             node = call
         steps.append(replace(step, node=node))
     return tuple(steps)
@@ -142,13 +142,13 @@ class HandingWalk(PointerWalk):
             if operator == "=":
                 return  # what it becomes is followed from there
             if operator in ("+=", "-="):
-                step = ReachStep(right, use.state.unit, 1, subscript=False, negative=operator == "-=")
+                step = ReachStep(node=right, unit=use.state.unit, rank=1, subscript=False, negative=operator == "-=")
                 self.web.reaches.append(
                     Reach(
-                        use.state.start,
-                        (*use.state.steps, step),
-                        use.parent,
-                        use.state.start,
+                        start=use.state.start,
+                        steps=(*use.state.steps, step),
+                        node=use.parent,
+                        end=use.state.start,
                         unit=use.state.unit,
                         advance=True,
                     )
@@ -170,9 +170,15 @@ class HandingWalk(PointerWalk):
             )
 
     def _in_update_expression(self, use: PointerUse) -> None:
-        step = ReachStep(None, use.state.unit, 1, subscript=False)
+        step = ReachStep(node=None, unit=use.state.unit, rank=1, subscript=False)
         self.web.reaches.append(
-            Reach(use.state.start, (*use.state.steps, step), use.parent, use.state.start, advance=True)
+            Reach(
+                start=use.state.start,
+                steps=(*use.state.steps, step),
+                node=use.parent,
+                end=use.state.start,
+                advance=True,
+            )
         )
 
     def _in_return_statement(self, use: PointerUse) -> None:
@@ -188,7 +194,9 @@ class HandingWalk(PointerWalk):
             return
         self.passing[use.state.start.declared.id] = (use.state.rank, use.state.unit)
         for reach in self.web.to(use.state.start):
-            self._follow(reach.node, PointerState(reach.start, use.state.rank, use.state.unit, reach.steps))
+            self._follow(
+                reach.node, PointerState(start=reach.start, rank=use.state.rank, unit=use.state.unit, steps=reach.steps)
+            )
 
     def _returned(self, made: Definition, use: PointerUse) -> bool:
         """Follow the address that a function only computes, ``return s + r * 32``, to where it is called."""
@@ -207,7 +215,9 @@ class HandingWalk(PointerWalk):
             into = [reach for reach in self.web.to(use.state.start) if cuda.same(reach.node, call)] if own else []
             starts = [(reach.start, reach.steps) for reach in into] if own else [(use.state.start, ())]
             for start, before in starts:
-                self._follow(call, PointerState(start, use.state.rank, use.state.unit, (*before, *steps)))
+                self._follow(
+                    call, PointerState(start=start, rank=use.state.rank, unit=use.state.unit, steps=(*before, *steps))
+                )
         return True
 
     def _in_gnu_asm_input_operand(self, use: PointerUse) -> None:

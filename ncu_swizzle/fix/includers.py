@@ -20,7 +20,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.applied import Applied, Neighbour, changed_code, code_of, neighbour
-from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.copies import with_files, with_headers
 from ncu_swizzle.fix.cuda import CudaFile
 from ncu_swizzle.fix.scopes import NAMES
@@ -92,7 +92,7 @@ class Includers:
 
 
 @dataclass(eq=False)
-class Checkout:
+class CheckoutFiles:
     """The files of a project, read once."""
 
     project: Path
@@ -299,7 +299,7 @@ SEEN_BY_HOST = (
 )  # fmt: skip
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class OtherSources:
     """The sources of a project besides one, with their kernels as far as their launches are described."""
 
@@ -349,8 +349,8 @@ class OtherSources:
         return self._including[files]
 
     @cached_property
-    def _checkout(self) -> Checkout:
-        return Checkout(limits.plain(self.project))
+    def _checkout(self) -> CheckoutFiles:
+        return CheckoutFiles(limits.plain(self.project))
 
     def _judged(
         self, source: Path, headers: Mapping[Path, bytes], applied: Sequence[Applied], context: Context
@@ -395,7 +395,9 @@ class OtherSources:
             try:
                 code = code_of(after, toolchain, cached)
             except (UsageError, ProgramFailed):
-                return Claim(About.REBUILT, State.FAILED, "that one does not compile any more"), []
+                return Claim(
+                    about=About.REBUILT, state=ClaimState.FAILED, reason="that one does not compile any more"
+                ), []
             changed = list(changed_code(before, code, ""))
             foreign = next((symbol for symbol in changed if symbol not in described), None)
             if foreign is not None:
@@ -405,7 +407,7 @@ class OtherSources:
             proof = each.proved(after, applied, context, self.settings)
         if proof.held:
             return None, [each]
-        return Claim(About.MEANING, proof.state, f"it is not proved for {each.target.name}"), []
+        return Claim(about=About.MEANING, state=proof.state, reason=f"it is not proved for {each.target.name}"), []
 
 
 def host_names(before: bytes, after: bytes) -> frozenset[str]:
@@ -460,4 +462,4 @@ def _on_device(file: CudaFile, function: Node) -> bool:
 
 
 def _unknown(reason: str) -> Claim:
-    return Claim(About.MEANING, State.UNKNOWN, reason)
+    return Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=reason)

@@ -36,7 +36,7 @@ class Escapes(Exception):
         self.line = line
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LayoutValues:
     """The uses of one layout in a source."""
 

@@ -34,7 +34,7 @@ TENSOR_LAYOUTS = ("Layout", "make_layout")
 EXPRESSIONS = ("call_expression", "compound_literal_expression")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeclaredLayout:
     """A layout, as an expression or a type, that a source gives a name; `prefix` is how it qualifies CuTe's names."""
 
@@ -47,7 +47,7 @@ class DeclaredLayout:
 
     def shared_only(self, scopes: Scopes) -> None:
         """Raise Escapes if it lays out anything but tensors in shared memory."""
-        LayoutValues(scopes).tensors(self.name)
+        LayoutValues(scopes=scopes).tensors(self.name)
 
     def composed(self, swizzle: object) -> tuple[Edit, ...]:
         """Return the edits that compose it with a swizzle."""
@@ -73,7 +73,14 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
             if name is None:
                 continue
             prefix = head[: head.rfind("::") + 2] if "::" in head else ""
-            yield DeclaredLayout(written.start_byte, written.end_byte, file.line(written), prefix, type_, name)
+            yield DeclaredLayout(
+                start=written.start_byte,
+                end=written.end_byte,
+                line=file.line(written),
+                prefix=prefix,
+                type_=type_,
+                name=name,
+            )
 
 
 def _named(written: Node) -> Node | None:
@@ -96,7 +103,7 @@ BYTES = {"char": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "half_t": 2, "__half":
          "double": 8}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NamedEdit:
     """A source that names another mapping, in which line, and how many bytes of it differ."""
 
@@ -119,7 +126,7 @@ def named_edits(
             escapes = escapes or (each.name, reason)
             continue
         size = sum(len(edit.text) for edit in each.edits)
-        made.append(NamedEdit(each.name, edited(file.text, each.edits), each.line, size))
+        made.append(NamedEdit(mapping=each.name, text=edited(file.text, each.edits), line=each.line, size=size))
     layouts = list[DeclaredLayout]()
     for layout in list(declared_layouts(file, kernel))[:LAYOUTS]:
         try:
@@ -132,7 +139,11 @@ def named_edits(
         for swizzle in swizzles:
             edits = layout.composed(swizzle)
             size = sum(len(edit.text) for edit in edits)
-            made.append(NamedEdit(f"{layout.prefix}{swizzle}", edited(file.text, edits), layout.line, size))
+            made.append(
+                NamedEdit(
+                    mapping=f"{layout.prefix}{swizzle}", text=edited(file.text, edits), line=layout.line, size=size
+                )
+            )
     return made, escapes
 
 
@@ -162,7 +173,7 @@ def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[S
     for base in range(max(0, widest - element), BANK_ROW_BITS - element):
         for bits in range(1, min(MOST_BITS, BANK_ROW_BITS - element - base) + 1):
             for shift in range(bits, HIGHEST - base - bits + 1):
-                yield Swizzle(bits, base, shift)
+                yield Swizzle(bits=bits, base=base, shift=shift)
 
 
 def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequests]:
@@ -218,7 +229,7 @@ def _transform(moved: Moved) -> tuple[int, Transform] | None:
     every = int(index[away[0]])
     tried: list[Transform] = [Padding(every, int(places[away[0]]) - every)] if places[away[0]] > every > 0 else []
     tried += [
-        Swizzle(bits, base, shift)
+        Swizzle(bits=bits, base=base, shift=shift)
         for bits in range(1, MOST_BITS + 1)
         for base in range(BANK_ROW_BITS)
         for shift in range(bits, HIGHEST - base)

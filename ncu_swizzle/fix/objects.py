@@ -137,7 +137,9 @@ class ObjectWalk(HandingWalk):
     def _member_of(self, through: ReachedPlace, declared: Node) -> ReachedPlace:
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self._add(ReachedPlace(self.file.of(declared), declared, len(sizes_of(declared)), member=True))
+            place = self._add(
+                ReachedPlace(name=self.file.of(declared), declared=declared, rank=len(sizes_of(declared)), member=True)
+            )
         self._holds(through, place)
         self._is_object(place, expressions.type_of(self.file, declared))  # structs within structs
         return place
@@ -290,7 +292,7 @@ class ObjectWalk(HandingWalk):
         for declared in expressions.arrays(struct):
             if self.file.of(declared) == self.file.of(name):
                 place = self._member_of(state.start, declared)
-                self._follow(node, PointerState(place, place.rank, ""))
+                self._follow(node, PointerState(start=place, rank=place.rank, unit=""))
                 return
         if not self._named(node, struct):
             self._stop(node, state, f"{self._quoted(node)} is not to be found in {self._type(state)}")
@@ -345,7 +347,7 @@ class ObjectWalk(HandingWalk):
         """Put something in the way of all arrays of a class, or with `length` only of longer rows."""
         for declared in expressions.arrays(struct):
             place = self.web.places[declared.id]
-            self.web.obstacles.append(Obstacle(place, self.file.line(node), reason, length))
+            self.web.obstacles.append(Obstacle(start=place, line=self.file.line(node), reason=reason, length=length))
 
     def _mentioned(self) -> None:
         """Put other objects of the same classes in the way: an edit of the class is one of them, too."""

@@ -12,7 +12,7 @@ from typing import Any
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
-from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
@@ -35,7 +35,12 @@ class CompiledPair:
     def alone(self, number: int) -> LaunchJob:
         """Return the old (0) or the new (1) version, to be sanitized."""
         kernel = self.both.kernels[number]
-        return LaunchJob(replace(self.both.family, kernels=(kernel,)), (kernel,), self.sanitized, self.both.folder)
+        return LaunchJob(
+            family=replace(self.both.family, kernels=(kernel,)),
+            kernels=(kernel,),
+            problem=self.sanitized,
+            folder=self.both.folder,
+        )
 
 
 def compiled_pair(
@@ -44,7 +49,9 @@ def compiled_pair(
     """Compile both versions into a folder of their own. Raises what compiling raises."""
     folder.mkdir(parents=True, exist_ok=True)
     family, kernels = together(before, after, folder, toolchain)
-    return CompiledPair(LaunchJob(family, kernels, before.problem, folder), sanitized or before.problem)
+    return CompiledPair(
+        LaunchJob(family=family, kernels=kernels, problem=before.problem, folder=folder), sanitized or before.problem
+    )
 
 
 def measure(
@@ -92,7 +99,9 @@ def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain
     """Return the claim about each pair: all new versions in one process, each in its own if anything is found there."""
     try:
         if not any(_counts([pair.alone(1) for pair in pairs], folder, toolchain).values()):
-            return [Claim(About.SANITIZER, State.HELD, _said(dict.fromkeys(TOOLS, 0)))] * len(pairs)
+            return [Claim(about=About.SANITIZER, state=ClaimState.HELD, reason=_said(dict.fromkeys(TOOLS, 0)))] * len(
+                pairs
+            )
     except EnvironmentLacking as error:
         return [_stopped(About.SANITIZER, error)] * len(pairs)
     except NcuSwizzleError:
@@ -106,13 +115,13 @@ def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
     try:
         counts = _counts([pair.alone(1)], folder, toolchain)
         if not any(counts.values()):
-            return Claim(About.SANITIZER, State.HELD, _said(counts))
+            return Claim(about=About.SANITIZER, state=ClaimState.HELD, reason=_said(counts))
         before = _counts([pair.alone(0)], folder, toolchain)
     except NcuSwizzleError as error:
         return _stopped(About.SANITIZER, error)
     more = any(counts[tool] > before[tool] for tool in TOOLS)
     said = f"{_said(counts)}; before the fix: {_said(before)}"
-    return Claim(About.SANITIZER, State.FAILED if more else State.HELD, said)
+    return Claim(about=About.SANITIZER, state=ClaimState.FAILED if more else ClaimState.HELD, reason=said)
 
 
 def _counts(jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> dict[str, int]:
@@ -129,13 +138,17 @@ def _said(counts: Mapping[str, int]) -> str:
 def _claims(outcome: Outcome, clean: Claim) -> tuple[Claim, ...]:
     """Return the three claims about a kernel."""
     if isinstance(outcome, NcuSwizzleError):
-        return (_stopped(About.OUTPUTS, outcome), clean, Claim(About.TIME, State.UNKNOWN, "it was not timed"))
+        return (
+            _stopped(About.OUTPUTS, outcome),
+            clean,
+            Claim(about=About.TIME, state=ClaimState.UNKNOWN, reason="it was not timed"),
+        )
     return (_outputs(outcome["outputs"]), clean, _time(outcome["times_ms"]))
 
 
 def _stopped(about: About, error: NcuSwizzleError) -> Claim:
-    state = State.UNKNOWN if isinstance(error, EnvironmentLacking) else State.FAILED
-    return Claim(about, state, str(error))
+    state = ClaimState.UNKNOWN if isinstance(error, EnvironmentLacking) else ClaimState.FAILED
+    return Claim(about=about, state=state, reason=str(error))
 
 
 def _outputs(draws: Sequence[Draw]) -> Claim:
@@ -143,13 +156,17 @@ def _outputs(draws: Sequence[Draw]) -> Claim:
     names = list(draws[0][BEFORE])
     for name in names:
         if any(len(set(draw[BEFORE][name])) > 1 for draw in draws):
-            return Claim(About.OUTPUTS, State.UNKNOWN, f"{name} differs from launch to launch, before the fix too")
+            return Claim(
+                about=About.OUTPUTS,
+                state=ClaimState.UNKNOWN,
+                reason=f"{name} differs from launch to launch, before the fix too",
+            )
         if any(draw[BEFORE][name] != draw[AFTER][name] for draw in draws):
-            return Claim(About.OUTPUTS, State.FAILED, f"{name} differs")
+            return Claim(about=About.OUTPUTS, state=ClaimState.FAILED, reason=f"{name} differs")
     if not names:
-        return Claim(About.OUTPUTS, State.UNKNOWN, "no argument is described as an output")
+        return Claim(about=About.OUTPUTS, state=ClaimState.UNKNOWN, reason="no argument is described as an output")
     said = f"{', '.join(names)}: bit-identical for {len(draws)} draws of random inputs"
-    return Claim(About.OUTPUTS, State.HELD, said)
+    return Claim(about=About.OUTPUTS, state=ClaimState.HELD, reason=said)
 
 
 def _time(times_ms: Mapping[str, list[float]]) -> Claim:
@@ -160,12 +177,16 @@ def _time(times_ms: Mapping[str, list[float]]) -> Claim:
     old, new = (statistics.median(times_ms[name]) for name in (BEFORE, AFTER))
     said = f"{1000 * new:,.1f} us for {1000 * old:,.1f} us, in turns: {old / new:.2f} times as fast"
     if new <= SLOWER * old:
-        return Claim(About.TIME, State.HELD, said)
+        return Claim(about=About.TIME, state=ClaimState.HELD, reason=said)
     turns = list(zip(times_ms[BEFORE], times_ms[AFTER], strict=True))
     slower = sum(after > SLOWER * before for before, after in turns)
     if _by_chance(slower, len(turns)) <= CHANCE:
-        return Claim(About.TIME, State.FAILED, said)
-    return Claim(About.TIME, State.UNKNOWN, f"{said}, but more than 2 % slower in {slower} of {len(turns)} turns only")
+        return Claim(about=About.TIME, state=ClaimState.FAILED, reason=said)
+    return Claim(
+        about=About.TIME,
+        state=ClaimState.UNKNOWN,
+        reason=f"{said}, but more than 2 % slower in {slower} of {len(turns)} turns only",
+    )
 
 
 def _by_chance(heads: int, tosses: int) -> float:

@@ -27,7 +27,7 @@ class _RowLengths:
     new: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PaddingEdits:
     """The edits for one padding; `flat` writes every index of a flat array through an accessor."""
 
@@ -59,7 +59,14 @@ class PaddingEdits:
         if not root.place.member or holder is None:
             return self.declarations.get(declared.id)
         statement = cuda.above(declared, "field_declaration") or declared
-        return SharedDeclaration(root.place.name, declared, statement, "", sizes_of(declared), holder.dynamic)
+        return SharedDeclaration(
+            name=root.place.name,
+            declared=declared,
+            statement=statement,
+            element="",
+            sizes=sizes_of(declared),
+            dynamic=holder.dynamic,
+        )
 
     def _declaration(self, declaration: SharedDeclaration) -> list[Edit]:
         *_, last = declaration.sizes or (declaration.declared,)

@@ -55,7 +55,7 @@ class FixedFile:
     rows: tuple[DiffRow, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FixPage:
     """What the page shows."""
 
@@ -69,11 +69,11 @@ class FixPage:
 def render(fixed: SourceFix) -> str:
     """Return the document; the same fix gives the same bytes."""
     page = FixPage(
-        f"{fixed.source.name}, fixed" if fixed.changed else fixed.source.name,
-        VERDICTS[outcome(fixed.kernels)],
-        tuple(FixedKernel(kernel, tuple(sentences(kernel))) for kernel in fixed.kernels),
-        tuple(_files(fixed)),
-        patch_of(fixed),
+        title=f"{fixed.source.name}, fixed" if fixed.changed else fixed.source.name,
+        verdict=VERDICTS[outcome(fixed.kernels)],
+        kernels=tuple(FixedKernel(kernel, tuple(sentences(kernel))) for kernel in fixed.kernels),
+        files=tuple(_files(fixed)),
+        patch=patch_of(fixed),
     )
     return environment().get_template("fix/page.html").render(page=page)
 

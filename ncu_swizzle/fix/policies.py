@@ -27,8 +27,8 @@ NAMING = ("template_argument_list", "alias_declaration")  # what holds a type de
 MOST = 12  # renamings of one kernel
 
 
-@dataclass(frozen=True)
-class Policy:
+@dataclass(frozen=True, kw_only=True)
+class LayoutPolicy:
     """A class, where it is declared, its template parameters, and its static functions with their parameters."""
 
     name: str
@@ -38,7 +38,7 @@ class Policy:
     functions: frozenset[tuple[str, tuple[str, ...]]]
     members: frozenset[tuple[str, str]] = frozenset()  # names and texts, without the names of template parameters
 
-    def replaces(self, other: Policy) -> bool:
+    def replaces(self, other: LayoutPolicy) -> bool:
         """Whether it can be named in place of another one."""
         beside = (self.scope, self.file, self.parameters) == (other.scope, other.file, other.parameters)
         return beside and self.name != other.name and self.functions >= other.functions
@@ -49,11 +49,11 @@ class PolicyUse:
     """Where a source names a policy, and as what."""
 
     node: Node
-    policy: Policy
+    policy: LayoutPolicy
     qualifier: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Renaming:
     """A policy named in place of another one; `line` is that of the first name."""
 
@@ -61,7 +61,7 @@ class Renaming:
     edits: tuple[Edit, ...]
     line: int
     uses: tuple[PolicyUse, ...] = ()
-    sibling: Policy | None = None
+    sibling: LayoutPolicy | None = None
 
     def placed_only(self, scopes: Scopes) -> None:
         """Raise Escapes if what the two policies differ in does more than to place elements of shared arrays."""
@@ -75,7 +75,7 @@ class Renaming:
         if "" in differing:
             raise Escapes(f"{policy.name} has a base class, whose members are not seen", self.line)
         functions = frozenset(name for name, _ in policy.functions) & differing
-        values = LayoutValues(scopes, frozenset(differing), functions)
+        values = LayoutValues(scopes=scopes, differing=frozenset(differing), functions=functions)
         for use in self.uses:
             values.named(use.node)
 
@@ -120,12 +120,18 @@ def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
     return made[:MOST]
 
 
-def _renamed(file: CudaFile, uses: Sequence[PolicyUse], sibling: Policy) -> Renaming:
+def _renamed(file: CudaFile, uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
     edits = tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses)
-    return Renaming(f"{uses[0].qualifier}{sibling.name}", edits, file.line(uses[0].node), tuple(uses), sibling)
+    return Renaming(
+        name=f"{uses[0].qualifier}{sibling.name}",
+        edits=edits,
+        line=file.line(uses[0].node),
+        uses=tuple(uses),
+        sibling=sibling,
+    )
 
 
-def _policies(file: CudaFile, regions: Regions) -> Iterator[Policy]:
+def _policies(file: CudaFile, regions: Regions) -> Iterator[LayoutPolicy]:
     """Yield the classes with static functions; specialisations, which have no name of their own, are none."""
     for node in file.nodes(*CLASSES):
         name, body = cuda.field_of(node, "name"), cuda.field_of(node, "body")
@@ -134,8 +140,13 @@ def _policies(file: CudaFile, regions: Regions) -> Iterator[Policy]:
         functions = frozenset(_static_functions(file, body))
         if functions:
             members = frozenset(_members(file, node, body))
-            yield Policy(
-                file.of(name), _scope(file, node), regions.file(node), _parameters(file, node), functions, members
+            yield LayoutPolicy(
+                name=file.of(name),
+                scope=_scope(file, node),
+                file=regions.file(node),
+                parameters=_parameters(file, node),
+                functions=functions,
+                members=members,
             )
 
 
@@ -216,7 +227,7 @@ def _static_functions(file: CudaFile, body: Node) -> Iterator[tuple[str, tuple[s
                 yield file.of(name), tuple(_without_name(file, each) for each in named)
 
 
-def _uses(file: CudaFile, regions: Regions, policies: Sequence[Policy]) -> Iterator[PolicyUse]:
+def _uses(file: CudaFile, regions: Regions, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
     names = {policy.name for policy in policies}
     for node in file.nodes("type_identifier", "namespace_identifier"):
         if regions.file(node) or file.of(node) not in names:

@@ -129,7 +129,7 @@ BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 TRIES = 4  # compilations: what a probe cannot name is left out of the next one
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Questions:
     """Probes, each with what its answer is of."""
 
@@ -255,7 +255,7 @@ def known(
     settings: EmulationSettings,
 ) -> Known:
     """Compile a copy of the source with probes, and return what the compiler says."""
-    questions = Questions(scopes, target.kernel.entry.partition("<")[0].rpartition("::")[2])
+    questions = Questions(scopes=scopes, kernel=target.kernel.entry.partition("<")[0].rpartition("::")[2])
     for declaration in arrays:
         questions.array(declaration)
     for web in webs:
@@ -333,13 +333,19 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
 
     units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
     constants = Constants(
-        scopes.file, value, inline=lambda node: inlined(scopes, node),
+        file=scopes.file, name=value, inline=lambda node: inlined(scopes, node),
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
     return Known(
-        constants, constants, units, by_id("element"), by_id("row"), by_id("rows"),
-        by_id("offset"), _members(found),
-    )  # fmt: skip
+        constants=constants,
+        launched=constants,
+        unit_bytes=units,
+        element_bytes=by_id("element"),
+        row_elements=by_id("row"),
+        row_counts=by_id("rows"),
+        offsets=by_id("offset"),
+        members=_members(found),
+    )
 
 
 def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
@@ -362,5 +368,5 @@ def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[t
         size, stride = sizes.get((id_, through)), strides.get((id_, through))
         if isinstance(id_, int) and size and stride:
             array = whole.get((through, ""), stride)
-            made[id_, int(through)] = Members(at, size, stride, max(1, array // stride))
+            made[id_, int(through)] = Members(offset=at, size=size, stride=stride, count=max(1, array // stride))
     return made

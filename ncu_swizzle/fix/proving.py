@@ -22,10 +22,10 @@ from ncu_swizzle.emulate.tracing import LaneSyncs, Pair, Version, side_by_side
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import excess, values
-from ncu_swizzle.fix.claims import About, Claim, Proof, State, claim
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim
 from ncu_swizzle.fix.claims import resources as resources_resources
-from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, Places
-from ncu_swizzle.fix.rows import READ, WRITE, Lines, Numbers, Rows, Table, changed, location
+from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces
+from ncu_swizzle.fix.rows import READ, WRITE, InstructionRows, Lines, Numbers, Rows, changed, location
 from ncu_swizzle.fix.values import Values
 from ncu_swizzle.kernels import limits, recipe
 from ncu_swizzle.kernels.family import Target
@@ -38,40 +38,40 @@ from ncu_swizzle.smem.operations import Bools, Ints
 # and the results decide (see `values`). What each block does is known for all blocks that behave like it.
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Traces:
     """What comparing them found: whether it holds, and if not, where."""
 
-    state: State = State.HELD
+    state: ClaimState = ClaimState.HELD
     reason: str = ""
     line: Location | None = None
     in_order: bool = True  # also per line, not only per element
     blocks: list[tuple[int, int, int]] = field(default_factory=list)  # that ran
     accesses: int = 0  # of single lanes that were compared
-    places: Places | None = None  # where the bytes of shared memory have gone
+    places: MovedPlaces | None = None  # where the bytes of shared memory have gone
     executed: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))  # accesses of both versions
 
-    def fail(self, state: State, reason: str, line: Location | None = None) -> None:
+    def fail(self, state: ClaimState, reason: str, line: Location | None = None) -> None:
         """Record the first thing that does not hold."""
-        if self.state is State.HELD:
+        if self.state is ClaimState.HELD:
             self.state, self.reason, self.line = state, reason, line
 
 
 def compare(before: Executable, after: Executable, moved: Sequence[Moved], timeout_s: float) -> Traces:
     """Compare all accesses in blocks that stand for all of the grid, whatever the data are."""
     traces = Traces()
-    clock = Clock(timeout_s)
+    clock = Clock(timeout_s=timeout_s)
     try:
         versions = [Version(each.code, each.launch(None), clock) for each in (before, after)]
         comparison = _Comparison(before, after, moved, versions, traces)
         for pair in side_by_side(*versions):
             comparison.add(pair)
-            if traces.state is not State.HELD:
+            if traces.state is not ClaimState.HELD:
                 break
     except Contended:
-        traces.fail(State.UNKNOWN, "lanes want the same word of shared memory in a loop of compare-and-swap")
+        traces.fail(ClaimState.UNKNOWN, "lanes want the same word of shared memory in a loop of compare-and-swap")
     except ProgramFailed as error:
-        traces.fail(State.UNKNOWN, str(error))
+        traces.fail(ClaimState.UNKNOWN, str(error))
     return traces
 
 
@@ -87,12 +87,12 @@ class _Comparison:
         old, new = before.emulated.profile.sources, after.emulated.profile.sources
         self.kinds, self.lines, self.traces = Numbers(), Numbers(), traces
         self.tables = [
-            Table.of(each, version.instructions, lines, self.kinds, self.lines)
+            InstructionRows.of(each, version.instructions, lines, self.kinds, self.lines)
             for each, version, lines in zip(
                 (before, after), versions, (Lines.same(old), Lines.between(old, new)), strict=True
             )
         ]
-        self.places = Places(moved, before.arrays, after.arrays)
+        self.places = MovedPlaces(moved, before.arrays, after.arrays)
         widths = np.concatenate([table.width for table in self.tables])
         ends = [end for array in moved for end in (array.before.start, array.after.start, array.element_bytes)]
         places = [array.places[array.places != NOWHERE] for array in moved]
@@ -107,7 +107,7 @@ class _Comparison:
         for table, trace in zip(self.tables, (pair.first, pair.second), strict=True):
             if trace.unknown:
                 number = min(trace.unknown)
-                self.traces.fail(State.UNKNOWN, trace.unknown[number], self._line(table.line[number]))
+                self.traces.fail(ClaimState.UNKNOWN, trace.unknown[number], self._line(table.line[number]))
                 return
         for executed, trace in zip(self.traces.executed, (pair.first, pair.second), strict=True):
             executed.update(np.unique(trace.accesses.pc).tolist())
@@ -145,7 +145,7 @@ class _Comparison:
         block, thread, _, _, kind, line = (old if in_old else new)[:, at].tolist()
         other = "the new kernel does not do so here" if in_old else "the old kernel does not do so here"
         what = f"{self._who(block, thread, pair)} synchronises by {self.kinds.things[kind]}, and {other}"
-        self.traces.fail(State.FAILED, what, self._line(line))
+        self.traces.fail(ClaimState.FAILED, what, self._line(line))
         return False
 
     def _learn(self, first: Rows, second: Rows) -> None:
@@ -158,16 +158,16 @@ class _Comparison:
         """Return the new kernel's accesses with the old places of what they access; None if there are none."""
         old = self.places.old(rows.at)
         for mark, state, what in (
-            (GAP, State.FAILED, "a byte that belongs to no element"),
-            (UNRESOLVED, State.UNKNOWN, "a byte of which it is not known what it stands for"),
+            (GAP, ClaimState.FAILED, "a byte that belongs to no element"),
+            (UNRESOLVED, ClaimState.UNKNOWN, "a byte of which it is not known what it stands for"),
         ):
             if len(wrong := np.flatnonzero(old == mark)):
                 self._report(state, rows, int(wrong[0]), what, pair)
                 return None
         if not (whole := self.places.whole(rows.at, self.unit)).all():
-            self._report(State.FAILED, rows, int(np.flatnonzero(~whole)[0]), "parts of two elements at once", pair)
+            self._report(ClaimState.FAILED, rows, int(np.flatnonzero(~whole)[0]), "parts of two elements at once", pair)
             return None
-        return Rows(rows.block, rows.thread, rows.epoch, rows.line, rows.kind, old)
+        return Rows(rows.block, rows.thread, epoch=rows.epoch, line=rows.line, kind=rows.kind, at=old)
 
     def _by_place(self, first: Rows, second: Rows | None, pair: Pair) -> None:
         """Compare what each thread does to each element between two barriers."""
@@ -185,12 +185,12 @@ class _Comparison:
         keys = [tuple(getattr(rows, c)[at] for c in columns) if at < len(rows) else None for rows in (old, new)]
         if keys[0] is None or (keys[1] is not None and keys[1] < keys[0]):
             what = f"{self.places.element(int(new.at[at]))}, and the old kernel does not"
-            self._report(State.FAILED, new, at, what, pair)
+            self._report(ClaimState.FAILED, new, at, what, pair)
         else:
             what = f"{self.places.element(int(old.at[at]))}, and the new kernel does not"
-            self._report(State.FAILED, old, at, what, pair, who="in the old kernel, ")
+            self._report(ClaimState.FAILED, old, at, what, pair, who="in the old kernel, ")
 
-    def _report(self, state: State, rows: Rows, number: int, what: str, pair: Pair, who: str = "") -> None:
+    def _report(self, state: ClaimState, rows: Rows, number: int, what: str, pair: Pair, who: str = "") -> None:
         does = self.kinds.things[int(rows.kind[number])]
         reason = f"{who}{self._who(int(rows.block[number]), int(rows.thread[number]), pair)} {does} {what}"
         self.traces.fail(state, reason, self._line(int(rows.line[number])))
@@ -204,7 +204,7 @@ class _Comparison:
         return location(self.lines, int(number))
 
 
-def _synced(syncs: LaneSyncs, table: Table) -> Ints:
+def _synced(syncs: LaneSyncs, table: InstructionRows) -> Ints:
     """Return block, thread, epoch, copies, kind and line of what synchronises, by thread in the order of execution."""
     order = np.argsort(syncs.block << 10 | syncs.thread, kind="stable")
     pc = syncs.pc[order]
@@ -226,31 +226,43 @@ def prove_version(old: Executable, after: Target, moved: Sequence[Moved], settin
     """Return the proof for a new version of what is emulated already."""
     rebuilt = _rebuilt(old.target, after, settings)
     if not rebuilt.held:
-        return Proof((rebuilt,))
+        return Proof(claims=(rebuilt,))
     try:
         new = executable(after, settings)
     except MemoryFault as error:
-        return Proof((rebuilt, Claim(About.MEANING, State.FAILED, str(error))))
+        return Proof(claims=(rebuilt, Claim(about=About.MEANING, state=ClaimState.FAILED, reason=str(error))))
     except NcuSwizzleError as error:
-        return Proof((Claim(About.REBUILT, State.FAILED, str(error)),))
+        return Proof(claims=(Claim(about=About.REBUILT, state=ClaimState.FAILED, reason=str(error)),))
     was = excess.excess(old, {array.name: array.before for array in moved})
     now = excess.excess(new, {array.name: array.after for array in moved})
     meaning, compared = _meaning(old, new, moved, settings.toolchain.timeout_s)
     taken, takes = resources_resources(old), resources_resources(new)
     claims = (rebuilt, excess.claim(old, new, moved, was, now), meaning, claim(taken, takes))
-    return Proof(claims, was, now, taken, takes, compared)
+    return Proof(claims=claims, before=was, after=now, resources_before=taken, resources_after=takes, compared=compared)
 
 
 def _rebuilt(before: Target, after: Target, settings: EmulationSettings) -> Claim:
     if before.compiled or before.python:
-        return Claim(About.REBUILT, State.UNKNOWN, f"{before.kernel.file} is not CUDA C++ that could be compiled again")
+        return Claim(
+            about=About.REBUILT,
+            state=ClaimState.UNKNOWN,
+            reason=f"{before.kernel.file} is not CUDA C++ that could be compiled again",
+        )
     old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
     arches = [target.family.arch for target in (before, after)]
     found_there = f"-I{before.family.folder.absolute()}"  # see `rebuilt`
     same = _portable(before, old) == _portable(after, [option for option in new if option != found_there])
     if not same or arches[0] != arches[1] or before.problem != after.problem:
-        return Claim(About.REBUILT, State.FAILED, "the two versions have other options or another problem")
-    return Claim(About.REBUILT, State.HELD, f"by nvcc {settings.toolchain.version()} with {' '.join(old)}")
+        return Claim(
+            about=About.REBUILT,
+            state=ClaimState.FAILED,
+            reason="the two versions have other options or another problem",
+        )
+    return Claim(
+        about=About.REBUILT,
+        state=ClaimState.HELD,
+        reason=f"by nvcc {settings.toolchain.version()} with {' '.join(old)}",
+    )
 
 
 def _portable(target: Target, options: Sequence[str]) -> list[str]:
@@ -264,22 +276,24 @@ def _meaning(
 ) -> tuple[Claim, tuple[str, ...]]:
     """Return the claim that both versions mean the same, and what was compared."""
     traced = compare(old, new, moved, timeout_s)
-    if traced.state is not State.HELD:
+    if traced.state is not ClaimState.HELD:
         return _claim(traced.state, traced.reason, traced.line), ()
     each = traced.accesses // len(traced.blocks) if traced.blocks else 0
     blocks = values.some(traced.blocks, old.launch(None).grid, each)
     written = values.compare(old, new, blocks, timeout_s, places=traced.places)
     compared = tuple(_compared(old, traced, written))
     if written.difference:
-        return _claim(State.FAILED, written.difference, written.line), compared
+        return _claim(ClaimState.FAILED, written.difference, written.line), compared
     if not written.complete:
         lacking = written.lacking or f"{written.unknown:,} of the results are unknown"
         nothing = "the blocks that were compared write nothing"
-        return _claim(State.UNKNOWN, lacking if written.lacking or written.unknown else nothing), compared
+        return _claim(ClaimState.UNKNOWN, lacking if written.lacking or written.unknown else nothing), compared
     if (line := _idle(old, new, traced, written)) is not None:
-        return _claim(State.UNKNOWN, "this launch does not execute an access that the patch may change", line), compared
+        return _claim(
+            ClaimState.UNKNOWN, "this launch does not execute an access that the patch may change", line
+        ), compared
     order = "in the same order" if traced.in_order else "in the same order for each of them"
-    return _claim(State.HELD, f"each thread accesses the same elements {order}"), compared
+    return _claim(ClaimState.HELD, f"each thread accesses the same elements {order}"), compared
 
 
 def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> Location | None:
@@ -307,8 +321,8 @@ def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> 
     return min((line for what, line in asked.items() if what not in done), default=None)
 
 
-def _claim(state: State, reason: str, line: Location | None = None) -> Claim:
-    return Claim(About.MEANING, state, reason, line)
+def _claim(state: ClaimState, reason: str, line: Location | None = None) -> Claim:
+    return Claim(about=About.MEANING, state=state, reason=reason, line=line)
 
 
 def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:

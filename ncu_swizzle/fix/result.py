@@ -12,7 +12,7 @@ from ncu_swizzle.cubin.symbols import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix.applied import Applied, Neighbour, changed_code, code_of
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.copies import files_of, rebuilt, source_of
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.includers import OtherSources
@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.family import Target
 # What fixing a kernel comes to: for each tile that conflicts a mapping in the source, or why there is none.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TileFix:
     """One tile: how it is declared, what it costs, and the mapping that was proved, or came closest.
 
@@ -54,7 +54,7 @@ class OtherKernel:
     mapped: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelFix:
     """One kernel: its tiles, the source before and after, and the proof of the whole patch."""
 
@@ -76,7 +76,7 @@ class KernelFix:
 
     @property
     def proved(self) -> bool:
-        return self.before != self.after and self.proof is not None and self.proof.state is State.HELD
+        return self.before != self.after and self.proof is not None and self.proof.state is ClaimState.HELD
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -100,7 +100,7 @@ ORDER = tuple(About)
 WRITTEN = 1  # stages: the claims follow
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stop:
     """How far a candidate came, and what stopped it there, in which line."""
 
@@ -117,24 +117,26 @@ class Stop:
 
 def unwritten(text: Unfit, line: Location, mapping: str) -> Stop:
     """Return the stop of a mapping that cannot be written."""
-    return Stop(0, str(text), line, mapping)
+    return Stop(stage=0, reason=str(text), line=line, mapping=mapping)
 
 
 def unbuilt(error: Exception) -> Proof:
     """Return the proof of a patch with which the kernel cannot be had: one that fails."""
     reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
-    return Proof((Claim(About.REBUILT, State.FAILED, reason),))
+    return Proof(claims=(Claim(about=About.REBUILT, state=ClaimState.FAILED, reason=reason),))
 
 
 def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
     """Return the stop of a patch whose proof does not hold; `line` is the tile's."""
     obstacle, meaning = proof.obstacle, proof.claim(About.MEANING)
     assert obstacle is not None
-    if obstacle.state is State.UNKNOWN and meaning is not None and not meaning.held:
+    if obstacle.state is ClaimState.UNKNOWN and meaning is not None and not meaning.held:
         obstacle = meaning  # which says why, and where
     at = obstacle.line or line
     stage = WRITTEN + ORDER.index(obstacle.about)
-    return Stop(stage, obstacle.reason, at, mapping, obstacle.state is State.UNKNOWN)
+    return Stop(
+        stage=stage, reason=obstacle.reason, line=at, mapping=mapping, unknown=obstacle.state is ClaimState.UNKNOWN
+    )
 
 
 def furthest(one: Stop | None, other: Stop) -> Stop:
@@ -159,7 +161,7 @@ class KeptKernel:
         return OtherKernel(self.neighbour.target.name, self.neighbour.target.source, bool(self.tried))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class OtherKernels:
     """The kernels beside one in its source, and in the others of its project."""
 
@@ -198,12 +200,12 @@ class OtherKernels:
             known = next((other for other in self.beside if other.symbol == symbol), None)
             if known is None:
                 reason = f"the patch changes {demangle(symbol)} too, of which no launch is described"
-                return Claim(About.MEANING, State.UNKNOWN, reason)
+                return Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=reason)
             with rebuilt(known.target, text) as copy:
                 proof = known.proved(copy, applied, self.context, self.settings)
             if not proof.held:
                 reason = f"the patch changes {demangle(symbol)} too, for which it is not proved"
-                return Claim(About.MEANING, proof.state, reason)
+                return Claim(about=About.MEANING, state=proof.state, reason=reason)
         return None
 
     def _in_others(self, text: bytes, applied: Sequence[Applied]) -> Claim | None:

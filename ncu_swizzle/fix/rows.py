@@ -127,8 +127,8 @@ class Numbers:
         return self._numbers[thing]
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InstructionRows:
     """What each instruction of a version does, by index: bytes per lane, the kind of access or sync, its line."""
 
     width: Ints
@@ -148,7 +148,7 @@ class Table:
                 kind[number] = kinds.of(_kind(instruction))
             elif synchronises(instruction):
                 sync[number] = kinds.of(_sync(instruction))
-        return cls(width, kind, line, sync)
+        return cls(width=width, kind=kind, line=line, sync=sync)
 
 
 def _kind(instruction: SassInstruction) -> str:
@@ -176,7 +176,7 @@ class Rows:
     at: Ints  # the address of the unit's first byte
 
     @classmethod
-    def of(cls, accesses: LaneAccesses, table: Table, unit: int) -> Self:
+    def of(cls, accesses: LaneAccesses, table: InstructionRows, unit: int) -> Self:
         count = table.width[accesses.pc] // unit
         each = np.repeat(np.arange(len(count)), count)
         within = np.arange(len(each)) - np.repeat(np.cumsum(count) - count, count)

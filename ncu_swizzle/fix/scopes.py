@@ -31,7 +31,7 @@ NAMES = ("identifier", "field_identifier", "type_identifier", "namespace_identif
 HEAD = b"int f(){"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Definition:
     """A function, a lambda or a macro: its parameters' declared names in order, and its body."""
 
@@ -199,12 +199,18 @@ class Scopes:
         while named.type in ("qualified_identifier", "template_function") and (inner := cuda.field_of(named, "name")):
             named = inner  # a specialisation has the name of its template
         name = self.file.of(named).rpartition("::")[2]
-        return Definition(name, node, body, tuple(_parameters(cuda.field_of(declarator, "parameters"))))
+        return Definition(
+            name=name, node=node, body=body, parameters=tuple(_parameters(cuda.field_of(declarator, "parameters")))
+        )
 
     def _lambda(self, name: Node, node: Node) -> Definition | None:
         declarator, body = cuda.field_of(node, "declarator"), cuda.field_of(node, "body")
         listed = cuda.field_of(declarator, "parameters") if declarator is not None else None
-        return Definition(self.file.of(name), node, body, tuple(_parameters(listed))) if body is not None else None
+        return (
+            Definition(name=self.file.of(name), node=node, body=body, parameters=tuple(_parameters(listed)))
+            if body is not None
+            else None
+        )
 
     def _macro(self, node: Node) -> Definition | None:
         name, value, listed = (cuda.field_of(node, part) for part in ("name", "value", "parameters"))
@@ -219,7 +225,7 @@ class Scopes:
             for declared in _declares(below):
                 self._declare(declared, below)
         parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
-        return Definition(self.file.of(name), node, root, parameters, macro=True)
+        return Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
 
 
 def _captures(declared: Node, use: Node) -> bool:
@@ -315,7 +321,7 @@ def _parameters(listed: Node | None) -> Iterator[Node | None]:
 SHARED = "__shared__"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SharedDeclaration:
     """One shared variable: its name, the type as written, the sizes of its dimensions, and where it stands."""
 
@@ -355,7 +361,14 @@ def _declared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
         if name is not None:
             sizes, open_ = _sizes(declarator)
             element, inner = cuda.array_alias(file, file.of(type_))
-            yield SharedDeclaration(file.of(name), name, node, element, (*sizes, *inner), open_)
+            yield SharedDeclaration(
+                name=file.of(name),
+                declared=name,
+                statement=node,
+                element=element,
+                sizes=(*sizes, *inner),
+                dynamic=open_,
+            )
 
 
 def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:

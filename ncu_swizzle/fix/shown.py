@@ -15,7 +15,7 @@ from rich.text import Text
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.fix.claims import Proof, State
+from ncu_swizzle.fix.claims import ClaimState, Proof
 from ncu_swizzle.fix.expressions import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_targets, written_together
@@ -74,7 +74,9 @@ def _targets(options: LintOptions) -> Iterator[Target]:
 
 def _fixed(targets: Sequence[Target], options: LintOptions, request: Request, progress: Progress) -> SourceFix | None:
     sources = CatalogOptions(options.config, options.catalogs, options.trust)
-    query = FixQuery(targets[0].name, request, options.description, sources, progress=progress)
+    query = FixQuery(
+        what=targets[0].name, request=request, description=options.description, sources=sources, progress=progress
+    )
     try:
         return fix_targets(targets, query)
     except EnvironmentLacking:
@@ -116,7 +118,7 @@ def apply(made: Sequence[SourceFix]) -> list[Path]:
 
 
 SCHEMA = 1
-STYLES = {State.HELD: "green", State.FAILED: "bold red", State.UNKNOWN: "yellow"}
+STYLES = {ClaimState.HELD: "green", ClaimState.FAILED: "bold red", ClaimState.UNKNOWN: "yellow"}
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 

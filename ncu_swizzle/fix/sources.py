@@ -17,7 +17,7 @@ from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.fix import copies, on_gpu
 from ncu_swizzle.fix.applied import neighbour
-from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.copies import rebuilt
 from ncu_swizzle.fix.fixing import FixOptions, fix
 from ncu_swizzle.fix.includers import OtherSources
@@ -29,8 +29,8 @@ from ncu_swizzle.kernels import gpu, limits
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL, Toolchain
-from ncu_swizzle.report import pack, reader
-from ncu_swizzle.report.model import EMULATED, Engine
+from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports.options import EMULATED, Engine
 
 # What the excess of a kernel costs, as the rule ConflictCost estimates it from a measured report.
 
@@ -106,7 +106,7 @@ def _launched(targets: Sequence[Target], text: bytes, toolchain: Toolchain) -> l
 
 def _refuted(kernels: Sequence[KernelFix]) -> Iterator[tuple[str, Claim]]:
     for kernel in kernels:
-        yield from ((kernel.kernel, claim) for claim in kernel.measured if claim.state is State.FAILED)
+        yield from ((kernel.kernel, claim) for claim in kernel.measured if claim.state is ClaimState.FAILED)
 
 
 def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
@@ -126,7 +126,7 @@ def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
 # Fix the kernels of a source, one after the other: one patch for all of them.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FixQuery:
     """The command line of ``ncu-swizzle fix``."""
 
@@ -150,7 +150,7 @@ class ChangedFile:
     after: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceFix:
     """A source with the fixes of its kernels; the text before and after all of them, with its headers spliced in."""
 
@@ -187,7 +187,7 @@ def fix_all(query: FixQuery) -> SourceFix:
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
-    context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
+    context = Context(request=query.request, engine=Engine(EMULATED), folder=Path.cwd(), progress=query.progress)
     settings = EmulationSettings.of(query.request)
     project = copies.project_of(targets[0].source, query.sources.config, query.sources.trust, query.within)
     targets = [copies.with_headers(target, project) for target in targets]
@@ -204,7 +204,9 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         except NcuSwizzleError as error:
             if not beside:
                 raise
-            made = KernelFix(target.name, target.source, text, text, notes=(str(error),), applied=applied)
+            made = KernelFix(
+                kernel=target.name, source=target.source, before=text, after=text, notes=(str(error),), applied=applied
+            )
         kernels.append(replace(made, suggest=suggesting(query, target)))
         text = made.after
         if several:  # what the patches of later kernels must keep of this one
@@ -219,7 +221,9 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
             replace(kernel, notes=(*kernel.notes, note)) if kernel.proved else kernel for kernel in finished
         )
     read = frozenset(Path(file) for target in targets for file in target.family.included())
-    return SourceFix(targets[0].source, before, text if kept else before, finished, read)
+    return SourceFix(
+        source=targets[0].source, before=before, after=text if kept else before, kernels=finished, read=read
+    )
 
 
 def _not_looked_at(target: Target, after: bytes, project: Path) -> str:
@@ -237,8 +241,8 @@ def _not_looked_at(target: Target, after: bytes, project: Path) -> str:
 
 def _others(target: Target, query: FixQuery, project: Path, settings: EmulationSettings) -> OtherSources:
     sources = query.sources
-    options = LintOptions((), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
-    return OtherSources(limits.plain(target.source), project, options, settings)
+    options = LintOptions(files=(), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
+    return OtherSources(source=limits.plain(target.source), project=project, options=options, settings=settings)
 
 
 def _measured(
@@ -260,7 +264,13 @@ def _targets(query: FixQuery) -> list[Target]:
         )
     sources = query.sources
     options = LintOptions(
-        (query.what,), (), query.description, sources.catalog, sources.config, sources.trust, query.request.build
+        files=(query.what,),
+        max_degree=(),
+        description=query.description,
+        catalogs=sources.catalog,
+        config=sources.config,
+        trust=sources.trust,
+        build=query.request.build,
     )
     targets: list[Target] = []
     for variant in lint_inputs.variants(options):

@@ -34,7 +34,7 @@ class Spliced:
     repeated: frozenset[Path] = frozenset()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Splicing:
     """One attempt: the headers that have their place, and those that would need a second one."""
 
@@ -84,7 +84,7 @@ def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes])
     """Return a source with the headers that `find` knows in their places, each where it is included first."""
     left_out: frozenset[Path] = frozenset()
     while True:
-        splicing = _Splicing(source, find, read, left_out)
+        splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
         made = splicing.text(source, text)
         if made.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
             return Spliced(text)

@@ -42,14 +42,16 @@ class _Follower(ViewWalk):
         while self.waiting:
             place = self.waiting.pop()
             for use in self.uses.get(place.declared.id, []):
-                self._follow(use, PointerState(place, place.rank, place.unit))
+                self._follow(use, PointerState(start=place, rank=place.rank, unit=place.unit))
             self._others_into(place)
         self._mentioned()
         return self.web
 
     def _add_array(self, declaration: SharedDeclaration) -> None:
         if declaration.declared.id not in self.web.places:
-            place = self._add(ReachedPlace(declaration.name, declaration.declared, declaration.rank, array=True))
+            place = self._add(
+                ReachedPlace(name=declaration.name, declared=declaration.declared, rank=declaration.rank, array=True)
+            )
             self._is_object(place, declaration.element)
 
     def _others_into(self, place: ReachedPlace) -> None:
@@ -66,7 +68,7 @@ class _Follower(ViewWalk):
             while alone.waiting:
                 other = alone.waiting.pop()
                 for use in alone.uses.get(other.declared.id, []):
-                    alone._follow(use, PointerState(other, other.rank, other.unit))
+                    alone._follow(use, PointerState(start=other, rank=other.rank, unit=other.unit))
             if place.declared.id in alone.web.places:
                 self._add_array(declaration)
 
@@ -87,7 +89,7 @@ def shown_file(target: Target, file: str) -> str:
     return "" if path == str(source) else os.path.relpath(path, source.parent)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FixSubject:
     """A kernel with its source taken apart."""
 
@@ -117,7 +119,15 @@ class FixSubject:
         """Return a tile for the writers of a patch."""
         element = self.element_bytes(seen)
         declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
-        return Draft(self.file, self.scopes, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
+        return Draft(
+            file=self.file,
+            scopes=self.scopes,
+            tile=seen.tile,
+            constants=self.known.constants,
+            element_bytes=element,
+            declared_bytes=declared,
+            unit_bytes=self.known.unit_bytes,
+        )
 
     def launched(self, seen: TileSeen) -> Draft | None:
         """Return a tile whose rows' length the launch decides; None if the source does."""
@@ -155,10 +165,18 @@ class FixSubject:
         if array.rank > 1:
             declared = self.known.element_bytes.get(array.declared.id, element)
             columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
-            whole = [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+            whole = (
+                [Shape(columns=columns, rows=self.known.row_counts.get(array.declared.id, 0), element_bytes=element)]
+                if columns > 1
+                else []
+            )
             return [*whole, *self._around(array.declared, columns, element), *self._within(seen, columns, element)]
         rows = sorted(self._row_bytes(seen))
-        return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+        return [
+            Shape(columns=bytes_ // element, rows=0, element_bytes=element)
+            for bytes_ in rows
+            if bytes_ % element == 0 and bytes_ > element
+        ]
 
     def _around(self, declared: Node, columns: int, element: int) -> Iterator[Shape]:
         """Yield rows by the subscripts before the last two, as in ``t[8][8][8]``."""
@@ -167,13 +185,17 @@ class FixSubject:
         for between, count in enumerate(counts[1:], 1):
             if columns < 2 or not inner or inner & (inner - 1) or not count:
                 return
-            yield Shape(columns, count * inner, element, inner, between)
+            yield Shape(columns=columns, rows=count * inner, element_bytes=element, inner=inner, outer=between)
             inner *= count
 
     def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
         """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""
         lengths = {bytes_ // element for bytes_ in self._strides(seen) if bytes_ % element == 0}
-        return [Shape(n, columns // n, element) for n in sorted(lengths) if 1 < n < columns and columns % n == 0]
+        return [
+            Shape(columns=n, rows=columns // n, element_bytes=element)
+            for n in sorted(lengths)
+            if 1 < n < columns and columns % n == 0
+        ]
 
     def _row_bytes(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
@@ -223,9 +245,16 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixS
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     missing = tuple(array for array in arrays if array not in declared.values())
     return FixSubject(
-        target, emulated, file, scopes, {d.declared.id: d for d in every}, declared,
-        tuple(tiles_seen(tiles, declared, emulated)), known, missing,
-    )  # fmt: skip
+        target=target,
+        emulated=emulated,
+        file=file,
+        scopes=scopes,
+        declarations={d.declared.id: d for d in every},
+        placed=declared,
+        tiles=tuple(tiles_seen(tiles, declared, emulated)),
+        known=known,
+        unplaced=missing,
+    )
 
 
 def _declared(

@@ -58,7 +58,7 @@ class Term:
         return tuple(factor for factor in self.factors if factor.value is None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Constants:
     """What the names of a file stand for, as far as that is constant."""
 

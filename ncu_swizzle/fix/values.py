@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.results import EPOCH_BITS, THREAD_BITS, Loads, Results,
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.emulate.worlds import ADDRESS_BITS, ADDRESS_MASK, World, decisive, shared_contents
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.excess import SPACE, Places
+from ncu_swizzle.fix.excess import SPACE, MovedPlaces
 from ncu_swizzle.fix.rows import Lines
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.smem.operations import Ints
@@ -38,7 +38,7 @@ VARIED_SHARE = 4  # of the time, for buffers that hold other numbers than descri
 FLOATS, INTEGERS, VARIED = 0, 1, 1 << 10  # worlds; in even ones, memory of no known type holds floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Values:
     """What comparing them found: how many bytes are the same, differ, or are unknown in either version."""
 
@@ -64,10 +64,10 @@ def compare(
     blocks: Sequence[Dim3],
     timeout_s: float,
     seed: int = SEED,
-    places: Places | None = None,
+    places: MovedPlaces | None = None,
 ) -> Values:
     """Compare what these blocks do; `places` says where the bytes of shared memory have gone."""
-    worlds = _Worlds(before, after, np.array(blocks, np.int64), places, timeout_s, seed)
+    worlds = _Worlds(before, after, blocks=np.array(blocks, np.int64), places=places, timeout_s=timeout_s, seed=seed)
     try:
         return worlds.compared()
     except Contended:
@@ -100,12 +100,18 @@ class _Worlds:
     """Executes both versions in one world after the other, and compares what they do there."""
 
     def __init__(
-        self, before: Executable, after: Executable, blocks: Ints, places: Places | None, timeout_s: float, seed: int
+        self,
+        before: Executable,
+        after: Executable,
+        blocks: Ints,
+        places: MovedPlaces | None,
+        timeout_s: float,
+        seed: int,
     ) -> None:
         self.versions, self.blocks, self.timeout_s, self.seed = (before, after), blocks, timeout_s, seed
-        self.clock = Clock(timeout_s)
+        self.clock = Clock(timeout_s=timeout_s)
         lines = Lines.between(before.emulated.profile.sources, after.emulated.profile.sources)
-        self.outcome = _Outcome(before, after, lines, blocks)
+        self.outcome = _Outcome(before=before, after=after, lines=lines, blocks=blocks)
         self.typed = _typed(before)
         launch = before.launch(None)
         bank, _ = bank_0(before.code, launch)
@@ -146,13 +152,13 @@ class _Worlds:
 
     def _varied(self) -> Values:
         """Compare with other numbers in the buffers of zeros and ones; nothing is found where the old kernel fails."""
-        self.clock = Clock(self.timeout_s / VARIED_SHARE)
+        self.clock = Clock(timeout_s=self.timeout_s / VARIED_SHARE)
         try:
             first = self._results(0, VARIED, None, varied=True)
         except (ProgramFailed, Contended):
             return Values()
         finally:
-            self.clock = Clock(self.timeout_s)
+            self.clock = Clock(timeout_s=self.timeout_s)
         try:
             second = self._results(1, VARIED, None, varied=True)
         except (ProgramFailed, Contended) as error:
@@ -191,7 +197,7 @@ def _typed(version: Executable) -> tuple[tuple[range, ...], tuple[range, ...]]:
     return tuple(kinds[0]), tuple(kinds[1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Outcome:
     before: Executable
     after: Executable
@@ -219,7 +225,7 @@ class _Outcome:
             return Values(difference="their atomic operations differ", blocks=len(self.blocks))
         doubtful = sum(-1 in each for each in (*first.atomics, *second.atomics))
         unknown = int((~known).sum()) + doubtful
-        return Values(int(known.sum()), unknown, len(self.blocks), len(first.atomics))
+        return Values(same=int(known.sum()), unknown=unknown, blocks=len(self.blocks), atomics=len(first.atomics))
 
     def _unlike(self, first: Sequence[tuple[int | str, ...]], second: Sequence[tuple[int | str, ...]]) -> bool:
         """Say whether the atomic operations certainly differ: those with unknown operands may be alike."""

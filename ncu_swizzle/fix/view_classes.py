@@ -32,7 +32,7 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
     if body is None or len(names) != len(given) or len(names) != len(made.parameters):
         return None
     closed = frozenset(name for name in names if not made.macro or _enclosed(scopes, body, name))
-    return Inlined(body, dict(zip(names, given, strict=True)), closed)
+    return Inlined(body=body, arguments=dict(zip(names, given, strict=True)), closed=closed)
 
 
 def only_expression(made: Definition) -> Node | None:
@@ -60,7 +60,7 @@ def _enclosed(scopes: Scopes, body: Node, name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class MadeObject:
     """An object as it is made: its class, what its members are given, and the expression or declarator of it all."""
 
     struct: Node
@@ -68,7 +68,7 @@ class Made:
     whole: Node
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pointed:
     """What a method does with a pointer: `used`, the index added to it, whether it accesses that element.
 
@@ -81,7 +81,7 @@ class Pointed:
     whole: bool = True
 
 
-def fields_made(scopes: Scopes, listed: Node) -> Made | None:
+def fields_made(scopes: Scopes, listed: Node) -> MadeObject | None:
     """Return the object that a list of arguments or initializers makes; None if its class is not this file's."""
     file, whole, type_ = scopes.file, listed, ""
     holder = listed.parent
@@ -107,7 +107,7 @@ def fields_made(scopes: Scopes, listed: Node) -> Made | None:
         for child in listed.named_children
     ]
     fields = _given(scopes, struct, given)
-    return Made(struct, fields, whole) if fields is not None else None
+    return MadeObject(struct, fields, whole) if fields is not None else None
 
 
 def _type(file: CudaFile, node: Node | None) -> str:
@@ -191,7 +191,12 @@ def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
     if method is None or body is None:
         return None
     names = [scopes.file.of(parameter) if parameter is not None else "" for parameter in method.parameters]
-    return Inlined(body, dict(zip(names, arguments.named_children, strict=True)), frozenset(names), made.fields)
+    return Inlined(
+        body=body,
+        arguments=dict(zip(names, arguments.named_children, strict=True)),
+        closed=frozenset(names),
+        fields=made.fields,
+    )
 
 
 def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definition]:

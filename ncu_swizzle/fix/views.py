@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceView:
     """What a view is made with: its class, the member that points, and its other members as they were given."""
 
     struct: Node
@@ -32,7 +32,7 @@ class ViewWalk(ObjectWalk):
 
     def _start(self) -> None:
         super()._start()
-        self.views: dict[int, View] = {}  # by what stands for the place
+        self.views: dict[int, SourceView] = {}  # by what stands for the place
         self.slots: dict[int, tuple[int, str]] = {}  # what stands for which pointer of which name
 
     # ---------------------------------------------------------------------------------------- where they are made
@@ -73,9 +73,11 @@ class ViewWalk(ObjectWalk):
             pointed(self.file, method, pointer) or returns_only(method)
             for method in methods_of(self.scopes, made.struct, pointer)
         )
-        return self._bound(made.whole, use, View(made.struct, pointer, others, within))
+        return self._bound(
+            made.whole, use, SourceView(struct=made.struct, pointer=pointer, fields=others, within=within)
+        )
 
-    def _bound(self, whole: Node, use: PointerUse, view: View) -> bool:
+    def _bound(self, whole: Node, use: PointerUse, view: SourceView) -> bool:
         """Follow a view to the variable or the parameter that it is kept in."""
         holder = whole.parent
         if holder is None:
@@ -92,7 +94,7 @@ class ViewWalk(ObjectWalk):
             return self._passed(whole, holder, use.state, view)
         return False
 
-    def _made_for_callers(self, whole: Node, state: PointerState, view: View) -> bool:
+    def _made_for_callers(self, whole: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a view that a function returns: its shape is given by the arguments of each call."""
         made = self.scopes.holder(whole)
         if made is None or cuda.around(self.file, whole) is not None:
@@ -106,14 +108,16 @@ class ViewWalk(ObjectWalk):
                 return False
             arguments = dict(zip(names, listed.named_children, strict=True))
             fields = {name: arguments.get(self.file.of(node), node) for name, node in view.fields.items()}
-            there = PointerState(reach.start, state.rank, state.unit, (*reach.steps, *state.steps))
+            there = PointerState(
+                start=reach.start, rank=state.rank, unit=state.unit, steps=(*reach.steps, *state.steps)
+            )
             if any(step.node is not None for step in state.steps) or not self._kept(
                 reach.node, declared, there, replace(view, fields=fields)
             ):
                 return False
         return True
 
-    def _kept(self, node: Node, declared: Node, state: PointerState, view: View) -> bool:
+    def _kept(self, node: Node, declared: Node, state: PointerState, view: SourceView) -> bool:
         """Go on with a name for a view: where it is used."""
         slot = self._slot(declared, view.pointer)
         known = self.views.get(slot.id)
@@ -124,20 +128,20 @@ class ViewWalk(ObjectWalk):
         name = self.file.of(declared)
         place = self.web.places.get(slot.id) or self._add(
             ReachedPlace(
-                name if slot is declared else f"{name}.{view.pointer}",
-                slot,
-                1,
-                state.unit,
+                name=name if slot is declared else f"{name}.{view.pointer}",
+                declared=slot,
+                rank=1,
+                unit=state.unit,
                 kept=declared,
                 pointer=view.pointer,
             )
         )
-        self.web.reaches.append(Reach(state.start, state.steps, node, place, unit=state.unit))
+        self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, end=place, unit=state.unit))
         member = expressions.member(
             self.file, self.file.of(cuda.field_of(view.struct, "name") or declared), view.pointer
         )
         if view.within and member is not None:
-            self._goes_to(node, member, 1, state.unit, PointerState(place, 1, state.unit))
+            self._goes_to(node, member, 1, state.unit, PointerState(start=place, rank=1, unit=state.unit))
         return True
 
     def _slot(self, declared: Node, pointer: str) -> Node:
@@ -149,12 +153,12 @@ class ViewWalk(ObjectWalk):
                 return slot
         return declared
 
-    def _alike(self, one: View, other: View) -> bool:
+    def _alike(self, one: SourceView, other: SourceView) -> bool:
         """Say whether two views have the same class and shape, so that one name may stand for both."""
         texts = [{name: self.file.of(node) for name, node in view.fields.items()} for view in (one, other)]
         return cuda.same(one.struct, other.struct) and one.pointer == other.pointer and texts[0] == texts[1]
 
-    def _passed(self, node: Node, listed: Node, state: PointerState, view: View) -> bool:
+    def _passed(self, node: Node, listed: Node, state: PointerState, view: SourceView) -> bool:
         call = listed.parent
         definitions = self._definitions(call) if call is not None and call.type == "call_expression" else []
         position = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
@@ -175,7 +179,7 @@ class ViewWalk(ObjectWalk):
                 node, state, f"{state.start.name} is used in a way that is not understood: {self._quoted(holder)}"
             )
 
-    def _viewed(self, node: Node, parent: Node, state: PointerState, view: View) -> bool:
+    def _viewed(self, node: Node, parent: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a use of a view; say whether it is understood."""
         understood = False
         match parent.type:
@@ -196,7 +200,7 @@ class ViewWalk(ObjectWalk):
                 understood = True
         return understood
 
-    def _member_viewed(self, node: Node, state: PointerState, view: View) -> bool:
+    def _member_viewed(self, node: Node, state: PointerState, view: SourceView) -> bool:
         field, holder = cuda.field_of(node, "field"), node.parent
         if field is None or holder is None:
             return False
@@ -206,10 +210,10 @@ class ViewWalk(ObjectWalk):
         if name == view.pointer:
             super()._follow(node, state)
         elif name in view.fields:
-            self.scopes.indexing[node.id] = Inlined(view.fields[name], {}, frozenset())
+            self.scopes.indexing[node.id] = Inlined(body=view.fields[name], arguments={}, closed=frozenset())
         return True
 
-    def _indexed(self, call: Node, name: str, state: PointerState, view: View) -> bool:
+    def _indexed(self, call: Node, name: str, state: PointerState, view: SourceView) -> bool:
         """Follow a call of a method: its index is an expression of the arguments."""
         if view.within:
             return True
@@ -223,20 +227,24 @@ class ViewWalk(ObjectWalk):
             return True
         following = state
         if found.index is not None:
-            following = state.stepped(ReachStep(self._index(call, found.index, method, given, view), state.unit), 1)
+            following = state.stepped(
+                ReachStep(node=self._index(call, found.index, method, given, view), unit=state.unit), 1
+            )
         if found.element and found.whole:
-            self._element(call, PointerState(following.start, 0, following.unit, following.steps))
+            self._element(call, PointerState(start=following.start, rank=0, unit=following.unit, steps=following.steps))
         elif found.element:
             self._access(call, following)
         else:
             super()._follow(call, following)
         return True
 
-    def _index(self, call: Node, index: Node, method: Definition, given: Sequence[Node], view: View) -> Node:
+    def _index(self, call: Node, index: Node, method: Definition, given: Sequence[Node], view: SourceView) -> Node:
         """Return the node that stands for an index: an argument, or the call itself."""
         names = [self.file.of(name) if name is not None else "" for name in method.parameters]
         arguments = dict(zip(names, given, strict=True))
         if index.type == "identifier" and self.file.of(index) in arguments:
             return arguments[self.file.of(index)]
-        self.scopes.indexing[call.id] = Inlined(index, arguments, frozenset(names), view.fields, indexing=True)
+        self.scopes.indexing[call.id] = Inlined(
+            body=index, arguments=arguments, closed=frozenset(names), fields=view.fields, indexing=True
+        )
         return call

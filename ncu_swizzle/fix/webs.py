@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Split what reaches into shared memory into tiles: a buffer that is carved up holds several.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Root:
     """Where a tile begins: an array, or a place at a constant distance from one's start, in bytes."""
 
@@ -36,7 +36,7 @@ class Root:
         return f"{self.array.name}{self.copy}.{self.place.name}" if self.place.member else self.place.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Members:
     """Where a struct's array lies in an array of such structs: its distance and size, theirs, how many there are."""
 
@@ -46,7 +46,7 @@ class Members:
     count: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SourceTile:
     """Roots that share pointers, and so a mapping; all places in them, their uses, and what is in the way."""
 
@@ -70,9 +70,9 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
     """
     objects = {member.through.declared.id for member in web.members}
     holders = {_array(web, member.through).declared.id for member in web.members}
-    roots = [Root(array, array) for array in web.arrays if array.declared.id not in holders]
+    roots = [Root(place=array, array=array) for array in web.arrays if array.declared.id not in holders]
     roots += [
-        Root(place, _array(web, place), offsets[id_])
+        Root(place=place, array=_array(web, place), offset=offsets[id_])
         for id_, place in web.places.items()
         if id_ not in objects and _begins(web, place, offsets)
     ]
@@ -97,7 +97,7 @@ def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int
             if (key := (place.declared.id, array.declared.id, offset)) not in seen:
                 seen.add(key)
                 copy = f"[{number}]" if len(copies) > 1 else ""
-                yield Root(place, array, offset, size, copy)
+                yield Root(place=place, array=array, offset=offset, size=size, copy=copy)
 
 
 def _copies(member: Member, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> Iterator[int]:
@@ -145,18 +145,18 @@ def _joined(places: Mapping[int, ReachedPlace], pairs: Iterable[tuple[int, int]]
 
 def _tile(web: Web, group: set[int], roots: Sequence[Root], edges: Sequence[Reach]) -> SourceTile:
     return SourceTile(
-        tuple(root for root in roots if root.place.declared.id in group),
-        tuple(place for id_, place in web.places.items() if id_ in group),
-        tuple(reach for reach in edges if reach.start.declared.id in group),
-        tuple(obstacle for obstacle in web.obstacles if obstacle.start.declared.id in group),
-        web,
+        roots=tuple(root for root in roots if root.place.declared.id in group),
+        places=tuple(place for id_, place in web.places.items() if id_ in group),
+        reaches=tuple(reach for reach in edges if reach.start.declared.id in group),
+        obstacles=tuple(obstacle for obstacle in web.obstacles if obstacle.start.declared.id in group),
+        web=web,
     )
 
 
 # What is known of a kernel's source without running it.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Known:
     """Answers: the names' values, the sizes of types by name and of elements, and places' distances."""
 
@@ -174,7 +174,7 @@ AXES = "xyz"
 CHANGING = ("assignment_expression", "update_expression", "pointer_expression")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Launched:
     """The values of names in a launch, by their declarations."""
 
@@ -233,7 +233,9 @@ def launched_constants(target: Target, scopes: Scopes, constants: Constants) -> 
     """Return what is constant in a launch: ``blockDim.x`` and its like, integer parameters, and what follows."""
     sizes = zip(("gridDim", "blockDim"), target.family.geometry(target.kernel, target.problem), strict=True)
     members = {f"{name}.{axis}": n for name, numbers in sizes for axis, n in zip(AXES, numbers, strict=True)}
-    return _Launched(scopes, constants, members, dict(_parameters(target, scopes))).within
+    return _Launched(
+        scopes=scopes, constants=constants, members=members, found=dict(_parameters(target, scopes))
+    ).within
 
 
 def launched_offsets(webs: Sequence[Web], known: Known) -> Mapping[int, int]:

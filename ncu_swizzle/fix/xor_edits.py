@@ -66,7 +66,7 @@ class _Base:
     known: bool = True
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 

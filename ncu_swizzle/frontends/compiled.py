@@ -29,8 +29,8 @@ from ncu_swizzle.kernels.family import Argument, Family, Kernel, Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
-from ncu_swizzle.report import layouts, python_kernels
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import layouts, python_kernels
+from ncu_swizzle.reports.model import Profile
 
 # Have a function in a Python file compiled by a child process, which imports the file, within the time limit.
 
@@ -100,7 +100,7 @@ def _own_caches(folder: Path, request: CompileRequest) -> dict[str, str]:
 POINTER = "uint64"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Built:
     """A target that can be launched, its cubin, and which compiler made it."""
 
@@ -134,12 +134,12 @@ def built(target: Target, arch: str, timeout_s: float) -> Built:
     )
     compiled = replace(target.kernel, function=kernel.entry, options=(), shared="")
     return Built(
-        Target(launched, compiled, target.problem),
-        code,
-        kernel.compiler,
-        kernel.notes,
-        kernel.intermediate,
-        kernel.explicit,
+        target=Target(launched, compiled, target.problem),
+        code=code,
+        compiler=kernel.compiler,
+        notes=kernel.notes,
+        intermediate=kernel.intermediate,
+        explicit=kernel.explicit,
     )
 
 
@@ -190,18 +190,26 @@ def _configured(family: Family, kernel: Kernel, options: Configuration) -> Kerne
 def _given(argument: Argument, problem: Mapping[str, int], options: Mapping[str, str]) -> Given:
     shape = fills.shape(argument, problem) if argument.shape else ()
     record = options.get(argument.name, "") if shape else ""
-    return Given(argument.name, argument.dtype, shape, argument.value, argument.box, argument.swizzle, record)
+    return Given(
+        name=argument.name,
+        dtype=argument.dtype,
+        shape=shape,
+        value=argument.value,
+        box=argument.box,
+        swizzle=argument.swizzle,
+        record=record,
+    )
 
 
 def _argument(parameter: KernelParameter, family: Family) -> Argument:
     """Return the argument of a parameter: a number, memory for the compiler's own use, or a buffer of the family's."""
     if parameter.dtype:
-        return Argument(parameter.name, parameter.dtype, value=parameter.value)
+        return Argument(name=parameter.name, dtype=parameter.dtype, value=parameter.value)
     if parameter.scratch:
-        return Argument(parameter.name, "uint8", (str(parameter.scratch),), fill="zeros")
+        return Argument(name=parameter.name, dtype="uint8", shape=(str(parameter.scratch),), fill="zeros")
     given = next((argument for argument in family.arguments if argument.name == parameter.name), None)
     if given is None:  # the compiler wants none of its memory: a null pointer
-        return Argument(parameter.name, POINTER, value="0")
+        return Argument(name=parameter.name, dtype=POINTER, value="0")
     mapped, box = bool(parameter.box), parameter.box
     return replace(given, tensor_map=mapped, box=box, swizzle=parameter.swizzle, passed=parameter.passed)
 

@@ -84,7 +84,7 @@ def place(error: BaseException | None, file: Path) -> str:
 CODE = "kernel.cubin"  # beside the answer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """An argument: a buffer (`shape`, in elements), a number with a dtype, or a literal, as it was typed."""
 
@@ -97,7 +97,7 @@ class Given:
     record: str = ""  # of a buffer of bytes: the name that its structured dtype has in the file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompileRequest:
     """A function of a Python file, what it is called with, and what for. `options` are the compiler's."""
 
@@ -126,7 +126,7 @@ class CompileRequest:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelParameter:
     """A parameter of the compiled kernel: the buffer called `name`, or a number with a dtype."""
 
@@ -139,7 +139,7 @@ class KernelParameter:
     passed: bool = True  # no parameter, if not: memory that only a struct points to
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
     """A compiled function: its entry in the cubin, how it is launched, and its parameters in order."""
 

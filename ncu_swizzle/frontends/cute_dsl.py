@@ -27,7 +27,7 @@ from ncu_swizzle.frontends.cute_host import HostCode, HostLaunch
 from ncu_swizzle.kernels.by_value import POINTER
 from ncu_swizzle.kernels.family import LITERAL, STRUCT
 from ncu_swizzle.kernels.fills import numpy_dtype
-from ncu_swizzle.report.python_kernels import PREFIX
+from ncu_swizzle.reports.python_kernels import PREFIX
 
 # The callers of Python functions that a kernel of CuTe DSL calls: the DSL itself notes the innermost line alone.
 #
@@ -87,7 +87,7 @@ DTYPES = {
 NUMBERS = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}  # by bytes
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Tensors:
     """The tensors among a function's arguments, each at an address of its own."""
 
@@ -100,7 +100,9 @@ class Tensors:
     def of(cls, arguments: Iterable[Given], options: Mapping[str, Any]) -> Tensors:
         """Return the tensors among the arguments, as the options want them."""
         tensors = {argument.name: argument for argument in arguments if argument.shape}
-        return cls(tensors, int(options.get("assumed_align", ALIGNED)), bool(options.get("dynamic", False)))
+        return cls(
+            given=tensors, align=int(options.get("assumed_align", ALIGNED)), dynamic=bool(options.get("dynamic", False))
+        )
 
     def made(self, given: Given) -> Any:
         """Return a tensor for the DSL."""
@@ -133,12 +135,12 @@ class Tensors:
                 and names == [(names[0][0], 0)]
                 and names[0][0] not in {each.name for each in passed}
             ):
-                passed.append(KernelParameter(names[0][0]))
+                passed.append(KernelParameter(name=names[0][0]))
                 continue
             pointed |= {name for name, _ in names if name}
             passed.append(_by_value(f"parameter{number}", content, names))
         direct = {each.name for each in passed}
-        return (*passed, *(KernelParameter(name, passed=False) for name in self.given if name in pointed - direct))
+        return (*passed, *(KernelParameter(name=name, passed=False) for name in self.given if name in pointed - direct))
 
     def _address(self, name: str) -> int:
         return APART * (1 + list(self.given).index(name))
@@ -173,14 +175,16 @@ def _by_value(name: str, content: bytes, pointed: Sequence[tuple[str, int]]) -> 
     """Return a parameter of these bytes: a number, or a struct."""
     size = len(content)
     if size in NUMBERS and not any(tensor for tensor, _ in pointed):
-        return KernelParameter(name, NUMBERS[size], str(int.from_bytes(content, "little", signed=size >= 4)))
+        return KernelParameter(
+            name=name, dtype=NUMBERS[size], value=str(int.from_bytes(content, "little", signed=size >= 4))
+        )
     unit = next(bytes_ for bytes_ in (8, 4, 1) if size % bytes_ == 0)
     fields = []
     for number in range(size // unit):
         tensor, offset = pointed[number] if pointed else ("", 0)
         value = int.from_bytes(content[number * unit : (number + 1) * unit], "little")
         fields.append(f"{POINTER}:{tensor}+{offset}" if tensor else f"uint{8 * unit}:{value}")
-    return KernelParameter(name, STRUCT, ",".join(fields))
+    return KernelParameter(name=name, dtype=STRUCT, value=",".join(fields))
 
 
 OPTIONS = ("assumed_align", "dynamic", "opt_level")
@@ -255,7 +259,11 @@ def _given(
 ) -> tuple[dict[str, Given], dict[str, Any]]:
     """Return the arguments by name, and every parameter's default: a stream's is the usual one. Raises UsageError."""
     given = {argument.name: argument for argument in request.arguments}
-    given |= {name: Given(name, LITERAL, value=text) for name, text in request.options.items() if name in parameters}
+    given |= {
+        name: Given(name=name, dtype=LITERAL, value=text)
+        for name, text in request.options.items()
+        if name in parameters
+    }
     contract.refuse_unknown(given, parameters, request)
     defaults = {name: _stream() if _is_stream(each) else each.default for name, each in parameters.items()}
     for name, each in parameters.items():
@@ -305,7 +313,7 @@ def _executed(
     from cutlass import cute
     from cutlass._mlir import execution_engine
 
-    host, usual = HostCode(request.arch), execution_engine.ExecutionEngine
+    host, usual = HostCode(arch=request.arch), execution_engine.ExecutionEngine
     execution_engine.ExecutionEngine = host.engine(usual)
     level = f"--opt-level {options['opt_level']}" if "opt_level" in options else ""
     try:

@@ -39,7 +39,7 @@ class _Configuration(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HostLaunch:
     """A launch that host code made: the kernel's symbol, its geometry, and the bytes of its parameters."""
 
@@ -51,7 +51,7 @@ class HostLaunch:
     parameters: tuple[bytes, ...]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class HostCode:
     """The host code of one function, and what it launched when it was executed."""
 
@@ -64,13 +64,13 @@ class HostCode:
     def engine(self, usual: Any) -> Any:
         """Return MLIR's execution engine, whose code calls this object instead of the CUDA runtime."""
 
-        class Engine(usual):  # type: ignore[misc] # it is the DSL's
+        class HostEngine(usual):  # type: ignore[misc] # it is the DSL's
             def __init__(engine, module: Any, opt_level: int = 2, shared_libs: Sequence[str] = ()) -> None:  # noqa: N805
                 super().__init__(module, opt_level=opt_level, shared_libs=[])
                 for name in (name for library in shared_libs for name in _exported(Path(library))):
                     engine.raw_register_runtime(name, ctypes.cast(self._function(name), ctypes.c_void_p))
 
-        return Engine
+        return HostEngine
 
     def execute(self, compiled: Any, arguments: Mapping[str, Any], cubin: Cubin) -> None:
         """Execute the host code; its launches are those of the cubin's kernels. Constants are compiled into it."""
@@ -112,7 +112,14 @@ class HostCode:
         passed = (ADDRESS * len(slots)).from_address(parameters) if slots else ()
         contents = tuple(ctypes.string_at(at, slot.size) for at, slot in zip(passed, slots, strict=True))
         self.launches.append(
-            HostLaunch(entry, tuple(given.grid), tuple(given.block), _cluster(given), given.shared, contents)
+            HostLaunch(
+                entry=entry,
+                grid=tuple(given.grid),
+                block=tuple(given.block),
+                cluster=_cluster(given),
+                shared=given.shared,
+                parameters=contents,
+            )
         )
         return 0
 
@@ -135,13 +142,13 @@ def _encoded(
     tile = Tiled(
         address,
         data_type & 0xFFFFFFFF,
-        tuple((ADDRESS * axes).from_address(sizes)),
-        tuple((ADDRESS * (axes - 1)).from_address(strides)) if axes > 1 else (),
-        tuple((ctypes.c_uint32 * axes).from_address(box)),
-        swizzle,
-        interleave,
-        promotion,
-        fill,
+        sizes=tuple((ADDRESS * axes).from_address(sizes)),
+        strides=tuple((ADDRESS * (axes - 1)).from_address(strides)) if axes > 1 else (),
+        box=tuple((ctypes.c_uint32 * axes).from_address(box)),
+        swizzle=swizzle,
+        interleave=interleave,
+        promotion=promotion,
+        fill=fill,
     )
     content = tile.encoded()
     ctypes.memmove(made, content, len(content))

@@ -277,16 +277,23 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> lis
         dtype = _dtype(argument, request, module) if argument.dtype == LITERAL else argument.dtype
         value = _value(argument, request, module)
         return [
-            KernelParameter(name, "uint8" if dtype == "bool" else dtype, str(int(value) if dtype == "bool" else value))
+            KernelParameter(
+                name=name,
+                dtype="uint8" if dtype == "bool" else dtype,
+                value=str(int(value) if dtype == "bool" else value),
+            )
         ]
     element, shape = elements(argument, request, module)
     strides = [element.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return [
-        KernelParameter(f"{name}_meminfo", POINTER, "0"),
-        KernelParameter(f"{name}_parent", POINTER, "0"),
-        KernelParameter(f"{name}_size", WHOLE, str(math.prod(shape))),
-        KernelParameter(f"{name}_itemsize", WHOLE, str(element.itemsize)),
-        KernelParameter(name),
-        *(KernelParameter(f"{name}_shape{axis}", WHOLE, str(size)) for axis, size in enumerate(shape)),
-        *(KernelParameter(f"{name}_stride{axis}", WHOLE, str(size)) for axis, size in enumerate(strides)),
+        KernelParameter(name=f"{name}_meminfo", dtype=POINTER, value="0"),
+        KernelParameter(name=f"{name}_parent", dtype=POINTER, value="0"),
+        KernelParameter(name=f"{name}_size", dtype=WHOLE, value=str(math.prod(shape))),
+        KernelParameter(name=f"{name}_itemsize", dtype=WHOLE, value=str(element.itemsize)),
+        KernelParameter(name=name),
+        *(KernelParameter(name=f"{name}_shape{axis}", dtype=WHOLE, value=str(size)) for axis, size in enumerate(shape)),
+        *(
+            KernelParameter(name=f"{name}_stride{axis}", dtype=WHOLE, value=str(size))
+            for axis, size in enumerate(strides)
+        ),
     ]

@@ -223,9 +223,9 @@ def _cuda_headers() -> list[str]:
 def _passed(argument: Given, size: int, request: CompileRequest, module: ModuleType) -> KernelParameter:
     """Return the parameter of an argument; a number without a dtype has as many bytes as the parameter."""
     if argument.shape or argument.dtype in ("bytes", "struct"):
-        return KernelParameter(argument.name)
+        return KernelParameter(name=argument.name)
     if argument.dtype != LITERAL:
-        return KernelParameter(argument.name, argument.dtype, argument.value)
+        return KernelParameter(name=argument.name, dtype=argument.dtype, value=argument.value)
     value = literal(argument.value, request.sizes, module)
     if not isinstance(value, int | float):
         raise UsageError(
@@ -233,7 +233,9 @@ def _passed(argument: Given, size: int, request: CompileRequest, module: ModuleT
             f"--arg {argument.name}=64, or a shape for a pointer: --arg {argument.name}=float32[1024]",
         )
     kinds = FLOATS if isinstance(value, float) else WHOLES
-    return KernelParameter(argument.name, kinds.get(size, kinds[4]), str(int(value) if kinds is WHOLES else value))
+    return KernelParameter(
+        name=argument.name, dtype=kinds.get(size, kinds[4]), value=str(int(value) if kinds is WHOLES else value)
+    )
 
 
 def _version() -> str:

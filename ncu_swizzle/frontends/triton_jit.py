@@ -23,7 +23,7 @@ from ncu_swizzle.frontends.compiled import grid as grid_values
 from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.fills import numpy_dtype
-from ncu_swizzle.report.triton_cache import Frame, PtxLines
+from ncu_swizzle.reports.triton_cache import Frame, PtxLines
 
 # The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
 #
@@ -308,7 +308,7 @@ def _described(
     passed = _parameters(kernel.src.signature, given, metadata, request)
     scratch = [metadata.global_scratch_size, getattr(metadata, "profile_scratch_size", 0)]
     blocks = math.prod(grid) * clusters
-    own = [KernelParameter(f"scratch{number}", scratch=size * blocks) for number, size in enumerate(scratch)]
+    own = [KernelParameter(name=f"scratch{number}", scratch=size * blocks) for number, size in enumerate(scratch)]
     launched = CompiledKernel(
         entry=metadata.name,
         grid=(grid[0] * clusters, *grid[1:]),
@@ -337,7 +337,7 @@ def _parameters(
             parameters += _parameters(parts, inside, metadata, request)
             continue
         if isinstance(kind, str) and kind.startswith("*"):
-            parameters.append(KernelParameter(name))
+            parameters.append(KernelParameter(name=name))
         elif kind in DTYPES:
             parameters.append(_number(name, DTYPES[kind], given[name]))
         elif isinstance(kind, str) and kind.startswith("tensordesc"):
@@ -351,7 +351,9 @@ def _parameters(
 
 
 def _number(name: str, dtype: str, value: Any) -> KernelParameter:
-    return KernelParameter(name, dtype, repr(float(value) if dtype.startswith(("float", "bfloat")) else int(value)))
+    return KernelParameter(
+        name=name, dtype=dtype, value=repr(float(value) if dtype.startswith(("float", "bfloat")) else int(value))
+    )
 
 
 def _of_descriptor(name: str, descriptor: Any, copied: Any) -> list[KernelParameter]:
@@ -360,6 +362,6 @@ def _of_descriptor(name: str, descriptor: Any, copied: Any) -> list[KernelParame
     strides = [_number(f"{name}_stride{axis}", "int64", size) for axis, size in enumerate(descriptor.strides)]
     if copied is None:  # an older architecture: the kernel computes addresses
         wide = [replace(size, dtype="int64") for size in shape]
-        return [KernelParameter(name), *wide, *strides, _number(f"{name}_padding", "int8", 0), *shape, *strides]
+        return [KernelParameter(name=name), *wide, *strides, _number(f"{name}_padding", "int8", 0), *shape, *strides]
     box = tuple(copied["block_size"])
-    return [KernelParameter(name, box=box, swizzle=SWIZZLES[copied["swizzle"]]), *shape, *strides]
+    return [KernelParameter(name=name, box=box, swizzle=SWIZZLES[copied["swizzle"]]), *shape, *strides]

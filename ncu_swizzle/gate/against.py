@@ -27,7 +27,7 @@ from ncu_swizzle.kernels import git
 FETCH = "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Base:
     """The kernels of a commit by name, why others are unknown, and the texts of its files by path from here."""
 
@@ -101,7 +101,12 @@ def _linted(
         except NcuSwizzleError as error:
             unknown.append(f"{file} of {name} was not judged: {error}")
     files = {line.place.file for kernel in kernels for line in kernel.lines if line.place}
-    return Base(name, tuple(kernels), tuple(unknown), {file: text for file in files if (text := lines_of(file))})
+    return Base(
+        name=name,
+        kernels=tuple(kernels),
+        unknown=tuple(unknown),
+        texts={file: text for file in files if (text := lines_of(file))},
+    )
 
 
 def _is_new(file: str) -> bool:
@@ -129,7 +134,9 @@ def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
     checks = [check for now, before in pairs for check in _checks(now, before, base)]
     notes = [note for now in kernels for note in now.notes]
     changes = [change for now, before in pairs for change in _changes(now, before)]
-    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys((*notes, *base.unknown))), tuple(changes))
+    return Verdict(
+        checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys((*notes, *base.unknown))), changes=tuple(changes)
+    )
 
 
 def paired(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:

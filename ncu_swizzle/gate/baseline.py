@@ -25,8 +25,9 @@ from ncu_swizzle.base.texts import in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
-from ncu_swizzle.report.counts import TRANSFERS, Ratios
-from ncu_swizzle.report.model import EMULATED, MachineInfo, Profile
+from ncu_swizzle.reports.counts import TRANSFERS, Ratios
+from ncu_swizzle.reports.model import MachineInfo, Profile
+from ncu_swizzle.reports.options import EMULATED
 
 # The rules that profiles must meet: each is one limit for some kernels and some accesses.
 
@@ -37,7 +38,7 @@ EACH = "*"  # as an access: each kind separately
 FORM = "write [KERNEL:][ACCESS=]NUMBER, for example 0, LDSM=0, 'gemm.*:1000' or 'gemm.*:STS=1000'"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """A limit: in wavefronts (max-excessive), a ratio (max-degree), or percent (max-regression)."""
 
@@ -52,7 +53,7 @@ class Rule:
         return not self.kernel or kernel_pattern(self.kernel, self.origin).is_one_of(names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     """All rules; later ones override earlier ones. Without rules, baseline and history, no excess is allowed."""
 
@@ -73,7 +74,7 @@ class Policy:
 
     @property
     def effective(self) -> tuple[Rule, ...]:
-        return self.rules if self.rules or self.baseline or self.history else (Rule(MAX_EXCESSIVE, 0),)
+        return self.rules if self.rules or self.baseline or self.history else (Rule(criterion=MAX_EXCESSIVE, limit=0),)
 
     def concerns(self, names: Iterable[str]) -> bool:
         return self.only.passes(names)
@@ -108,7 +109,7 @@ def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> R
         raise UsageError(
             f"{origin}: max-regression for {access} accesses", "a duration is that of the whole kernel: omit the access"
         )
-    return Rule(criterion, limit, pattern(kernel, origin), access, origin)
+    return Rule(criterion=criterion, limit=limit, kernel=pattern(kernel, origin), access=access, origin=origin)
 
 
 def pattern(text: str, origin: str) -> str:
@@ -157,7 +158,7 @@ class SavedCounts(Ratios):
     ideal: Count | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One kernel under one set of conditions: the counts of its worst launch, the durations of all."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.files import write_atomically
-from ncu_swizzle.base.texts import Texts, listed, names_of, option, refuse_rest, taken
+from ncu_swizzle.base.texts import Texts, listed, names_of, refuse_rest, taken
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import KEYWORDS, Progress, Request, silent
 from ncu_swizzle.gate import against, linting
@@ -19,8 +19,8 @@ from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels.options import NewBuild, PairOptions
 from ncu_swizzle.render import page
-from ncu_swizzle.report import comparison
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import comparison
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep.options import FleetOptions
 
 # The page of what was linted: each kernel's profile, next to the one it had in another commit.
@@ -76,7 +76,15 @@ def lint(
     paths = tuple(map(str, files))
     build.refuse_without_launches(paths)
     limits = listed(f"{max_degree:g}" if isinstance(max_degree, int | float) else max_degree)
-    query = LintOptions(paths, limits, own.described(request.problem), tuple(map(Path, catalog)), config, trust, build)
+    query = LintOptions(
+        files=paths,
+        max_degree=limits,
+        description=own.described(request.problem),
+        catalogs=tuple(map(Path, catalog)),
+        config=config,
+        trust=trust,
+        build=build,
+    )
     settings = EmulationSettings.of(request)
     kernels = list(linting.lint_kernels(query, settings, on_progress, fleet))
     verdict, then = linting.verdict_of(kernels), None
@@ -84,13 +92,3 @@ def lint(
         then = lint_base(against, query, settings, on_progress)
         verdict = comparing.verdict(kernels, then)
     return write(Path(html), kernels, then, verdict) if html is not None else verdict
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """A file for each format; `json` is a file, or ``-`` for stdout, which then holds nothing else."""
-
-    junit: Path | None = option(None, "Write JUnit XML.", "FILE")
-    sarif: Path | None = option(None, "Write SARIF 2.1.0.", "FILE")
-    github: bool = option(False, "Print GitHub annotations; append to the step summary.", flags=("--github",))
-    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-")

@@ -22,7 +22,7 @@ from ncu_swizzle.gate.verdict import Check, Verdict, files_in, moved
 from ncu_swizzle.kernels import catalog, user
 from ncu_swizzle.kernels.catalog import Catalog, Project
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
-from ncu_swizzle.report.model import MachineInfo, Profile
+from ncu_swizzle.reports.model import MachineInfo, Profile
 
 # The last good runs of a history, as a baseline.
 
@@ -64,7 +64,7 @@ def _sizes(words: str) -> dict[str, int]:
 HELP = "docs/ci.md describes the settings"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GateSettings:
     """The settings of one file; `file` is None if there is none."""
 
@@ -128,7 +128,7 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
 NONE = "none"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """The command line of ``ncu-swizzle check``, except how profiles are obtained and what is written."""
 
@@ -147,7 +147,7 @@ class CheckOptions:
     def naming(cls, profiles: Sequence[str], sources: CatalogOptions, description: KernelDescription) -> CheckOptions:
         """Return options that only say which profiles, and where their kernels are described."""
         return cls(
-            tuple(profiles),
+            profiles=tuple(profiles),
             config=sources.config,
             catalog=sources.catalog,
             trust=sources.trust,
@@ -162,7 +162,7 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = load(rules.history) if rules.history else None
     profiles, reason = gathered(options, request, on_progress)
-    verdict = judge(profiles, rules, saved, reason, files_in(Path.cwd()), kept)
+    verdict = judge(profiles, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
@@ -195,7 +195,13 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
     ]
     allow = settings.allow_recorded if options.allow_recorded is None else options.allow_recorded
     only = KernelFilter(options.only).checked()
-    return Policy((*settings.rules, *typed), _baseline(options.baseline, settings), allow, only, options.history)
+    return Policy(
+        rules=(*settings.rules, *typed),
+        baseline=_baseline(options.baseline, settings),
+        allow_recorded=allow,
+        only=only,
+        history=options.history,
+    )
 
 
 def _settings(file: str, folder: Path, trust: bool) -> GateSettings:

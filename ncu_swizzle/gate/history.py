@@ -24,11 +24,12 @@ from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomicall
 from ncu_swizzle.base.texts import encodable, in_words
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.kernels import git
-from ncu_swizzle.report.attribution import sites
-from ncu_swizzle.report.counts import Instruction, Total, added
-from ncu_swizzle.report.frames import COUNT, RATIO, TEXT, Column, frame
-from ncu_swizzle.report.model import EMULATED, Profile
-from ncu_swizzle.report.sanity import why_unknown
+from ncu_swizzle.reports.attribution import sites
+from ncu_swizzle.reports.counts import Instruction, Total, added
+from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.sanity import why_unknown
 
 # What a history keeps of a run: a row per launch, access kind and source line, with the documented columns.
 
@@ -36,7 +37,7 @@ from ncu_swizzle.report.sanity import why_unknown
 FLAG = "boolean"
 DIRTY = "-dirty"  # what a profile adds to the commit of sources that were changed
 PROBLEM = re.compile(r"[^\s=]+=\d{1,18}( [^\s=]+=\d{1,18})*")  # n=1024 m=64
-NOTHING, UNCOUNTED = Total(0, 0, 0), Total(None, None, None)
+NOTHING, UNCOUNTED = Total(executed=0, wavefronts=0, ideal=0), Total(executed=None, wavefronts=None, ideal=None)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RunLabel:
     accepted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeptRow:
     """The counts of one access kind at one line of one launch; `why` they are unknown, if they are."""
 
@@ -74,34 +75,92 @@ def _size(sizes: Sequence[int]) -> str:
 
 
 COLUMNS: tuple[Column[KeptRow], ...] = (
-    Column("commit", TEXT, "", "of the kernel's sources; empty: unknown", lambda r: r.label.commit or r.profile.commit),
-    Column("committed", TEXT, "", "when that commit was made; empty: unknown", lambda r: r.label.committed),
-    Column("accepted", FLAG, "", "its counts are intended, see --accept", lambda r: r.label.accepted),
-    Column("when", TEXT, "", "the day and time in UTC of the launch or its emulation", lambda r: r.profile.when),
-    Column("engine", TEXT, "", "ncu, recorded or emulated", lambda r: r.profile.engine),
-    Column("gpu", TEXT, "", "its name", lambda r: r.profile.machine.gpu),
-    Column("compute_capability", TEXT, "", "of the GPU, or what it was computed for",
-           lambda r: r.profile.machine.compute_capability),
-    Column("driver", TEXT, "", "the GPU's driver", lambda r: r.profile.machine.driver),
-    Column("cuda", TEXT, "", "the CUDA version", lambda r: r.profile.machine.cuda),
-    Column("ncu", TEXT, "", "the ncu that measured", lambda r: r.profile.machine.ncu),
-    Column("clocks", TEXT, "", "ncu's clock control", lambda r: r.profile.machine.clock_control),
-    Column("kernel", TEXT, "", "its name in the catalogue, or the function's", lambda r: r.profile.kernel.name),
-    Column("function", TEXT, "", "the function's name", lambda r: r.profile.kernel.function),
-    Column("problem", TEXT, "", "sizes, as in n=1024 m=64; empty outside of a catalogue",
-           lambda r: in_words(r.profile.problem)),
-    Column("grid", TEXT, "blocks", "64x16x4", lambda r: _size(r.profile.grid)),
-    Column("block", TEXT, "threads", "128x1x1", lambda r: _size(r.profile.block)),
-    Column("launch", COUNT, "", "number of the launch in this run", lambda r: r.launch),
-    Column("duration", RATIO, "ns", "of the launch, in each of its rows; NA if computed", lambda r: r.duration_ns),
-    Column("access", TEXT, "", "LDS, LDSM, STS …; empty: the kernel has none", lambda r: r.access),
-    Column("file", TEXT, "", "the source line to blame; empty: unknown", lambda r: r.line[0]),
-    Column("line", COUNT, "", "the line in that file", lambda r: r.line[1] or None),
-    Column("executed", COUNT, "warps", "warp-level executions", lambda r: r.total.executed),
-    Column("wavefronts", COUNT, "wavefronts", "actual", lambda r: r.total.wavefronts),
-    Column("ideal", COUNT, "wavefronts", "the fewest possible", lambda r: r.total.ideal),
-    Column("why", TEXT, "", "why counts are unknown", lambda r: r.why),
-)  # fmt: skip
+    Column(
+        name="commit",
+        dtype=TEXT,
+        unit="",
+        meaning="of the kernel's sources; empty: unknown",
+        get=lambda r: r.label.commit or r.profile.commit,
+    ),
+    Column(
+        name="committed",
+        dtype=TEXT,
+        unit="",
+        meaning="when that commit was made; empty: unknown",
+        get=lambda r: r.label.committed,
+    ),
+    Column(
+        name="accepted",
+        dtype=FLAG,
+        unit="",
+        meaning="its counts are intended, see --accept",
+        get=lambda r: r.label.accepted,
+    ),
+    Column(
+        name="when",
+        dtype=TEXT,
+        unit="",
+        meaning="the day and time in UTC of the launch or its emulation",
+        get=lambda r: r.profile.when,
+    ),
+    Column(name="engine", dtype=TEXT, unit="", meaning="ncu, recorded or emulated", get=lambda r: r.profile.engine),
+    Column(name="gpu", dtype=TEXT, unit="", meaning="its name", get=lambda r: r.profile.machine.gpu),
+    Column(
+        name="compute_capability",
+        dtype=TEXT,
+        unit="",
+        meaning="of the GPU, or what it was computed for",
+        get=lambda r: r.profile.machine.compute_capability,
+    ),
+    Column(name="driver", dtype=TEXT, unit="", meaning="the GPU's driver", get=lambda r: r.profile.machine.driver),
+    Column(name="cuda", dtype=TEXT, unit="", meaning="the CUDA version", get=lambda r: r.profile.machine.cuda),
+    Column(name="ncu", dtype=TEXT, unit="", meaning="the ncu that measured", get=lambda r: r.profile.machine.ncu),
+    Column(
+        name="clocks", dtype=TEXT, unit="", meaning="ncu's clock control", get=lambda r: r.profile.machine.clock_control
+    ),
+    Column(
+        name="kernel",
+        dtype=TEXT,
+        unit="",
+        meaning="its name in the catalogue, or the function's",
+        get=lambda r: r.profile.kernel.name,
+    ),
+    Column(
+        name="function", dtype=TEXT, unit="", meaning="the function's name", get=lambda r: r.profile.kernel.function
+    ),
+    Column(
+        name="problem",
+        dtype=TEXT,
+        unit="",
+        meaning="sizes, as in n=1024 m=64; empty outside of a catalogue",
+        get=lambda r: in_words(r.profile.problem),
+    ),
+    Column(name="grid", dtype=TEXT, unit="blocks", meaning="64x16x4", get=lambda r: _size(r.profile.grid)),
+    Column(name="block", dtype=TEXT, unit="threads", meaning="128x1x1", get=lambda r: _size(r.profile.block)),
+    Column(name="launch", dtype=COUNT, unit="", meaning="number of the launch in this run", get=lambda r: r.launch),
+    Column(
+        name="duration",
+        dtype=RATIO,
+        unit="ns",
+        meaning="of the launch, in each of its rows; NA if computed",
+        get=lambda r: r.duration_ns,
+    ),
+    Column(
+        name="access",
+        dtype=TEXT,
+        unit="",
+        meaning="LDS, LDSM, STS …; empty: the kernel has none",
+        get=lambda r: r.access,
+    ),
+    Column(
+        name="file", dtype=TEXT, unit="", meaning="the source line to blame; empty: unknown", get=lambda r: r.line[0]
+    ),
+    Column(name="line", dtype=COUNT, unit="", meaning="the line in that file", get=lambda r: r.line[1] or None),
+    Column(name="executed", dtype=COUNT, unit="warps", meaning="warp-level executions", get=lambda r: r.total.executed),
+    Column(name="wavefronts", dtype=COUNT, unit="wavefronts", meaning="actual", get=lambda r: r.total.wavefronts),
+    Column(name="ideal", dtype=COUNT, unit="wavefronts", meaning="the fewest possible", get=lambda r: r.total.ideal),
+    Column(name="why", dtype=TEXT, unit="", meaning="why counts are unknown", get=lambda r: r.why),
+)
 
 
 def table(profiles: Sequence[Profile], label: RunLabel) -> pd.DataFrame:
@@ -145,12 +204,28 @@ def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
     lines = dict(_lines(profile))
     if not lines:
         why = why_unknown(profile, "")
-        yield KeptRow(label, launch, profile, "", ("", 0), UNCOUNTED if why else NOTHING, why)
+        yield KeptRow(
+            label=label,
+            launch=launch,
+            profile=profile,
+            access="",
+            line=("", 0),
+            total=UNCOUNTED if why else NOTHING,
+            why=why,
+        )
     doubts = {access: why_unknown(profile, access) for access, _ in lines}
     for (access, line), instructions in lines.items():
         why = doubts[access]
         total = UNCOUNTED if why and profile.engine != EMULATED else added(instructions)
-        yield KeptRow(label, launch, profile, access, line, total, why if total.excessive is None else "")
+        yield KeptRow(
+            label=label,
+            launch=launch,
+            profile=profile,
+            access=access,
+            line=line,
+            total=total,
+            why=why if total.excessive is None else "",
+        )
 
 
 def _lines(profile: Profile) -> Mapping[tuple[str, Location], list[Instruction]]:

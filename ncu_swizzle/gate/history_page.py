@@ -22,7 +22,7 @@ class HistoryTick:
     label: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryMark:
     """A run in a chart; a changed one is filled."""
 
@@ -32,7 +32,7 @@ class HistoryMark:
     changed: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryLine:
     """One access kind, or the time: broken where it is unknown. `band` is the area of the noise."""
 
@@ -43,7 +43,7 @@ class HistoryLine:
     band: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryChart:
     title: str
     xs: tuple[HistoryTick, ...]
@@ -51,7 +51,7 @@ class HistoryChart:
     lines: tuple[HistoryLine, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryRow:
     """A run in the table, with a cell per access kind."""
 
@@ -63,7 +63,7 @@ class HistoryRow:
     state: str  # good, bad or unknown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistorySection:
     kernel: str
     conditions: str
@@ -74,7 +74,7 @@ class HistorySection:
     rows: tuple[HistoryRow, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChartValue:
     """A value of a run with its noise, in one unit."""
 
@@ -96,9 +96,14 @@ def _section(track: Track) -> HistorySection:
     unit = tracks.unit_of(track)
     charts = (_counts(track), _times(track, unit))
     return HistorySection(
-        track.kernel, tracks.conditions(track), _summary(track), tuple(kind or "shared" for kind in track.kinds),
-        unit.name, tuple(chart for chart in charts if chart.lines), tuple(_row(track, run, unit) for run in track.runs),
-    )  # fmt: skip
+        kernel=track.kernel,
+        conditions=tracks.conditions(track),
+        summary=_summary(track),
+        kinds=tuple(kind or "shared" for kind in track.kinds),
+        unit=unit.name,
+        charts=tuple(chart for chart in charts if chart.lines),
+        rows=tuple(_row(track, run, unit) for run in track.runs),
+    )
 
 
 def _summary(track: Track) -> str:
@@ -113,7 +118,14 @@ def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
     state = "unknown" if not run.known else "good" if run.good else "bad"
     cells = tuple(_cell(run, kind) for kind in track.kinds)
     notes = "; ".join(tracks.notes(run))
-    return HistoryRow(tracks.commit(run), run.time[:10], cells, tracks.duration(run, unit), notes, state)
+    return HistoryRow(
+        commit=tracks.commit(run),
+        day=run.time[:10],
+        cells=cells,
+        time=tracks.duration(run, unit),
+        notes=notes,
+        state=state,
+    )
 
 
 def _cell(run: KeptRun, kind: str) -> str:
@@ -130,7 +142,10 @@ def _counts(track: Track) -> HistoryChart:
     values = {
         kind: [
             ChartValue(
-                at, counts.excessive, f"{tracks.commit(run)}: {kind} {counts.excessive:,} excessive", bool(run.changes)
+                run=at,
+                value=counts.excessive,
+                tip=f"{tracks.commit(run)}: {kind} {counts.excessive:,} excessive",
+                changed=bool(run.changes),
             )
             for at, run in enumerate(track.runs)
             if (counts := run.accesses.get(kind)) and counts.excessive is not None
@@ -143,12 +158,15 @@ def _counts(track: Track) -> HistoryChart:
 def _times(track: Track, unit: text.TimeUnit) -> HistoryChart:
     values = [
         ChartValue(
-            at, run.duration_ns, f"{tracks.commit(run)}: {tracks.duration(run, unit)}", bool(run.changes),
-            run.duration_ns * run.spread / 100,
+            run=at,
+            value=run.duration_ns,
+            tip=f"{tracks.commit(run)}: {tracks.duration(run, unit)}",
+            changed=bool(run.changes),
+            noise=run.duration_ns * run.spread / 100,
         )
         for at, run in enumerate(track.runs)
         if run.duration_ns
-    ]  # fmt: skip
+    ]
     return _chart(f"Time of one launch, {unit.name}", track, {"time": values}, unit.show)
 
 
@@ -171,13 +189,13 @@ def _chart(
     for colour, (kind, known) in enumerate((kind, known) for kind, known in values.items() if known):
         parts = _unbroken(known)
         lines.append(HistoryLine(
-            kind or "shared", colour % COLOURS,
-            tuple("M" + "L".join(f"{x(v.run)},{y(v.value)}" for v in part) for part in parts),
-            tuple(HistoryMark(x(v.run), y(v.value), v.tip, v.changed) for v in known),
-            tuple(_band([(x(v.run), y(v.value - v.noise), y(v.value + v.noise)) for v in part]) for part in parts
+            label=kind or "shared", colour=colour % COLOURS,
+            lines=tuple("M" + "L".join(f"{x(v.run)},{y(v.value)}" for v in part) for part in parts),
+            marks=tuple(HistoryMark(x=x(v.run), y=y(v.value), tip=v.tip, changed=v.changed) for v in known),
+            band=tuple(_band([(x(v.run), y(v.value - v.noise), y(v.value + v.noise)) for v in part]) for part in parts
                   if any(v.noise for v in part)),
         ))  # fmt: skip
-    return HistoryChart(title, xs, ys, tuple(lines))
+    return HistoryChart(title=title, xs=xs, ys=ys, lines=tuple(lines))
 
 
 def _unbroken(values: Sequence[ChartValue]) -> list[list[ChartValue]]:

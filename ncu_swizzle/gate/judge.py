@@ -33,17 +33,18 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
     marked,
 )
-from ncu_swizzle.report import sanity
-from ncu_swizzle.report.attribution import Here, nowhere
-from ncu_swizzle.report.counts import Total
-from ncu_swizzle.report.model import EMULATED, Profile
-from ncu_swizzle.report.remarks import UNCHECKED
-from ncu_swizzle.report.sanity import why_unknown
+from ncu_swizzle.reports import sanity
+from ncu_swizzle.reports.attribution import Here, nowhere
+from ncu_swizzle.reports.counts import Total
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.remarks import UNCHECKED
+from ncu_swizzle.reports.sanity import why_unknown
 
-NOTHING = Total(0, 0, 0)
+NOTHING = Total(executed=0, wavefronts=0, ideal=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Subject:
     """Launches of one kernel under the same conditions, with the label they are printed under."""
 
@@ -60,7 +61,15 @@ class _Subject:
             place = verdict.worst(worst, access, self.here)
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
-        return Check(outcome, self.label, criterion, message + worst.of_sample, access, place, hint=hint)
+        return Check(
+            outcome=outcome,
+            kernel=self.label,
+            criterion=criterion,
+            message=message + worst.of_sample,
+            access=access,
+            place=place,
+            hint=hint,
+        )
 
 
 def judge(
@@ -86,7 +95,7 @@ def judge(
     ]
     judged = {check.kernel for check in checks}
     notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
-    return Verdict((*checks, *_absent(subjects, rules, baseline)), (*notes, *_unchecked(subjects)))
+    return Verdict(checks=(*checks, *_absent(subjects, rules, baseline)), notes=(*notes, *_unchecked(subjects)))
 
 
 def _unchecked(subjects: Sequence[_Subject]) -> Iterator[str]:
@@ -103,7 +112,7 @@ def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
     for index, (launches, entry) in enumerate(groups):
         number = names[: index + 1].count(entry.kernel)
         label = entry.kernel if names.count(entry.kernel) == 1 else f"{entry.kernel} #{number}"
-        subjects.append(_Subject(label, launches, entry, here))
+        subjects.append(_Subject(label=label, profiles=launches, now=entry, here=here))
     return subjects
 
 
@@ -283,4 +292,13 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
 
 def _missing(kernel: str, message: str, origin: str, place: Place | None = None) -> Check:
     hint = "give its profile too, or judge only some kernels: --kernel-name NAME"
-    return Check(Outcome.inconclusive, kernel, PRESENT, message, "", place, origin, hint)
+    return Check(
+        outcome=Outcome.inconclusive,
+        kernel=kernel,
+        criterion=PRESENT,
+        message=message,
+        access="",
+        place=place,
+        origin=origin,
+        hint=hint,
+    )

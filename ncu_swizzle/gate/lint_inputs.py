@@ -19,7 +19,7 @@ from ncu_swizzle.kernels.project import declared
 DESCRIPTION = "family.toml"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LintOptions:
     """The command line of ``ncu-swizzle lint``: files, and how a .cu, cubin or PTX file is launched."""
 

@@ -24,9 +24,9 @@ from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, V
 from ncu_swizzle.kernels import fills, user
 from ncu_swizzle.kernels.family import Family, Target
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
-from ncu_swizzle.report import attribution
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
@@ -75,7 +75,7 @@ def line_accesses(profile: Profile) -> list[LineAccesses]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelLint:
     """The checks of one kernel or captured launch, and notes on it.
 
@@ -102,7 +102,14 @@ class KernelLint:
         )
         launch = f"{dict(profile.problem)} {profile.grid} {profile.block}"
         return cls(
-            profile.kernel.name, checks, emulated.other_notes, lines, launch, profile.kernel.function, profile, sampling
+            name=profile.kernel.name,
+            checks=checks,
+            notes=emulated.other_notes,
+            lines=lines,
+            launch=launch,
+            function=profile.kernel.function,
+            profile=profile,
+            sampling=sampling,
         )
 
 
@@ -130,7 +137,7 @@ def lint_launches(
     """
     user.refuse_description(options.description, file)
     with replay.opened(Path(file), ReplaySettings(settings, build=options.build), on_progress) as launches:
-        yield KernelLint(file, (), tuple(launches.manifest.notes))
+        yield KernelLint(name=file, checks=(), notes=tuple(launches.manifest.notes))
         for launch in launches.chosen:
             try:
                 emulated = launches.emulate(launch)
@@ -138,7 +145,7 @@ def lint_launches(
                 raise
             except NcuSwizzleError as error:
                 check = _unjudged_launch(file, launch, error)
-                yield KernelLint(check.kernel, (check,))
+                yield KernelLint(name=check.kernel, checks=(check,))
                 continue
             checks = tuple(
                 replace(check, hint=check.hint or MEMORY) if check.outcome is Outcome.inconclusive else check
@@ -149,7 +156,14 @@ def lint_launches(
 
 def _unjudged_launch(file: str, launch: CapturedLaunch, error: NcuSwizzleError) -> Check:
     name = symbols.function(symbols.demangle(launch.kernel))
-    return Check(Outcome.inconclusive, name, MAX_DEGREE, str(error), place=Place(file), hint=error.hint)
+    return Check(
+        outcome=Outcome.inconclusive,
+        kernel=name,
+        criterion=MAX_DEGREE,
+        message=str(error),
+        place=Place(file),
+        hint=error.hint,
+    )
 
 
 SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
@@ -161,7 +175,7 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
-    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
+    return Verdict(checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys(notes)))
 
 
 def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
@@ -193,18 +207,23 @@ def lint_kernels(
     if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     _policy(options.max_degree)  # nonsense is said before anything runs
-    work = LintWork(options, settings, Path.cwd(), settings.toolchain.version(NVDISASM) if fleet.given else "")
+    work = LintWork(
+        options=options,
+        settings=settings,
+        folder=Path.cwd(),
+        disassembler=settings.toolchain.version(NVDISASM) if fleet.given else "",
+    )
     given: list[Variant | Skipped | str] = [*lint_inputs.variants(options), *options.launches]
     if not fleet.given or len(given) < 2:
         for each in given:
             yield from linted(work, each, on_progress)
         return
-    job = FleetJob(_linted, work, _same_tools, files=_files(given))
+    job = FleetJob(work=_linted, common=work, examine=_same_tools, files=_files(given))
     for found in mapped(job, [FleetTask(_name(each), each) for each in given], fleet, on_progress):
         yield from found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LintWork:
     """What the lint of all kernels shares: where paths are relative to, and for workers the disassembler's version."""
 
@@ -218,7 +237,7 @@ def linted(work: LintWork, given: Variant | Skipped | str, on_progress: Progress
     """Yield the lint of one kernel, or of each launch of a launches file."""
     rules = _policy(work.options.max_degree)
     if isinstance(given, Skipped):
-        yield KernelLint(given.name, (), (f"{given.name} was not run: {given.reason}.",))
+        yield KernelLint(name=given.name, checks=(), notes=(f"{given.name} was not run: {given.reason}.",))
     elif isinstance(given, str):
         yield from lint_launches(given, work.options, work.settings, partial(judge, rules=rules), on_progress)
     else:
@@ -256,7 +275,7 @@ def _policy(typed: Sequence[str]) -> Policy:
     rules = [baseline.parse_rule(MAX_DEGREE, text) for text in typed]
     baseline.check_accesses(rules, ())
     each = [replace(rule, access=rule.access or EACH) for rule in rules]
-    return Policy((Rule(MAX_DEGREE, 1, access=EACH), *each))
+    return Policy(rules=(Rule(criterion=MAX_DEGREE, limit=1, access=EACH), *each))
 
 
 def _lint_kernel(
@@ -270,13 +289,13 @@ def _lint_kernel(
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
         note = f"{kernel.name} was not run: {error} ({error.hint})."
-        return KernelLint(kernel.name, (), (note,), lacking=(str(error), error.hint))
+        return KernelLint(name=kernel.name, checks=(), notes=(note,), lacking=(str(error), error.hint))
     except UsageError as error:  # it does not compile, or cannot be launched like this
         if isinstance(error, LaunchLacking) and len(options.files) == 1:
             raise  # the command that was typed can be completed
-        return KernelLint(kernel.name, (_unjudged(variant, Outcome.error, BUILT, error),))
+        return KernelLint(name=kernel.name, checks=(_unjudged(variant, Outcome.error, BUILT, error),))
     except NcuSwizzleError as error:
-        return KernelLint(kernel.name, (_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error),))
+        return KernelLint(name=kernel.name, checks=(_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error),))
     hint = _data(family, emulated)
     checks = tuple(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
@@ -308,7 +327,9 @@ def _rounded(emulated: Emulated) -> str:
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
     family, kernel = variant
     place = verdict.moved(Place(str(family.source(kernel))), Path.cwd())
-    return Check(outcome, kernel.name, criterion, str(error), place=place, hint=error.hint)
+    return Check(
+        outcome=outcome, kernel=kernel.name, criterion=criterion, message=str(error), place=place, hint=error.hint
+    )
 
 
 def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
@@ -330,7 +351,9 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
         return
     accesses = sum(len(line.instructions) for line in lines)
     message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
-    yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message + profile.of_sample)
+    yield Check(
+        outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE, message=message + profile.of_sample
+    )
 
 
 def _judge_line(emulated: Emulated, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
@@ -341,7 +364,16 @@ def _judge_line(emulated: Emulated, line: LineAccesses, rule: Rule, advised: dic
     if line.unknown:
         why = next(iter(emulated.on_unknown), "").rstrip(".")
         message = f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}"
-        return Check(Outcome.inconclusive, name, MAX_DEGREE, message, line.access, place, rule.origin, limit=rule.limit)
+        return Check(
+            outcome=Outcome.inconclusive,
+            kernel=name,
+            criterion=MAX_DEGREE,
+            message=message,
+            access=line.access,
+            place=place,
+            origin=rule.origin,
+            limit=rule.limit,
+        )
     if line.degree <= rule.limit:
         return None
     message = (
@@ -350,14 +382,14 @@ def _judge_line(emulated: Emulated, line: LineAccesses, rule: Rule, advised: dic
     )
     tip = next((advised[access.pc] for access in line.instructions if access.pc in advised), "")
     return Check(
-        Outcome.failed,
-        name,
-        MAX_DEGREE,
-        f"{message}; {tip}" if tip else message,
-        line.access,
-        place,
-        rule.origin,
-        _hint(profile, line),
+        outcome=Outcome.failed,
+        kernel=name,
+        criterion=MAX_DEGREE,
+        message=f"{message}; {tip}" if tip else message,
+        access=line.access,
+        place=place,
+        origin=rule.origin,
+        hint=_hint(profile, line),
         actual=line.degree,
         limit=rule.limit,
     )

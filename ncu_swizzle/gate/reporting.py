@@ -20,7 +20,6 @@ from ncu_swizzle.base.files import not_writable, note_finished, write_atomically
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate.baseline import Baseline, Entry
-from ncu_swizzle.gate.calls import Outputs
 from ncu_swizzle.gate.verdict import (
     CRITERIA,
     WORST_FIRST,
@@ -34,6 +33,7 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
 )
 from ncu_swizzle.render.listing import plain_table, table_line
+from ncu_swizzle.reports.options import Outputs
 
 # A verdict as JUnit XML: a suite per kernel, a test case per check. Inconclusive is an error, never a pass.
 

@@ -20,8 +20,8 @@ from ncu_swizzle.gate.history import RUN, in_utc
 from ncu_swizzle.render import text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.text import TimeUnit
-from ncu_swizzle.report.counts import Ratios
-from ncu_swizzle.report.model import EMULATED
+from ncu_swizzle.reports.counts import Ratios
+from ncu_swizzle.reports.options import EMULATED
 
 # A kernel over commits, under the same conditions: what changed from run to run, and which run is the last good one.
 #
@@ -32,7 +32,7 @@ SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measure
 CONDITIONS = ("kernel", "engine", "gpu", "compute_capability", "clocks", "ncu", "problem", "grid")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeptCounts(Ratios):
     """All accesses of a kind in one launch; None if the counts of any are unknown. `line` has the most excess."""
 
@@ -46,7 +46,7 @@ class KeptCounts(Ratios):
         return self.executed, self.wavefronts, self.ideal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeptRun:
     """A run of one kernel: the counts of its worst launch, the durations of all; and what changed since the last one.
 

@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.cubin.lines import Location, is_library
-from ncu_swizzle.report import attribution, model
-from ncu_swizzle.report.attribution import Here, Ownership, Site, nowhere
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution, model
+from ncu_swizzle.reports.attribution import FrameOwners, Here, Site, nowhere
+from ncu_swizzle.reports.model import Profile
 
 # The gate's results: one `Check` per kernel, criterion and access kind, and the `Verdict` that sums them up.
 
@@ -67,7 +67,7 @@ class Place:
         return f"{self}, in {header.file.rsplit('/', 1)[-1]}:{header.line}" if header else str(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """One criterion applied to one kernel. `message` is a sentence without the kernel and the full stop."""
 
@@ -137,7 +137,7 @@ class Change:
     ideal: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass.
 
@@ -214,7 +214,7 @@ def of_sites(line: Location, sites: Iterable[Site]) -> Place:
 
 def _slowest(profile: Profile, here: Here) -> Place:
     samples: Counter[Location] = Counter()
-    ownership = Ownership(profile, here)
+    ownership = FrameOwners(profile, here)
     for instruction in profile.instructions:
         if instruction.stack:
             samples[ownership.own(instruction.stack)[0]] += sum(instruction.samples.values())
@@ -226,7 +226,7 @@ def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     for message, line, rule in model.violations(profile):
         place = Place(*line) if line else Place(profile.report)
         criterion, hint = (TILES, PAGE) if rule == model.TILES_RULE else (BOUNDS, SANITIZE)
-        yield Check(Outcome.failed, name, criterion, message, place=place, hint=hint)
+        yield Check(outcome=Outcome.failed, kernel=name, criterion=criterion, message=message, place=place, hint=hint)
 
 
 def in_checkout(file: str, root: Path) -> str:

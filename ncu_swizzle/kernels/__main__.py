@@ -102,7 +102,9 @@ def prepare(
             else toolchain.cubin(family, kernel, family.architecture(kernel, arch), nvcc, cached)
         )
         launches[kernel.name] = launcher(family, kernel, problem, cubin, buffers)
-        facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
+        facts["errors"][kernel.name] = output_errors(
+            family, kernel, problem=problem, launch=launches[kernel.name], buffers=buffers, expected=expected
+        )
     return {kernel.name: launches[kernel.name] for kernel in kernels}
 
 
@@ -124,7 +126,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
     device.refuse_older(gpu, family)
     for kernel in kernels:
         device.refuse_other_architecture(gpu, family, kernel)
-    launches = prepare(family, kernels, problem, gpu, facts, not arguments.no_cache)
+    launches = prepare(family, kernels, problem=problem, gpu=gpu, facts=facts, cached=not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
         copying = {COPY: output.copier(bytes_)} if bytes_ else {}

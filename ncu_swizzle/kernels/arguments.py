@@ -93,29 +93,29 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
         return _file(name or f"arg{number}", rest, label, folder)
     if scalar and scalar["value"].strip():
         dtype = _dtype(scalar["dtype"], label)
-        return Argument(name or f"arg{number}", dtype, value=scalar["value"].strip())
+        return Argument(name=name or f"arg{number}", dtype=dtype, value=scalar["value"].strip())
     return _bare_scalar(name, number, rest, label)
 
 
 def _struct(name: str, text: str, folder: Path) -> Argument:
     """Return a struct by value: of a size, or with a file's bytes; an expression has no dot, a file mostly does."""
     if not text.isdecimal() and ("." in text or (folder / text).is_file()):
-        return Argument(name, BYTES, fill=str((folder / text).absolute()))
-    return Argument(name, BYTES, value=text)
+        return Argument(name=name, dtype=BYTES, fill=str((folder / text).absolute()))
+    return Argument(name=name, dtype=BYTES, value=text)
 
 
 def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
     """Return a scalar without a dtype; a bare name of a size also names the argument."""
     usual = name or (text if text.isidentifier() else f"arg{number}")
     if text in ("true", "false"):
-        return Argument(name or f"arg{number}", "bool", value=str(int(text == "true")))
+        return Argument(name=name or f"arg{number}", dtype="bool", value=str(int(text == "true")))
     if real := _REAL.fullmatch(text):
-        return Argument(usual, "float32" if real["single"] else "float64", value=text.rstrip("fF"))
+        return Argument(name=usual, dtype="float32" if real["single"] else "float64", value=text.rstrip("fF"))
     if (integer := _INTEGER.fullmatch(text)) and integer["suffix"].lower() in SUFFIXES:
-        return Argument(usual, SUFFIXES[integer["suffix"].lower()], value=integer["digits"])
+        return Argument(name=usual, dtype=SUFFIXES[integer["suffix"].lower()], value=integer["digits"])
     if not text or ":" in text or "[" in text or "=" in text:
         raise UsageError(f"{label} is not a valid argument", EXAMPLE)
-    return Argument(usual, "int32", value=text)
+    return Argument(name=usual, dtype="int32", value=text)
 
 
 def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
@@ -132,7 +132,7 @@ def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argume
         )
     if fill or not output:
         fill = _labelled(lambda: fills.normalized(fill, folder), label)
-    return Argument(name, dtype, shape, output=output, fill=fill)
+    return Argument(name=name, dtype=dtype, shape=shape, output=output, fill=fill)
 
 
 def _ending(text: str) -> tuple[str, bool]:
@@ -145,7 +145,9 @@ def _ending(text: str) -> tuple[str, bool]:
 def _file(name: str, text: str, label: str, folder: Path) -> Argument:
     fill = _labelled(lambda: fills.normalized(text, folder), label)
     array = _labelled(lambda: fills.load(fill), label)
-    return Argument(name, _dtype(array.dtype.name, label), tuple(map(str, array.shape or (1,))), fill=fill)
+    return Argument(
+        name=name, dtype=_dtype(array.dtype.name, label), shape=tuple(map(str, array.shape or (1,))), fill=fill
+    )
 
 
 def _dtype(name: str, label: str) -> str:
@@ -260,7 +262,7 @@ def _arguments(
         elif name in literal:
             raise UsageError(f"two arguments are called {name!r}", "give each its own name: --arg NAME=…")
         else:
-            literal[name] = Argument(name, LITERAL, value=value)
+            literal[name] = Argument(name=name, dtype=LITERAL, value=value)
     given = parse_arguments(described, folder, problem, tolerances)
     if twice := [argument.name for argument in given if argument.name in literal]:
         raise UsageError(f"two arguments are called {twice[0]!r}", "give each its own name: --arg NAME=…")

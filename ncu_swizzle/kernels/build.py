@@ -110,7 +110,7 @@ def family_of(spec: KernelSpec) -> Family:
 
 def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:
     """Return a family with the kernels that are its variants."""
-    variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
+    variants = spec.variants or (Variant(name="", options=(), title=spec.title, lesson=spec.lesson),)
     return replace(described, kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants))
 
 
@@ -289,7 +289,9 @@ def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple
     guess = guess_of(spec, toolchain)
     given = {"--grid": spec.grid, "--block": spec.block, "--shared": spec.shared not in ("", "0"), "--arg": spec.args}
     lacking = [option for option, value in given.items() if not value]
-    return guess.options(lacking), ProjectEntry(spec.name, spec.source.name, spec, guess).text().rstrip()
+    return guess.options(lacking), ProjectEntry(
+        name=spec.name, source=spec.source.name, spec=spec, guess=guess
+    ).text().rstrip()
 
 
 def in_keywords(options: str) -> str:

@@ -38,13 +38,13 @@ def struct(name: str, text: str, read: Reader) -> Argument:
                 f"argument {name}: field {number} is not a number: a pointer in a struct is one of 8 bytes",
                 f"--arg {name}=struct:uint64:0,int32:4, or its bytes from a file: {name}=bytes:FILE",
             )
-    return Argument(name, STRUCT, value=",".join(f"{field.dtype}:{field.value}" for field in fields))
+    return Argument(name=name, dtype=STRUCT, value=",".join(f"{field.dtype}:{field.value}" for field in fields))
 
 
 def fields_of(argument: Argument) -> list[Argument]:
     """Return the fields of a struct."""
     parts = (part.partition(":") for part in argument.value.split(","))
-    return [Argument(argument.name, dtype, value=value) for dtype, _, value in parts]
+    return [Argument(name=argument.name, dtype=dtype, value=value) for dtype, _, value in parts]
 
 
 def packed(values: list[np.generic]) -> bytes:

@@ -31,7 +31,7 @@ NONE = "none"
 HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes catalog and [kernel.NAME]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Project:
     """A settings file: its content by key, and the prefix of the keys: "" or ``tool.ncu-swizzle.``.
 
@@ -111,7 +111,7 @@ def _read_settings(file: Path, own: bool, trusted: bool) -> Project | None:
             return None
     outer = "" if own else "tool.ncu-swizzle."
     refuse_others(table(content, file, f"[{outer.rstrip('.')}]"), KEYS, file.name)
-    return Project(file, content, outer, trusted)
+    return Project(file=file, content=content, outer=outer, trusted=trusted)
 
 
 def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:

@@ -37,9 +37,11 @@ def policy_mapping(policy: str, rows: int, columns: int, element_bytes: int, uni
         case "XorSwizzle" | "AddSwizzle" | "HalfSwizzle":
             bits = _log2(BANK_ROW // unit_bytes)
             shift = bits + _log2(row_bytes // BANK_ROW)  # the lowest bit of the row number, above the unit number
-            transform = Swizzle(bits, _log2(unit), shift, "add" if policy == "AddSwizzle" else "xor")
+            transform = Swizzle(
+                bits=bits, base=_log2(unit), shift=shift, combine="add" if policy == "AddSwizzle" else "xor"
+            )
             if policy == "HalfSwizzle":  # only bits 2 and 3 of the row number
-                transform = Swizzle(2, _log2(unit), shift + 2)
+                transform = Swizzle(bits=2, base=_log2(unit), shift=shift + 2)
         case "Sudoku":
             transform = Table(square_32(), unit)
         case _:
@@ -68,8 +70,8 @@ def _log2(number: int) -> int:
 # layout policy it uses, the problem size how often each access is executed.
 
 
-@dataclass(frozen=True)
-class Product:
+@dataclass(frozen=True, kw_only=True)
+class DeclaredProduct:
     """All wgmma of one shape in a launch: `columns` of B, A from shared memory or from registers."""
 
     name: str
@@ -88,7 +90,7 @@ class Product:
         return self.times * warpgroup_wavefronts(self.columns, self.a_in_shared)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tile:
     """Tiles of one shape that share a mapping, and all accesses of one launch to them.
 
@@ -101,7 +103,7 @@ class Tile:
     accesses: tuple[Access, ...]
     copies: int = 1
     unit: int = 1
-    products: tuple[Product, ...] = ()
+    products: tuple[DeclaredProduct, ...] = ()
 
 
 @dataclass(frozen=True)

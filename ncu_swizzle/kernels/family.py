@@ -69,7 +69,7 @@ class Parameter:
         return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Argument:
     """One parameter of the kernel: a buffer (``shape``), a number (``value``), or a struct (dtype `BYTES`, `STRUCT`).
 
@@ -97,7 +97,7 @@ class Argument:
         return self.fill if self.fill.endswith(".npy") or self.dtype == BYTES else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kernel:
     """One variant: a ``.cu`` whose entry has the variant's name (with _ for -), or a library's kernel (``library``).
 
@@ -139,7 +139,7 @@ class Kernel:
         return argument if own else replace(argument, box=self.box, swizzle=self.swizzle)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """One problem, how to launch and check it, and the kernels that solve it.
 

@@ -181,7 +181,7 @@ def array(argument: Argument, problem: Mapping[str, int], rng: np.random.Generat
     sizes, dtype = shape(argument, problem), numpy_dtype(argument.dtype)
     kind, _, modulus = argument.fill.partition("%")
     if kind in ("", RANDOM):
-        return _random(sizes, dtype, kind, modulus, problem, rng or np.random.default_rng())
+        return _random(sizes, dtype, kind=kind, modulus=modulus, problem=problem, rng=rng or np.random.default_rng())
     if kind in COUNTING:
         count = np.arange(math.prod(sizes))
         return (count % evaluate(modulus, problem) if modulus else count).astype(dtype).reshape(sizes)

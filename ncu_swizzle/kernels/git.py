@@ -48,7 +48,7 @@ _IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _DOT_GIT = re.compile(r"(?:\.git|git~\d+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Blob:
     """An entry of a commit: its path in the checkout, its mode in octal digits, git's name for its content, bytes."""
 
@@ -100,7 +100,7 @@ def _listed(listing: bytes) -> Iterator[Blob]:
         kind, _, path = entry.partition(b"\t")
         if kind:
             mode, _, name, *size = kind.split()
-            yield Blob(path, mode, name.decode(), int(size[0]) if size and size[0] != b"-" else 0)
+            yield Blob(path=path, mode=mode, name=name.decode(), size=int(size[0]) if size and size[0] != b"-" else 0)
 
 
 def _refused(path: bytes) -> str:

@@ -161,7 +161,7 @@ def shared_memory_per_block() -> int:
     return 0 if status else value.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadyKernel:
     """A kernel ready to launch: calling it launches it once, asynchronously. It keeps its buffers alive."""
 
@@ -197,7 +197,14 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
     shared = family.shared_memory(kernel, problem)
     limits.refuse_oversized(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-    return ReadyKernel(function, elf.pack(cubin, name, values), grid, block, shared, buffers)
+    return ReadyKernel(
+        function=function,
+        parameters=elf.pack(cubin, name, values),
+        grid=grid,
+        block=block,
+        shared=shared,
+        buffers=buffers,
+    )
 
 
 def _limits(function: Any) -> limits.Limits:

@@ -30,7 +30,7 @@ KINDS = {"f": {2: "float16", 4: "float32", 8: "float64"}, "": {1: "int8", 2: "in
 OUTPUTS = re.compile(r"(^|_)(d_|g_)?(o|y|c|d|out|output|dst|dest|res|result|sum|hist|histogram|bins?)\w{0,3}$", re.I)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchGuess:
     """A launch as the command line takes it: expressions over `problem`, and one argument per parameter.
 
@@ -170,7 +170,7 @@ WIDTH = 48  # columns before a comment
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProjectEntry:
     """An entry: the kernel's name, its source relative to the file, what the user gave, and guesses for the rest."""
 

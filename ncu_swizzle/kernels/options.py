@@ -37,7 +37,7 @@ class NewBuild:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelDescription:
     """A .cu file's kernel as the command line describes it, with options split and paths absolute."""
 
@@ -65,7 +65,7 @@ class KernelDescription:
         return [name for name, value in named.items() if value]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelOptions:
     """The options that describe a .cu file's kernel, as typed; from Python also numbers and sequences."""
 
@@ -101,7 +101,7 @@ class KernelOptions:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PairOptions(KernelOptions):
     """The same, for a kernel that is compiled twice with different options."""
 

@@ -34,7 +34,7 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 # A kernel as its user describes it, on the command line or in ncu-swizzle.toml; nothing of it is checked yet.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """One way to compile a kernel: nvcc options that its other variants lack."""
 
@@ -44,7 +44,7 @@ class Variant:
     lesson: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelSpec:
     """A kernel as described, nothing checked yet. Expressions are over the problem's sizes."""
 
@@ -175,7 +175,9 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
     origin = f"{project.file.name} {header}"
     refuse_others(fields, VARIANT, origin)
     title, lesson = _text(fields, "title", origin), _text(fields, "lesson", origin)
-    return Variant(f"{kernel}-{name}", _options(fields, project.checkout, origin), title, lesson)
+    return Variant(
+        name=f"{kernel}-{name}", options=_options(fields, project.checkout, origin), title=title, lesson=lesson
+    )
 
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
@@ -276,7 +278,7 @@ def declared(file: Path, trust: bool = False) -> tuple[KernelSpec, ...]:
         name: {"source": file.name, "entry": name, **table(_lists(entry), file, f"[{VARIABLE} {name}]")}
         for name, entry in table(content, file, VARIABLE).items()
     }
-    return specs(Project(file, {"kernel": kernels}, f"{VARIABLE} ", trust))
+    return specs(Project(file=file, content={"kernel": kernels}, outer=f"{VARIABLE} ", trusted=trust))
 
 
 def _declaration(file: Path) -> ast.expr | None:

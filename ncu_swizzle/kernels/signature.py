@@ -57,7 +57,7 @@ class SignatureParameter:
         return "const" in (self.pointee or "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelSignature:
     """A kernel: its function, parameters, axes of block and grid in use, and limits of its launch."""
 
@@ -109,7 +109,7 @@ def _from_sass(text: str, symbol: str, static_shared: int) -> shared_arrays.PtxE
     code = text[start : end if end > 0 else len(text)].lower() if start >= 0 else ""
     threads, blocks = (shared_arrays.axes_of(code, rf"\bsr_{axis}\.{{}}\b") for axis in ("tid", "ctaid"))
     shared = re.search(r"\b(lds|sts|ldsm|stsm|atoms|ldgsts)\b", code) is not None
-    return shared_arrays.PtxEntry((), threads, blocks, shared and not static_shared)
+    return shared_arrays.PtxEntry(kinds=(), threads=threads, blocks=blocks, dynamic_shared=shared and not static_shared)
 
 
 def _fitting(texts: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:

@@ -224,13 +224,13 @@ def _is_whole(source: Path, description: KernelDescription, specs: Sequence[Kern
 def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
     """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
     if description.entry:
-        return KernelSpec(description.entry, source, description.entry)
+        return KernelSpec(name=description.entry, source=source, entry=description.entry)
     names = build.kernels_in(source, description.options)
     if len(names) > 1 and not (description.grid and description.block):
-        first = _overridden(KernelSpec(names[0], source, names[0]), description)
+        first = _overridden(KernelSpec(name=names[0], source=source, entry=names[0]), description)
         raise build.lacking(first, f"{build.several(source, names)}; no launch is described", names[0])
     entry = build.only_kernel(source, description.options)
-    return KernelSpec(entry, source, entry)
+    return KernelSpec(name=entry, source=source, entry=entry)
 
 
 def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:

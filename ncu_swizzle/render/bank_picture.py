@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.render.bank_steps import Frame, Step, steps_of
+from ncu_swizzle.render.bank_steps import CellGrid, Step, steps_of
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, PhaseLoad
 
 MOST_ROWS = 64
@@ -19,7 +19,7 @@ KEY = "Each number is a bank; a border marks a cell that conflicts with another 
 INSET = 1.5  # of a conflict's border
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One cell's label, the number of its first bank."""
 
@@ -55,7 +55,7 @@ class Label:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Picture:
     """A map of banks or of places, ready to draw. `steps` are the phases that can be outlined, one at a time."""
 
@@ -105,25 +105,32 @@ def rows_of(bank_maps: Sequence[BankMap]) -> int:
     return min(MOST_ROWS, max((bank_map.period for bank_map in bank_maps), default=0))
 
 
-def _frame(bank_map: BankMap, rows: int) -> Frame:
+def _frame(bank_map: BankMap, rows: int) -> CellGrid:
     down, across = bank_map.banks.shape
     columns = min(across, MOST_COLUMNS)
-    return Frame(min(rows, down), columns, LEFT, TOP, WIDE if columns <= FEW else NARROW, CELL_HEIGHT)
+    return CellGrid(
+        rows=min(rows, down),
+        columns=columns,
+        left=LEFT,
+        top=TOP,
+        cell_width=WIDE if columns <= FEW else NARROW,
+        cell_height=CELL_HEIGHT,
+    )
 
 
-def _lines(bank_map: BankMap, frame: Frame) -> Iterator[Line]:
+def _lines(bank_map: BankMap, frame: CellGrid) -> Iterator[Line]:
     for row in range(frame.rows):
         cells = tuple(_cell(bank_map, row, column, frame) for column in range(frame.columns))
         yield Line(frame.y(row) + BASELINE, f"r{row}", cells)
 
 
-def _cell(bank_map: BankMap, row: int, column: int, frame: Frame) -> Cell:
+def _cell(bank_map: BankMap, row: int, column: int, frame: CellGrid) -> Cell:
     bank, ways = int(bank_map.banks[row, column]), int(bank_map.ways[row, column])
     title = f"row {row}, column {column}: bank {bank}" + (f", {ways} ways" if ways > 1 else "")
-    return Cell(frame.x(column) + frame.cell_width // 2, str(bank), title, ways > 1)
+    return Cell(x=frame.x(column) + frame.cell_width // 2, label=str(bank), title=title, conflict=ways > 1)
 
 
-def _fills(bank_map: BankMap, frame: Frame) -> Iterator[Fill]:
+def _fills(bank_map: BankMap, frame: CellGrid) -> Iterator[Fill]:
     paths: dict[tuple[bool, int], list[str]] = {}
     for row, column in frame.cells:
         idle = bank_map.access is not None and not bank_map.ways[row, column]
@@ -133,7 +140,7 @@ def _fills(bank_map: BankMap, frame: Frame) -> Iterator[Fill]:
         yield Fill(colour, idle, "".join(boxes))
 
 
-def _column_labels(frame: Frame) -> tuple[Label, ...]:
+def _column_labels(frame: CellGrid) -> tuple[Label, ...]:
     step = 1 if frame.columns <= FEW else 4
     middle = frame.cell_width // 2
     return tuple(Label(frame.x(column) + middle, f"c{column}") for column in range(0, frame.columns, step))

@@ -13,8 +13,8 @@ BAR_LEFT, BAR_TOP, BAR_ROOM = 26, 18, 64  # pixels; the room is the height of th
 LABEL_EVERY = 4
 
 
-@dataclass(frozen=True)
-class Frame:
+@dataclass(frozen=True, kw_only=True)
+class CellGrid:
     """Where the cells of a map lie, in pixels."""
 
     rows: int
@@ -61,7 +61,7 @@ class Frame:
         return "".join(edges)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bar:
     """What a phase needs from one bank: `first` is the word that fits in one wavefront, `more` those that do not."""
 
@@ -79,7 +79,7 @@ class BankTick:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Load:
     """The words that one phase needs from each bank, as bars."""
 
@@ -93,7 +93,7 @@ class Load:
     ticks: tuple[BankTick, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """One phase: its outline on the map, its bars, and the two in words."""
 
@@ -105,12 +105,12 @@ class Step:
     load: Load
 
 
-def steps_of(loads: Sequence[PhaseLoad], frame: Frame, period: int, tallest: int) -> tuple[Step, ...]:
+def steps_of(loads: Sequence[PhaseLoad], frame: CellGrid, period: int, tallest: int) -> tuple[Step, ...]:
     """Return a step for each of these phases; bars are relative to one of `tallest` words."""
     return tuple(_step(load, frame, period, tallest) for load in loads)
 
 
-def _step(load: PhaseLoad, frame: Frame, period: int, tallest: int) -> Step:
+def _step(load: PhaseLoad, frame: CellGrid, period: int, tallest: int) -> Step:
     cells = {_shown(cell, frame, period) for cell in load.cells}
     drawn = {(row, column) for row, column in cells if row < frame.rows and column < frame.columns}
     return Step(
@@ -123,7 +123,7 @@ def _step(load: PhaseLoad, frame: Frame, period: int, tallest: int) -> Step:
     )
 
 
-def _shown(cell: tuple[int, int], frame: Frame, period: int) -> tuple[int, int]:
+def _shown(cell: tuple[int, int], frame: CellGrid, period: int) -> tuple[int, int]:
     """Return the cell itself, or the one that stands for it if rows repeat."""
     row, column = cell
     return (row if row < frame.rows else row % period), column
@@ -169,7 +169,7 @@ def _bar(bank: int, words: int, banks: int, unit: float, baseline: int) -> Bar:
     x = _left(bank)
     more = _box(x, baseline - words * unit, (words - 1) * unit) if words > 1 else ""
     title = f"bank {bank}: {words} word{'s' if words > 1 else ''}"
-    return Bar(bank * BANKS // banks, _box(x, baseline - unit, unit), more, title)
+    return Bar(colour=bank * BANKS // banks, first=_box(x, baseline - unit, unit), more=more, title=title)
 
 
 def _box(x: int, top: float, height: float) -> str:

@@ -11,10 +11,10 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.kernels.declared_tiles import Tile
 from ncu_swizzle.render.bank_picture import Cell, Fill, Label, Line, Picture, picture, rows_of, single_steps
-from ncu_swizzle.render.bank_steps import MOST_STEPS, Frame
-from ncu_swizzle.report import attribution
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.render.bank_steps import MOST_STEPS, CellGrid
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, loads, worst_request
@@ -45,7 +45,7 @@ def suggested_mapping(profile: Profile, drawn: Sequence[Tile]) -> tuple[Tile, ..
 
 def _tile(tile: ObservedTile) -> Tile:
     accesses = tuple(replace(access, name=f"{access.name}, {access.op}") for access in tile.accesses)
-    return Tile(tile.span, tile.plain, accesses)
+    return Tile(name=tile.span, mapping=tile.plain, accesses=accesses)
 
 
 # The bank maps of a comparison: the tile and the access that cost most, before and after.
@@ -54,7 +54,7 @@ def _tile(tile: ObservedTile) -> Tile:
 TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's tiles and its accesses to them; empty if they are unknown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """Maps side by side, with the same phases to step through; `step_names` label the buttons, if there are several.
 
@@ -91,7 +91,7 @@ def bank_board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request
     names = [{each.steps[number].name for each in drawn} for number in range(count)]
     shared = all(len(each) == 1 for each in names)
     step_names = tuple(name.pop() if shared else str(number) for number, name in enumerate(names, start=1))
-    return Board(drawn, _step_kind(step_names, shared), step_names if count > 1 else ())
+    return Board(pictures=drawn, step_kind=_step_kind(step_names, shared), step_names=step_names if count > 1 else ())
 
 
 def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Board, Board]:
@@ -103,7 +103,7 @@ def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Bo
     ]
     names = whole.step_names[: min(len(each.steps) for each in pictures)]
     stepped = replace(whole, pictures=tuple(pictures), step_names=names if len(names) > 1 else ())
-    return stepped, Board(tuple(single for each in pictures for single in single_steps(each)))
+    return stepped, Board(pictures=tuple(single for each in pictures for single in single_steps(each)))
 
 
 def _same_requests(bank_maps: Sequence[BankMap]) -> bool:
@@ -191,20 +191,20 @@ LETTER, LEAST = 7, 17  # pixels: of a label's letter, of a cell
 
 def board(memory: Sequence[Places], titles: Sequence[str]) -> Board:
     """Return memory before and after, side by side."""
-    return Board(tuple(_picture(each, title) for each, title in zip(memory, titles, strict=True)), gloss=GLOSS)
+    return Board(pictures=tuple(_picture(each, title) for each, title in zip(memory, titles, strict=True)), gloss=GLOSS)
 
 
 def _picture(places: Places, title: str) -> Picture:
     down, across = places.columns.shape
     rows, columns = min(down, PLACE_PICTURE_MOST_ROWS), min(across, MOST_COLUMNS)
     labels = {(row, column): _label(places, row, column) for row in range(rows) for column in range(columns)}
-    frame = Frame(
-        rows,
-        columns,
-        PLACE_PICTURE_LEFT,
-        PLACE_PICTURE_TOP,
-        max(LEAST, LETTER * max(map(len, labels.values())) + 4),
-        HEIGHT,
+    frame = CellGrid(
+        rows=rows,
+        columns=columns,
+        left=PLACE_PICTURE_LEFT,
+        top=PLACE_PICTURE_TOP,
+        cell_width=max(LEAST, LETTER * max(map(len, labels.values())) + 4),
+        cell_height=HEIGHT,
     )
     boxes: dict[int, list[str]] = {}
     for row, column in frame.cells:
@@ -236,8 +236,10 @@ def _picture(places: Places, title: str) -> Picture:
     )
 
 
-def _cell(label: str, column: int, frame: Frame) -> Cell:
-    return Cell(frame.x(column) + frame.cell_width // 2, label, f"position {column}: {label}", False)
+def _cell(label: str, column: int, frame: CellGrid) -> Cell:
+    return Cell(
+        x=frame.x(column) + frame.cell_width // 2, label=label, title=f"position {column}: {label}", conflict=False
+    )
 
 
 def _label(places: Places, row: int, column: int) -> str:
@@ -262,7 +264,7 @@ class Band:
     colour: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AddressLine:
     """One address before and after, with each digit's place in `places`; `changed` if the swizzle moves the cell."""
 
@@ -275,7 +277,7 @@ class AddressLine:
     changed: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BitPicture:
     """Addresses in binary, ready to draw."""
 

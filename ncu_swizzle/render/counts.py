@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from ncu_swizzle.base.bounds import OutOfTime, within
-from ncu_swizzle.report import attribution
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.counts import Total
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import Total
+from ncu_swizzle.reports.model import Profile
 
 # Align two versions of a file line by line, as a diff does.
 
@@ -60,7 +60,7 @@ MINOR_FILE = 1.0  # percent of the samples; a file with fewer, and without exces
 MOST_COLUMNS = 4  # profiles beside one source; more leave no room for the code
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FileCounts:
     """One profile's counts of one file."""
 
@@ -82,7 +82,7 @@ class FileCounts:
         return line in self.unknown or self.lines[line].wavefronts is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class File:
     """One version of a source file, with the counts of the profiles built from it; `text` is None if no report has it.
 
@@ -124,7 +124,7 @@ def files(comparison: Comparison) -> list[File]:
         for path, counts in _count(label, profile).items():
             if counts.lines:
                 groups.setdefault((path, profile.sources.get(path)), []).append(counts)
-    return _aligned([File(path, source, tuple(counts)) for (path, source), counts in groups.items()])
+    return _aligned([File(path=path, text=source, counts=tuple(counts)) for (path, source), counts in groups.items()])
 
 
 def _aligned(files: Sequence[File]) -> list[File]:
@@ -146,7 +146,9 @@ def _pair(before: File, after: File) -> File | None:
     old = {number: row for row, (number, _) in enumerate(pairs, start=1) if number}
     new = {number: row for row, (_, number) in enumerate(pairs, start=1) if number}
     counts = (*(_moved(c, old) for c in before.counts), *(_moved(c, new) for c in after.counts))
-    return File(before.path, before.text, counts, after.text, pairs, len(after.counts))
+    return File(
+        path=before.path, text=before.text, counts=counts, after=after.text, pairs=pairs, newer=len(after.counts)
+    )
 
 
 def _moved(counts: FileCounts, rows: Mapping[int, int]) -> FileCounts:
@@ -166,7 +168,7 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
     all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
     unknown = {location for access in profile.shared() if access.wavefronts is None for location in access.stack}
     for (path, number), total in profile.lines.items():
-        counts = files.setdefault(path, FileCounts(label, all_samples))
+        counts = files.setdefault(path, FileCounts(label=label, all_samples=all_samples))
         if (path, number) in unknown:
             counts.unknown |= {number}
         if total.samples or total.wavefronts is not None or (path, number) in unknown:

@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.base.files import slug
-from ncu_swizzle.render import banks, kernels, mix, pipes, roofline, source, summary, tables, text
+from ncu_swizzle.render import banks, kernels, mix, pipes, source, summary, tables, text
 from ncu_swizzle.render.banks import TilesOf
+from ncu_swizzle.render.fragments import FragmentShape, fragment_section
 from ncu_swizzle.render.mix import FindingGroup, Foreign, foreign, groups
 from ncu_swizzle.render.source import Highlight
 from ncu_swizzle.render.tables import Stalls
 from ncu_swizzle.render.tables import stalls as stalls_stalls
-from ncu_swizzle.report import many_launches, remarks
-from ncu_swizzle.report.comparison import METRICS, Comparison
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
+from ncu_swizzle.reports import many_launches, remarks
+from ncu_swizzle.reports.comparison import METRICS, Comparison
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 
 # The shared-memory instructions of a report.
 
@@ -28,7 +29,7 @@ MOST_FRAMES = 30  # of an instruction's lines
 NOT_STALLED = frozenset({"selected"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InstructionRow:
     """One instruction; `source` is its line and the lines it was inlined into, `heat` a shade from 0 to 1.
 
@@ -164,7 +165,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lack:
     """What one profile's report lacks; `figures` are the missing rows of its metric table."""
 
@@ -182,17 +183,17 @@ def lacks(comparison: Comparison) -> tuple[Lack, ...]:
 
 def _lack(label: str, profile: Profile) -> Lack:
     return Lack(
-        label,
-        tuple((name, MEANINGS[name]) for name in profile.missing),
-        tuple(title for title, _, get in METRICS if get(profile) is None),
-        remarks.command(profile),
+        label=label,
+        metrics=tuple((name, MEANINGS[name]) for name in profile.missing),
+        figures=tuple(title for title, _, get in METRICS if get(profile) is None),
+        command=remarks.command(profile),
     )
 
 
 MOST_PARTS = 8  # kernels shown in full on one page
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """A whole report, section by section in page order."""
 
@@ -222,7 +223,7 @@ class Report:
     stalls: Stalls
     stall_bars: text.StallBars | None
     units: pipes.UnitSection | None
-    fragments: tuple[roofline.FragmentShape, ...]
+    fragments: tuple[FragmentShape, ...]
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
     instructions: tuple[InstructionTable, ...]
@@ -287,7 +288,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         stalls=stalls_stalls(comparison),
         stall_bars=text.bars(comparison),
         units=pipes.section(comparison),
-        fragments=roofline.fragment_section(comparison),
+        fragments=fragment_section(comparison),
         panels=panels,
         minor_files=minor_files,
         instructions=instruction_tables(comparison),
@@ -301,7 +302,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Part:
     """One of many kernels, shown in full."""
 
@@ -311,7 +312,7 @@ class Part:
     report: Report
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelsPage:
     """Many kernels: one row each, and the worst in full."""
 
@@ -346,10 +347,10 @@ def build_page(
         rows=rows,
         parts=tuple(
             Part(
-                rows[index].anchor,
-                rows[index].name,
-                _summary(rows[index]),
-                build(comparisons[index], highlight, tiles_of, prefix),
+                anchor=rows[index].anchor,
+                name=rows[index].name,
+                summary=_summary(rows[index]),
+                report=build(comparisons[index], highlight, tiles_of, prefix),
             )
             for index, prefix in prefixes.items()
         ),

@@ -14,8 +14,8 @@ from ncu_swizzle.render.banks import TilesOf
 from ncu_swizzle.render.document import InstructionRow, Report
 from ncu_swizzle.render.mix import KINDS
 from ncu_swizzle.render.source import Coloured, Highlight
-from ncu_swizzle.report import frames, many_launches, pack
-from ncu_swizzle.report.comparison import Comparison, JobResult
+from ncu_swizzle.reports import frames, many_launches, pack
+from ncu_swizzle.reports.comparison import Comparison, JobResult
 
 # A result as JSON: everything that the terminal and the report show, and the profiles behind it.
 
@@ -143,7 +143,12 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     if len(comparisons) == 1:
         return render(comparisons[0])
     page = document.build_page(
-        comparisons, notes, title or f"{len(comparisons)} kernels", NO_SOURCE, NO_TILES, MOST_PARTS
+        comparisons,
+        notes,
+        title=title or f"{len(comparisons)} kernels",
+        highlight=NO_SOURCE,
+        tiles_of=NO_TILES,
+        most=MOST_PARTS,
     )
     parts = [f"### {in_markdown(page.title)}\n", f"**{in_markdown(page.verdict)}**\n"]
     parts += ["> Recorded, not measured now.\n"] if page.recorded else []

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.render import text
-from ncu_swizzle.report import many_launches
-from ncu_swizzle.report.comparison import SHARED_PIPE, Comparison
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.reports.model import Profile
 
 # All profiles at a glance: the page's first picture, and one row per profile if there are more than two.
 
@@ -17,7 +17,7 @@ FEWEST = 3  # with fewer, the picture has it all
 MOST_BARS = 8  # profiles in the picture; of more, only those of the verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OverviewRow:
     """One profile; `pace` is its speed relative to the first. Bars are relative to the longest of all rows."""
 
@@ -54,7 +54,7 @@ def overview_rows(comparison: Comparison) -> tuple[OverviewRow, ...]:
     return _rows(comparison) if len(comparison.profiles) >= FEWEST else ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Scale:
     """What bars are relative to, and the unit of durations."""
 
@@ -68,10 +68,10 @@ def _rows(comparison: Comparison) -> tuple[OverviewRow, ...]:
     profiles = comparison.profiles
     durations = [profile.duration_ns for profile in profiles]
     scale = _Scale(
-        profiles[0],
-        max((_least(profile, "wavefronts") or 0 for profile in profiles), default=0),
-        max((ns or 0.0 for ns in durations), default=0.0),
-        text.time_unit(durations),
+        first=profiles[0],
+        wavefronts=max((_least(profile, "wavefronts") or 0 for profile in profiles), default=0),
+        slowest=max((ns or 0.0 for ns in durations), default=0.0),
+        unit=text.time_unit(durations),
     )
     return tuple(_overview_row(label, p, scale) for label, p in zip(comparison.labels, profiles, strict=True))
 
@@ -103,7 +103,7 @@ def _overview_row(label: str, profile: Profile, scale: _Scale) -> OverviewRow:
 ARROW = " → "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelRow:
     """One launch, or a pair of launches: values that differ read "before → after".
 

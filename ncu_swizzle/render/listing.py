@@ -19,8 +19,8 @@ from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.render.mix import Grid
 from ncu_swizzle.render.mix import card as card_of
-from ncu_swizzle.report.comparison import Timing
-from ncu_swizzle.report.pack import LaunchFindings, Listed, PackRule
+from ncu_swizzle.reports.comparison import TimedFamily
+from ncu_swizzle.reports.pack import LaunchFindings, Listed, PackRule
 
 # Lines and tables for an 80-column terminal; no text in them is read as markup, or takes more than its line.
 
@@ -108,7 +108,7 @@ def throughput(family: Family, problem: Problem) -> tuple[str, float]:
     return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
 
 
-def reference_time(timing: Timing) -> tuple[str, float] | None:
+def reference_time(timing: TimedFamily) -> tuple[str, float] | None:
     """Return the reference and its milliseconds: the library kernel's, or a plain copy's; None if neither ran."""
     library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
     if library:
@@ -117,7 +117,7 @@ def reference_time(timing: Timing) -> tuple[str, float] | None:
     return ("a plain copy", median(copying)) if copying else None
 
 
-def show_times(timing: Timing, console: Console) -> None:
+def show_times(timing: TimedFamily, console: Console) -> None:
     """Print each kernel's error, median time, throughput, speedup over the first, and share of the reference."""
     family, kernels, facts = timing.family, timing.kernels, timing.facts
     machine, problem = facts["machine"], facts["problem"]

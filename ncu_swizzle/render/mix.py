@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.render import text
 from ncu_swizzle.render.tables import MetricRow, Share
 from ncu_swizzle.render.tables import metrics as metric_rows
-from ncu_swizzle.report import frames, model, pack
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.counts import TRANSFERS
-from ncu_swizzle.report.frames import Mix
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import frames, model, pack
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import TRANSFERS
+from ncu_swizzle.reports.frames import Mix
+from ncu_swizzle.reports.model import Profile
 
 if TYPE_CHECKING:
     from swizzle_pack.finding import Finding, Table
@@ -35,7 +35,7 @@ FIXED = (frames.TENSOR, frames.SHARED, frames.TMA)  # what a layout change leave
 NAMED = 2  # classes named in the sentence: those that changed most
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MixRow:
     """One instruction class: warp instructions per profile, with bars relative to the largest class."""
 
@@ -46,7 +46,7 @@ class MixRow:
     delta: text.Delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpcodeRow:
     """One opcode, its class and its warp instructions per profile."""
 
@@ -56,7 +56,7 @@ class OpcodeRow:
     change: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MixSection:
     """The mix by class and by opcode, and the launch's SM resources; `gaps` says which counts are lower bounds."""
 
@@ -86,8 +86,8 @@ def section(comparison: Comparison) -> MixSection | None:
         gaps=_gaps(comparison, mixes),
         rows=tuple(_row(key, classes, mixes, longest, widest) for key in ran),
         total=MixRow(
-            "All", "warp instructions", tuple(Share(total.text, "0%") for total in totals),
-            _change([total.exact for total in totals]), text.delta(None, 0),
+            name="All", meaning="warp instructions", shares=tuple(Share(total.text, "0%") for total in totals),
+            change=_change([total.exact for total in totals]), delta=text.delta(None, 0),
         ),
         opcodes=_opcodes(mixes),
         resources=tuple(row for row in metric_rows(comparison) if row.title in RESOURCES),
@@ -171,7 +171,11 @@ def _opcodes(mixes: Sequence[Mix]) -> tuple[OpcodeRow, ...]:
     for name in sorted(names, key=order):
         counts = [_counted(mix.opcodes[name], mix.known, mix.uncounted[name]) for mix in mixes]
         shown = tuple(count.text for count in counts)
-        rows.append(OpcodeRow(name, frames.classify(name), shown, _change([count.exact for count in counts])))
+        rows.append(
+            OpcodeRow(
+                opcode=name, kind=frames.classify(name), values=shown, change=_change([count.exact for count in counts])
+            )
+        )
     return tuple(rows)
 
 
@@ -213,7 +217,7 @@ LINK = re.compile(r"@(?:sass:\d+|source:[^@]*:\d+|section:[^@:]*):([^@]*)@")
 WEB = re.compile(r"@url:([^@:]*):([^@\s]*)@")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Grid:
     """A finding's table, numbers formatted; `words` marks the text columns."""
 
@@ -223,7 +227,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FindingCard:
     """One finding. `saving` and `interval` are shares of the duration, empty if the rule estimates none."""
 
@@ -236,7 +240,7 @@ class FindingCard:
     tables: tuple[Grid, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FindingGroup:
     """All findings of one profile."""
 
@@ -246,7 +250,7 @@ class FindingGroup:
     open: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Foreign:
     """A finding of a rule outside the pack, run by ncu itself."""
 
@@ -261,7 +265,12 @@ def groups(comparison: Comparison) -> tuple[FindingGroup, ...]:
     """Return the pack's findings for each profile that has any."""
     named = zip(comparison.labels, map(pack.findings, comparison.profiles), strict=True)
     return tuple(
-        FindingGroup(label, _summary(findings), tuple(card(finding) for finding in findings), number < UNFOLDED)
+        FindingGroup(
+            label=label,
+            summary=_summary(findings),
+            cards=tuple(card(finding) for finding in findings),
+            open=number < UNFOLDED,
+        )
         for number, (label, findings) in enumerate(named)
         if findings
     )
@@ -270,7 +279,13 @@ def groups(comparison: Comparison) -> tuple[FindingGroup, ...]:
 def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
     """Return the findings of other rules; the pack's own are evaluated again by `groups`."""
     return tuple(
-        Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, plain(finding.message))
+        Foreign(
+            label=label,
+            rule=finding.rule,
+            kind=KINDS.get(finding.kind, finding.kind),
+            title=finding.title,
+            message=plain(finding.message),
+        )
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
         for finding in profile.findings
         if not pack.is_ours(finding.rule) and finding.rule not in model.RULES  # which is among the warnings
@@ -311,7 +326,9 @@ def _summary(findings: Sequence[Finding]) -> str:
 
 def _grid(table: Table) -> Grid:
     words = tuple(all(isinstance(row[column], str) for row in table.rows) for column in range(len(table.heads)))
-    return Grid(table.title, table.heads, words, tuple(tuple(map(_cell, row)) for row in table.rows))
+    return Grid(
+        title=table.title, heads=table.heads, words=words, rows=tuple(tuple(map(_cell, row)) for row in table.rows)
+    )
 
 
 def _cell(value: str | int | float) -> str:

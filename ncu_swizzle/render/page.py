@@ -26,8 +26,8 @@ from ncu_swizzle.render import banks, document, tables, text
 from ncu_swizzle.render.banks import BitPicture, Board
 from ncu_swizzle.render.source import Coloured, Line, Token
 from ncu_swizzle.render.summary import ENGINES
-from ncu_swizzle.report.comparison import Comparison, compare
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import Comparison, compare
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.bankmap import BankMap
 
 # Profiles in a notebook: one compact table.
@@ -36,7 +36,7 @@ from ncu_swizzle.smem.bankmap import BankMap
 MOST_ROWS = 50  # a notebook cell lists the first launches only
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CardRow:
     """One profile; `origin` says which engine produced its numbers, on which GPU, and when."""
 
@@ -49,7 +49,7 @@ class CardRow:
     bad: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NotebookCard:
     """The profiles, and of a comparison its verdict and access table; `more` counts the profiles left out."""
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ncu_swizzle.render import text
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.model import Profile
 
 # How busy each unit of the GPU is, as a share of the most that it sustains: its ceiling.
 
@@ -46,7 +46,7 @@ class UnitBar:
     width: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UnitRow:
     """One unit: a percentage per profile, and the first of them as bars below their ceiling, 100 %."""
 
@@ -66,7 +66,7 @@ class UnitSection:
     rows: tuple[UnitRow, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Use:
     """One unit's share of its ceiling in every profile; None if it was not measured there."""
 
@@ -91,7 +91,7 @@ def _use(unit: tuple[str, str, tuple[str, ...]], profiles: tuple[Profile, ...]) 
     for metric in (metric + suffix for metric in metrics for suffix in (OF_ELAPSED, OF_ACTIVE)):
         shares = tuple(profile.number(metric) for profile in profiles)
         if None not in shares[:2]:
-            return _Use(name, counted, metric, shares)
+            return _Use(name=name, counted=counted, metric=metric, shares=shares)
     return None
 
 
@@ -156,7 +156,7 @@ BLIND = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Counter:
     """One counter, whether it sees TMA's writes, and its value in each profile."""
 
@@ -172,14 +172,19 @@ def counters(comparison: Comparison) -> tuple[Counter, ...]:
     if not any(_executed(profile) or profile.number(BYTES) for profile in profiles):
         return ()
     return (
-        Counter("inst_executed", "TMA loads executed", True, tuple(text.count(_executed(p)) for p in profiles)),
+        Counter(
+            name="inst_executed",
+            meaning="TMA loads executed",
+            sees=True,
+            values=tuple(text.count(_executed(p)) for p in profiles),
+        ),
         *(_counter(name, meaning, True, profiles) for name, meaning in SEEING),
         *_further(profiles),
         Counter(
-            "memory_l1_wavefronts_shared",
-            "TMA load wavefronts, source-level",
-            False,
-            tuple(_wavefronts(p) for p in profiles),
+            name="memory_l1_wavefronts_shared",
+            meaning="TMA load wavefronts, source-level",
+            sees=False,
+            values=tuple(_wavefronts(p) for p in profiles),
         ),
         *(_counter(name, meaning, False, profiles) for name, meaning in BLIND),
     )
@@ -191,12 +196,17 @@ def of_wgmma(comparison: Comparison) -> tuple[Counter, ...]:
     if not any(_ran(profile, WGMMA) for profile in profiles):
         return ()
     return (
-        Counter("inst_executed", "wgmma executed, by warps", True, tuple(_sum(p, WGMMA, "executed") for p in profiles)),
         Counter(
-            "memory_l1_wavefronts_shared",
-            "wgmma wavefronts, source-level",
-            True,
-            tuple(_sum(p, WGMMA, "wavefronts") for p in profiles),
+            name="inst_executed",
+            meaning="wgmma executed, by warps",
+            sees=True,
+            values=tuple(_sum(p, WGMMA, "executed") for p in profiles),
+        ),
+        Counter(
+            name="memory_l1_wavefronts_shared",
+            meaning="wgmma wavefronts, source-level",
+            sees=True,
+            values=tuple(_sum(p, WGMMA, "wavefronts") for p in profiles),
         ),
         *(_counter(name, meaning, True, profiles) for name, meaning in OF_WGMMA),
     )
@@ -220,7 +230,9 @@ def _sum(profile: Profile, opcodes: tuple[str, ...], field: str) -> str:
 
 
 def _counter(name: str, meaning: str, sees: bool, profiles: tuple[Profile, ...]) -> Counter:
-    return Counter(name, meaning, sees, tuple(text.count(profile.number(name)) for profile in profiles))
+    return Counter(
+        name=name, meaning=meaning, sees=sees, values=tuple(text.count(profile.number(name)) for profile in profiles)
+    )
 
 
 def _executed(profile: Profile) -> int:

@@ -10,8 +10,8 @@ from ncu_swizzle.render import text
 from ncu_swizzle.render.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.counts import files as count_files
 from ncu_swizzle.render.text import cut
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.counts import Total
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import Total
 
 # What a page shows of a source file: all lines, or as many of those with counts as there is room for.
 
@@ -123,7 +123,7 @@ MOST_NAMED = 100  # files that are only named
 MOST_ROWS = 20_000  # lines of all files
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineCounts:
     """One profile's counts of a line, formatted, and its heat bar.
 
@@ -149,7 +149,7 @@ class LineCounts:
         return ";".join(f"{name}:{value}" for name, value in variables if value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
     """One line; `counts` is empty, or has one entry per profile of the panel.
 
@@ -173,7 +173,7 @@ class Block:
     folded: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Jump:
     """A link to a line that stands out."""
 
@@ -183,7 +183,7 @@ class Jump:
     shown: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel:
     """One version of a file, or two aligned ones, with the counts of every profile built from it."""
 
@@ -269,15 +269,20 @@ def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
 
     if file.pairs:
         return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
-    within = [SourceLine(number, line, cells(number)) for number, line in enumerate(tokens, start=1)]
-    return (*within, *(SourceLine(number, line, cells(number)) for number, line in excerpt.counted.items()))
+    within = [
+        SourceLine(number=number, tokens=line, counts=cells(number)) for number, line in enumerate(tokens, start=1)
+    ]
+    return (
+        *within,
+        *(SourceLine(number=number, tokens=line, counts=cells(number)) for number, line in excerpt.counted.items()),
+    )
 
 
 def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None, ...]) -> SourceLine:
     old, new = file.pairs[number - 1]
     mark = "+" if old is None else text.MINUS if new is None else ""
     numbers = (old,) * (len(file.counts) - file.newer) + (new,) * file.newer
-    return SourceLine(number, tokens, counts, file.shown(number), mark, numbers)
+    return SourceLine(number=number, tokens=tokens, counts=counts, shown=file.shown(number), mark=mark, numbers=numbers)
 
 
 def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
@@ -341,7 +346,7 @@ def _worst(key: str, file: File) -> tuple[Jump, ...]:
             sampled.see(number, counts.share(counts.own[number]) or 0.0, counts.label, counts.all_samples)
     ranked = next(worst for worst in (blamed, passing, sampled) if worst.values or worst is sampled)
     return tuple(
-        Jump(f"{key}-{number}", number, ranked.values[number].why(labelled), file.shown(number))
+        Jump(target=f"{key}-{number}", number=number, why=ranked.values[number].why(labelled), shown=file.shown(number))
         for number in sorted(ranked.values, key=lambda number: (-ranked.values[number].value, number))[:WORST_LINES]
     )
 

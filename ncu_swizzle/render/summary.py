@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.render import text
-from ncu_swizzle.report.comparison import SHARED_PIPE, Comparison
-from ncu_swizzle.report.model import EMULATED, RECORDED, Profile
-from ncu_swizzle.report.remarks import speedup
+from ncu_swizzle.reports.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import EMULATED, RECORDED
+from ncu_swizzle.reports.remarks import speedup
 
 ENGINES = {
     "ncu": "ncu (measured)",
@@ -21,7 +22,7 @@ ENGINES = {
 MOST_NAMED = 6  # profiles in one sentence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeyFigure:
     """One key figure: its value, and the value before if there are two profiles."""
 
@@ -76,17 +77,19 @@ def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
 
 def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> KeyFigure:
     *before, after = (show(profile) for profile in pair)
-    return KeyFigure(title, before[0] if before else "", after, note)
+    return KeyFigure(title=title, before=before[0] if before else "", after=after, note=note)
 
 
 def _pace(pair: tuple[Profile, ...]) -> KeyFigure:
     unit = text.time_unit(profile.duration_ns for profile in pair)
     times = [text.duration_text(profile.duration_ns, unit) for profile in pair]
     if len(times) == 1:
-        return KeyFigure("Duration", "", times[0], _borrowed(pair))
+        return KeyFigure(title="Duration", before="", after=times[0], note=_borrowed(pair))
     ratio = text.finite(speedup(pair))
     speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return KeyFigure("Speedup", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(pair)))))
+    return KeyFigure(
+        title="Speedup", before="", after=speed, note=", ".join(filter(None, (" → ".join(times), _borrowed(pair))))
+    )
 
 
 def _borrowed(profiles: tuple[Profile, ...]) -> str:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from ncu_swizzle.render import text
-from ncu_swizzle.report import pack
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.counts import TRANSFERS, Total
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import pack
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import TRANSFERS, Total
+from ncu_swizzle.reports.model import Profile
 
 # The tables of a report: metrics, accesses, and ncu's raw metrics.
 
@@ -18,7 +18,7 @@ COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in
 DECIMALS = {"%": 1, "GHz": 2}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricRow:
     """One metric: a value per profile, and the change from the first to the second."""
 
@@ -28,7 +28,7 @@ class MetricRow:
     change: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AccessRow:
     """One access kind of one profile; bar widths are relative to the longest of its kind."""
 
@@ -92,9 +92,11 @@ def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
     if unit == text.MS.name:
         spans = [None if (ms := text.finite(value)) is None else ms * text.MS.nanoseconds for value in values]
         scale = text.time_unit(spans)
-        return MetricRow(title, scale.name, tuple(scale.show(span) for span in spans), change)
+        return MetricRow(title=title, unit=scale.name, values=tuple(scale.show(span) for span in spans), change=change)
     decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
-    return MetricRow(title, unit, tuple(text.fixed(value, decimals) for value in values), change)
+    return MetricRow(
+        title=title, unit=unit, values=tuple(text.fixed(value, decimals) for value in values), change=change
+    )
 
 
 def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
@@ -174,7 +176,7 @@ MOVED = 1.0  # percentage points; smaller changes are not mentioned
 GAINERS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StallRow:
     """One stall reason: its share of each profile's samples, and the change from the first to the second."""
 
@@ -190,7 +192,7 @@ class StallRow:
         return any(share.few for share in self.shares[:2])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stalls:
     """The major and minor stall reasons, a summary in words, and how many samples each profile has."""
 
@@ -237,14 +239,14 @@ def _moved(shares: list[float | None]) -> float | None:
 
 def _stall(reason: str, shares: list[float | None], widest: float, sampled: tuple[text.Sampled, ...]) -> StallRow:
     return StallRow(
-        reason,
-        meaning(reason),
-        tuple(
+        reason=reason,
+        meaning=meaning(reason),
+        shares=tuple(
             Share(text.percent(share), text.width(share, 100), counted.few)
             for share, counted in zip(shares, sampled, strict=True)
         ),
-        text.points(shares[0], shares[1]) if len(shares) > 1 else "",
-        text.delta(_moved(shares), widest),
+        change=text.points(shares[0], shares[1]) if len(shares) > 1 else "",
+        delta=text.delta(_moved(shares), widest),
     )
 
 

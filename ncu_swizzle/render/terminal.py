@@ -14,10 +14,10 @@ from ncu_swizzle.render import kernels, mix, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.mix import gains
 from ncu_swizzle.render.summary import computed
-from ncu_swizzle.report import many_launches
-from ncu_swizzle.report.comparison import Comparison, JobResult, compare
-from ncu_swizzle.report.counts import TRANSFERS
-from ncu_swizzle.report.model import RECORDED
+from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
+from ncu_swizzle.reports.counts import TRANSFERS
+from ncu_swizzle.reports.options import RECORDED
 
 STALLS_SHOWN = 6
 MOST_COLUMNS = 3  # profiles side by side in 80 columns; with more, an overview comes first

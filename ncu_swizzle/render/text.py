@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
-from ncu_swizzle.report import pack
-from ncu_swizzle.report.comparison import Comparison
-from ncu_swizzle.report.model import Profile
-from ncu_swizzle.report.remarks import MICROSECONDS
+from ncu_swizzle.reports import pack
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.remarks import MICROSECONDS
 
 # Format numbers for a report; anything but a finite number reads "unknown".
 
@@ -199,7 +199,7 @@ OTHER = "other reasons"
 NAMED, NUMBERED = 25.0, 18.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Segment:
     """One reason's part of a bar; `colour` is its number in the key, `label` is empty if the part is narrow."""
 
@@ -209,7 +209,7 @@ class Segment:
     title: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StallBar:
     """One profile's duration, and its parts."""
 
@@ -219,7 +219,7 @@ class StallBar:
     segments: tuple[Segment, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StallBars:
     """The bars, on one scale, and the reasons in the order of their colours."""
 
@@ -276,14 +276,16 @@ def _bar(label: str, profile: Profile, duration: float, reasons: tuple[str, ...]
         if time > 0
     )
     samples = f"{sum(profile.stalls.values()):,} samples"
-    return StallBar(label, duration_text(duration, time_unit([longest])), samples, tuple(segments))
+    return StallBar(
+        label=label, duration=duration_text(duration, time_unit([longest])), samples=samples, segments=tuple(segments)
+    )
 
 
 def _segment(colour: int, reason: str, time: float, longest: float) -> Segment:
     unit, share = time_unit([longest]), 100 * time / longest
     shown = unit.show(time)
     label = f"{shown} {reason}" if share >= NAMED else shown if share >= NUMBERED else ""
-    return Segment(colour, width(time, longest), label, f"{reason}: {shown} {unit.name}")
+    return Segment(colour=colour, width=width(time, longest), label=label, title=f"{reason}: {shown} {unit.name}")
 
 
 @dataclass(frozen=True)

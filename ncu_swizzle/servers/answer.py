@@ -49,7 +49,7 @@ class Call:
         return f"{self.tool} {in_json(self.arguments).strip()}{f' {self.why}' if self.why else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """A summary of a few sentences, rows of plain data, and the next sensible call, if there is one."""
 
@@ -66,7 +66,7 @@ class Answer:
     def of_json(cls, content: Mapping[str, Any]) -> Answer:
         """Return what `as_json` gave."""
         following = content["next"] and Call(**content["next"])
-        return cls(content["summary"], tuple(content["rows"]), following, content["facts"])
+        return cls(summary=content["summary"], rows=tuple(content["rows"]), next=following, facts=content["facts"])
 
 
 def stamp(path: str) -> tuple[str, int, int]:
@@ -78,7 +78,7 @@ def stamp(path: str) -> tuple[str, int, int]:
     return path, found.st_mtime_ns, found.st_size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """One page of an answer: what a client gets as structured content, and in words."""
 
@@ -119,7 +119,7 @@ def page(answer: Answer, call: Call, number: int = 1, most: int = MOST_CHARACTER
     pages = list(_pages(answer, most - len(call.words)))
     if not 1 <= number <= len(pages):
         raise UsageError(f"there is no page {number}", f"page is at least 1 and at most {len(pages)}")
-    return Page(answer, tuple(pages[number - 1]), number, len(pages), call)
+    return Page(answer=answer, rows=tuple(pages[number - 1]), number=number, pages=len(pages), call=call)
 
 
 def _pages(answer: Answer, most: int) -> Iterator[list[Row]]:
@@ -269,7 +269,9 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     config = caller.folders.config(Path.cwd())
     rows = [_row(family, kernel) for family, kernel in user.everything((), config)]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
-    return Answer(f"{len(rows)} kernels; those with a file are the project's.", tuple(rows), _linting(rows))
+    return Answer(
+        summary=f"{len(rows)} kernels; those with a file are the project's.", rows=tuple(rows), next=_linting(rows)
+    )
 
 
 def _row(family: Family, kernel: Kernel) -> Row:
@@ -292,7 +294,7 @@ def _of_file(caller: Caller, file: str) -> Answer:
     rows = (*({**_row(*each), "described": True} for each in described), *map(_guess, others))
     words = "; launches are guessed from signatures: check them" if others else ", with described launches"
     following = Call("lint", {"files": [file], **_guessed(others, len(guesses) > 1)})
-    return Answer(f"{file}: {len(guesses)} kernels{words}.", rows, following)
+    return Answer(summary=f"{file}: {len(guesses)} kernels{words}.", rows=rows, next=following)
 
 
 def _linting(rows: Sequence[Row]) -> Call | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
-from ncu_swizzle.commands import console
+from ncu_swizzle.commands import endings
 
 # ``ncu-swizzle lsp``: conflicts beside the source, in an editor.
 
@@ -32,7 +32,7 @@ def lsp(
         from ncu_swizzle.servers.lsp import server
     except ImportError as error:
         raise EnvironmentLacking(f"the pygls package is missing: {error}", "pip install 'ncu-swizzle[lsp]'") from error
-    server(console.version(), allow_run, timeout).start_io()
+    server(endings.version(), allow_run, timeout).start_io()
 
 
 def mcp(
@@ -65,4 +65,4 @@ def mcp(
     except ImportError as error:
         raise EnvironmentLacking(f"the mcp package is missing: {error}", "pip install 'ncu-swizzle[mcp]'") from error
     folders = Folders(tuple(root.absolute() for root in roots), allow_run)
-    serve(Service(folders, timeout), console.version())
+    serve(Service(folders, timeout), endings.version())

@@ -17,7 +17,7 @@ from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, catalog, fills, user
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Argument, Family, Kernel
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
-from ncu_swizzle.report.model import EMULATED, NCU
+from ncu_swizzle.reports.options import EMULATED, NCU
 
 # How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
 
@@ -26,7 +26,7 @@ LISTS = ("args", "define", "include", "option")
 RENAMED = {"kernel": "entry", "option": "tuning"}  # fields that the commands call otherwise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchGiven:
     """One launch of a kernel in a file; empty where ncu-swizzle.toml or the file says it."""
 
@@ -261,7 +261,7 @@ class Caller:
 
     def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
         """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
-        return Request(self.folders.engine(engine), dict(launch.problem), timeout_s=self.timeout_s)
+        return Request(engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s)
 
     def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
         """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""

@@ -36,9 +36,9 @@ def lint(
     Raises what `gate.linting.lint_kernels` raises, and Untrusted.
     """
     options = LintOptions(
-        tuple(files),
-        () if max_degree is None else (f"{max_degree:g}",),
-        launch.described(),
+        files=tuple(files),
+        max_degree=() if max_degree is None else (f"{max_degree:g}",),
+        description=launch.described(),
         config=caller.entries(files, launch).config,
     )
     found = [variant for variant in lint_inputs.variants(options) if not isinstance(variant, Skipped)]
@@ -71,7 +71,12 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
 def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:
     rows = [_row(each) for each in verdict.checks]
     notes = [{"note": note} for note in verdict.notes]
-    return Answer(f"{verdict.outcome}: {verdict.summary}", (*rows, *notes), following, {"outcome": verdict.outcome})
+    return Answer(
+        summary=f"{verdict.outcome}: {verdict.summary}",
+        rows=(*rows, *notes),
+        next=following,
+        facts={"outcome": verdict.outcome},
+    )
 
 
 def _row(check: Check) -> Row:
@@ -138,26 +143,43 @@ def fix(
     )
     if written:
         following = Call("lint", {"files": [file], **caller.again(file, launch)})
-    return Answer(_summary(fixed, outcome), tuple(rows), following, {"outcome": outcome, "written": written})
+    return Answer(
+        summary=_summary(fixed, outcome),
+        rows=tuple(rows),
+        next=following,
+        facts={"outcome": outcome, "written": written},
+    )
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
     """Answer the whole texts of the files that `fix` would change, a row each: none without a fix."""
     fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
     rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
-    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), tuple(rows))
+    return Answer(summary=_summary(fixed, shown.outcome(fixed.kernels)), rows=tuple(rows))
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
     sources = caller.sources(file, launch)
-    for variant in lint_inputs.variants(LintOptions((file,), (), launch.described(), config=sources.config)):
+    for variant in lint_inputs.variants(
+        LintOptions(files=(file,), max_degree=(), description=launch.described(), config=sources.config)
+    ):
         if not isinstance(variant, Skipped):
             caller.folders.variant(*variant)
             if write:  # the package's own kernels may be read from anywhere
                 caller.folders.path(variant[0].source(variant[1]))
     request = caller.request(launch, "emulated")
     described = launch.described()
-    return fix_all(FixQuery(file, request, described, sources, options, caller.progress, within=caller.folders.holds))
+    return fix_all(
+        FixQuery(
+            what=file,
+            request=request,
+            description=described,
+            sources=sources,
+            options=options,
+            progress=caller.progress,
+            within=caller.folders.holds,
+        )
+    )
 
 
 def _summary(fixed: SourceFix, outcome: str) -> str:

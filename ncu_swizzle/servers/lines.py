@@ -23,7 +23,7 @@ from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
 from ncu_swizzle.kernels import catalog, user
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target
 from ncu_swizzle.kernels.options import LAUNCHES
-from ncu_swizzle.report import attribution
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.servers import answer
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import HEADERS, Caller, LaunchGiven, without_empty
@@ -54,7 +54,7 @@ def suggest(
     query = SuggestQuery(kernel, constraints=limits, kernel=_query(caller, kernel, launch))
     answers = list(suggesting.answers(query))
     rows = [row for answer in answers for row in _suggestion(answer, language)]
-    return Answer(" ".join(map(_best, answers)), tuple(rows), _fixing(caller, kernel, launch))
+    return Answer(summary=" ".join(map(_best, answers)), rows=tuple(rows), next=_fixing(caller, kernel, launch))
 
 
 def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven = LaunchGiven()) -> Answer:
@@ -62,7 +62,7 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
 
     `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
     """
-    query = BanksQuery(kernel, access=access or None, kernel=_query(caller, kernel, launch))
+    query = BanksQuery(what=kernel, access=access or None, kernel=_query(caller, kernel, launch))
     subject = subject_of(query)
     if subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
@@ -72,7 +72,7 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
 def explanation(subject: Subject, following: Call | None = None) -> Answer:
     """Answer why the access of a kernel conflicts under the first mapping, and how it is under the second."""
     rows = [row for pair in subject.pairs for row in _explained(*pair)]
-    return Answer(_why(subject), tuple(rows), following)
+    return Answer(summary=_why(subject), rows=tuple(rows), next=following)
 
 
 def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
@@ -89,7 +89,12 @@ def _suffix(caller: Caller, name: str) -> str:
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
     sources = caller.sources(kernel, launch)
-    return KernelQuery(caller.request(launch, "emulated"), launch.described(), sources, caller.progress)
+    return KernelQuery(
+        request=caller.request(launch, "emulated"),
+        description=launch.described(),
+        sources=sources,
+        progress=caller.progress,
+    )
 
 
 def _best(answer: SuggestAnswer) -> str:
@@ -188,11 +193,11 @@ def lines(caller: Caller, file: str) -> Answer:
     if not sources and not captured:
         return replace(_nothing_declared(file, source), facts=read)
     settings = EmulationSettings.of(caller.request(LaunchGiven(), "emulated"))
-    options = LintOptions((*sources, *captured), config=config)
+    options = LintOptions(files=(*sources, *captured), config=config)
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
-    return Answer(f"{file}: {_summary(rows)}", (*rows, *notes), facts=read)
+    return Answer(summary=f"{file}: {_summary(rows)}", rows=(*rows, *notes), facts=read)
 
 
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
@@ -204,17 +209,17 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
     family, variant = named
     target = Target(family, variant, family.problem({}))
-    query = own_kernels.KernelQuery(caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
+    query = own_kernels.KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
     profile = own_kernels.emulated(target, query)
     here = f"{source.name}:{number}"
     names = (access.name for tile in attribution.tiles(profile) for access in tile.accesses)
     name = next((name for name in names if name.endswith(here)), here)
-    return explanation(own_kernels.subject(BanksQuery(kernel, access=name), [profile]))
+    return explanation(own_kernels.subject(BanksQuery(what=kernel, access=name), [profile]))
 
 
 def _declared(caller: Caller, source: Path, config: str) -> list[Variant]:
     """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
-    options = LintOptions((), config=config)
+    options = LintOptions(files=(), config=config)
     if source.suffix in HEADERS:
         catalog = [*user.everything((), config), *lint_inputs.beside(source.parent)]
         found = [(family, kernel) for family, kernel in catalog if not kernel.library and _includes(family, source)]
@@ -244,9 +249,9 @@ def _stamps(source: Path, declared: Sequence[Variant], config: str, captured: Se
 def _nothing_declared(file: str, source: Path) -> Answer:
     """Return that nothing is known of a file; of one with kernels, how to declare their launches."""
     if source.suffix == PYTHON or KERNELS not in source.read_text("utf-8", "replace"):
-        return Answer(f"{file}: nothing to emulate")
+        return Answer(summary=f"{file}: nothing to emulate")
     note = f"no launch of its kernels is declared: ncu-swizzle init {source.name} writes ncu-swizzle.toml"
-    return Answer(f"{file}: {note}", ({"undeclared": note},))
+    return Answer(summary=f"{file}: {note}", rows=({"undeclared": note},))
 
 
 def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:

@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.family import PYTHON
 from ncu_swizzle.servers import shown
 from ncu_swizzle.servers.answer import Answer, Service
 from ncu_swizzle.servers.folders import Folders
-from ncu_swizzle.servers.shown import Seen, edits
+from ncu_swizzle.servers.shown import SeenSource, edits
 
 # One call at a time: emulations must not compete with each other, or with what the user is compiling.
 
@@ -91,7 +91,7 @@ class Editor:
         self._trusted = True
         self._shut_down = False
         self._turns = Turns()
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenSource] = {}
 
     def initialize(self, params: types.InitializeParams) -> None:
         """Note whether the workspace is trusted, and run where it is: paths in answers are relative to that."""
@@ -162,19 +162,19 @@ class Editor:
         except Interrupted:
             return
         except NcuSwizzleError as error:
-            seen = Seen(text, error=f"{error}; {error.hint}" if error.hint else str(error))
+            seen = SeenSource(text=text, error=f"{error}; {error.hint}" if error.hint else str(error))
         else:
-            seen = Seen.of(answer, text)
+            seen = SeenSource.of(answer, text)
         self._keep(uri, seen)
         self._show(uri, seen)
 
-    def _show(self, uri: str, seen: Seen) -> None:
+    def _show(self, uri: str, seen: SeenSource) -> None:
         self._publish(uri, shown.diagnostics(seen))
         workspace = self._server.client_capabilities.workspace
         if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
             self._server.workspace_code_lens_refresh(None)
 
-    def _keep(self, uri: str, seen: Seen) -> None:
+    def _keep(self, uri: str, seen: SeenSource) -> None:
         self._seen.pop(uri, None)
         self._seen[uri] = seen
         if len(self._seen) > KEPT:
@@ -195,7 +195,7 @@ class Editor:
         explained = await self._explained(uri, seen, worst["kernel"], number) if conflicts else None
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, shown.hover(rows, explained)))
 
-    async def _explained(self, uri: str, seen: Seen, kernel: str, number: int) -> Answer | None:
+    async def _explained(self, uri: str, seen: SeenSource, kernel: str, number: int) -> Answer | None:
         """Return why a line conflicts; None of captured launches, which `line` cannot explain."""
         key = kernel, number
         if key not in seen.explained:

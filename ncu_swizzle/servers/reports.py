@@ -11,7 +11,7 @@ from ncu_swizzle.commands.answers import Comparison
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.gate.linting import line_accesses
 from ncu_swizzle.render import mix
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
 
@@ -49,7 +49,9 @@ def read_report(caller: Caller, path: str, kernel: str = "", index: int | None =
         rows = tuple(_brief(number, each) for number, each in enumerate(profiles))
         worst = max(rows, key=lambda row: row["excessive"] or 0)
         return Answer(
-            f"{path}: {len(profiles)} profiles", rows, Call("read_report", {"path": path, "index": worst["index"]})
+            summary=f"{path}: {len(profiles)} profiles",
+            rows=rows,
+            next=Call("read_report", {"path": path, "index": worst["index"]}),
         )
     chosen = profiles[kernel] if kernel else profiles[index or 0]
     return _answer(api.compare([chosen]), {"engine": chosen.engine}, None)
@@ -73,7 +75,7 @@ def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None)
     for label, each in zip(compared.labels, compared.profiles, strict=True):
         rows += [_finding(label, card) for card in mix.gains(each)]
     rows += [{"warning": warning} for warning in compared.warnings]
-    return Answer(compared.verdict, tuple(rows), following, without_empty(facts))
+    return Answer(summary=compared.verdict, rows=tuple(rows), next=following, facts=without_empty(facts))
 
 
 def _accesses(label: str, profile: Profile) -> list[Row]:

@@ -38,8 +38,8 @@ def edits(before: str, after: str) -> Iterator[types.TextEdit]:
 # What was found of one source, and whether it still holds.
 
 
-@dataclass(frozen=True)
-class Seen:
+@dataclass(frozen=True, kw_only=True)
+class SeenSource:
     """The rows of `lines` about a source, the text that they are about, and explanations of its lines so far."""
 
     text: str
@@ -50,10 +50,10 @@ class Seen:
     explained: dict[tuple[str, int], Answer] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, answer: Answer, text: str) -> Seen:
+    def of(cls, answer: Answer, text: str) -> SeenSource:
         """Return what an answer says of a text."""
         stamps = tuple((path, time, size) for path, time, size in answer.facts.get("read", ()))
-        return cls(text, answer.rows, stamps, answer.facts.get("declared", {}))
+        return cls(text=text, rows=answer.rows, stamps=stamps, declared=answer.facts.get("declared", {}))
 
     @property
     def lasts(self) -> bool:
@@ -82,7 +82,7 @@ ANY = r"\w+"
 FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
-def diagnostics(seen: Seen) -> list[types.Diagnostic]:
+def diagnostics(seen: SeenSource) -> list[types.Diagnostic]:
     """Return a diagnostic per line that conflicts, cannot be judged, or keeps its kernel from being judged."""
     lines = lines_of(seen.text)
     made = [_of_row(row, lines) for row in seen.lines if "outcome" in row]
@@ -123,7 +123,7 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def lenses(seen: Seen, text: str) -> Iterator[types.CodeLens]:
+def lenses(seen: SeenSource, text: str) -> Iterator[types.CodeLens]:
     """Yield the totals of each kernel above its definition in the text that the editor has now."""
     changed = "" if text == seen.text else ", before your changes"
     totals: dict[int, list[str]] = {}
@@ -138,7 +138,7 @@ def lenses(seen: Seen, text: str) -> Iterator[types.CodeLens]:
         yield types.CodeLens(types.Range(here, here), command=command)
 
 
-def actions(seen: Seen, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
+def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
     """Yield an action per source of the kernels that conflict where the user is."""
     numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE and each.code == MAX_DEGREE}
     rows = [row for number in numbers for row in seen.at(number) if row.get("outcome") == Outcome.failed]

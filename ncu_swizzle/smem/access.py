@@ -299,7 +299,12 @@ def _copy(surface: Surface, width: int) -> Access:
     source = (line * run + cell) * surface.element_bytes
     op = "cp.async.cg.16" if width == ROW else f"cp.async.ca.{width}"
     return Access(
-        "cp.async" if width == ROW else f"cp.async:{width}", op, lines.rows, lines.columns, lines.active, source
+        "cp.async" if width == ROW else f"cp.async:{width}",
+        op,
+        rows=lines.rows,
+        columns=lines.columns,
+        active=lines.active,
+        source=source,
     )
 
 

@@ -26,7 +26,7 @@ LEAST_PERIOD = 8  # rows: those of an 8x8 matrix
 CHUNK = 1 << 12  # requests processed together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MapCounts:
     """The wavefronts of an access under one mapping; `collisions` counts the lanes beyond the first of each bank."""
 
@@ -41,7 +41,7 @@ class MapCounts:
         return self.actual - self.ideal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Phase:
     """Lanes served together: the cell and the first bank of each active lane, and how many ways they conflict."""
 
@@ -52,7 +52,7 @@ class Phase:
     ways: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BankMap:
     """A tile in cells of `cell_bytes`: the first bank of each, and how many words of that bank its phase accesses."""
 
@@ -107,7 +107,9 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     first_banks = mapping.addresses(*first) // WORD % banks
     ways = np.zeros((down, across), dtype=np.int64)
     if access is None:
-        return BankMap(mapping, None, first_banks, ways, width, banks, None)
+        return BankMap(
+            mapping=mapping, access=None, banks=first_banks, ways=ways, cell_bytes=width, bank_count=banks, counts=None
+        )
     contended = contention(access, mapping, banks)
     active = np.ones(access.rows.shape, bool) if access.active is None else access.active
     active = active & (np.arange(active.shape[1]) < access.operation.addressed)
@@ -116,7 +118,16 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     np.maximum.at(ways, cell, contended[active])
     counts, per_request = _count(access, mapping, contended, active, banks)
     lines = _by_row(access, per_request, down, length if surface.column_major else 1)
-    return BankMap(mapping, access, first_banks, ways, width, banks, counts, lines)
+    return BankMap(
+        mapping=mapping,
+        access=access,
+        banks=first_banks,
+        ways=ways,
+        cell_bytes=width,
+        bank_count=banks,
+        counts=counts,
+        lines=lines,
+    )
 
 
 def before_and_after(
@@ -167,7 +178,9 @@ def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, ban
     units = access.addresses(mapping) // unit
     lanes = access.operation.lanes if banks == BANKS else units.shape[1]
     collisions = _collisions(units.reshape(-1, lanes), active.reshape(-1, lanes), max(1, banks * WORD // unit))
-    counts = MapCounts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
+    counts = MapCounts(
+        requests=access.requests, actual=int(actual.sum()), ideal=int(ideal.sum()), collisions=collisions, known=known
+    )
     return counts, np.stack([actual, ideal], axis=1)
 
 
@@ -203,11 +216,19 @@ def phases(access: Access, mapping: Mapping, request: int | None = None) -> tupl
         lanes = tuple(lane for lane in phase if active[lane])
         cells = tuple((int(access.rows[number, lane]), int(access.columns[number, lane])) for lane in lanes)
         banks = tuple(int(addresses[lane]) // WORD % BANKS for lane in lanes)
-        result.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
+        result.append(
+            Phase(
+                lanes=lanes,
+                cells=cells,
+                banks=banks,
+                width=width,
+                ways=int(contended[number, list(lanes)].max()) if lanes else 0,
+            )
+        )
     return number, tuple(result)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhaseLoad:
     """One phase of a request: its active lanes, the map's cells that they access, and the words needed from each bank.
 
@@ -256,7 +277,15 @@ def loads(bank_map: BankMap, first: int = 0) -> Iterator[PhaseLoad]:
             if lanes:
                 cells = tuple(bank_map.cell(*_element(access, request, lane)) for lane in lanes)
                 words = _words(addresses[request, list(lanes)], access, bank_map.bank_count)
-                yield PhaseLoad(request, number, len(phases), lanes, cells, words, access.operation.kind == ATOMIC)
+                yield PhaseLoad(
+                    request=request,
+                    phase=number,
+                    phases=len(phases),
+                    lanes=lanes,
+                    cells=cells,
+                    words=words,
+                    every_lane=access.operation.kind == ATOMIC,
+                )
 
 
 def _phases(access: Access, banks: int) -> tuple[range, ...]:

@@ -185,7 +185,7 @@ def _runs(matrix: XorMatrix) -> Iterable[Swizzle]:
             bits = 1
             while bits < shift and mask >> base + bits & 1:
                 bits += 1
-            yield Swizzle(bits, base, shift)
+            yield Swizzle(bits=bits, base=base, shift=shift)
             base += bits
 
 

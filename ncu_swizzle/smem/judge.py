@@ -150,7 +150,7 @@ class Constraints:
             raise UsageError("a block has at least one tile", "--copies 1")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A mapping and its cost. Wavefronts are totals over all executions of all accesses."""
 
@@ -204,7 +204,15 @@ class Judge:
             ideal += access.total(wavefronts.ideal)
             avoidable += access.total(np.maximum(counted - least, 0))
         blocks = resident_blocks(self.limits.arch, self.limits.copies * mapping.bytes)
-        return Candidate(mapping, actual, ideal, avoidable, mapping.bytes - self.plain.bytes, blocks, tma_mode(mapping))
+        return Candidate(
+            mapping=mapping,
+            actual=actual,
+            ideal=ideal,
+            avoidable=avoidable,
+            extra_bytes=mapping.bytes - self.plain.bytes,
+            blocks=blocks,
+            tma=tma_mode(mapping),
+        )
 
     def recounted(self, candidate: Candidate) -> Candidate:
         """Return another judge's candidate with the counts of these accesses."""

@@ -71,7 +71,7 @@ HINT = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Requests:
     """Requests of one operation, with the measured actual and ideal wavefronts if the file has them."""
 
@@ -82,7 +82,7 @@ class Requests:
     source: Ints | None = None  # (N, 32) global addresses that cp.async reads
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Row:
     op: str
     addresses: list[int | None]
@@ -134,13 +134,13 @@ def _named(row: dict[str, str], op: str | None) -> _Row:
     counted = row.get("wavefronts") and row.get("ideal")
     measured = (_number(row["wavefronts"]), _number(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
-    return _checked(_Row(row.get("op") or op or "", active, measured, source))
+    return _checked(_Row(op=row.get("op") or op or "", addresses=active, measured=measured, source=source))
 
 
 def _plain(row: Sequence[str], op: str | None) -> _Row:
     if len(row) == WARP + 1:
         op, *row = row
-    return _checked(_Row(op or "", [_number(text) if text.strip() else None for text in row]))
+    return _checked(_Row(op=op or "", addresses=[_number(text) if text.strip() else None for text in row]))
 
 
 def _checked(row: _Row) -> _Row:
@@ -182,5 +182,13 @@ def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
         sources = [row.source for row in mine if row.source is not None]
         if sources and len(sources) < len(mine):
             raise BadFile(f"{path}: some rows of {op} have source addresses, others do not", HINT)
-        groups.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
+        groups.append(
+            Requests(
+                op=op,
+                addresses=addresses,
+                active=active,
+                measured=whole,
+                source=np.array(sources, dtype=np.int64) if sources else None,
+            )
+        )
     return tuple(groups)

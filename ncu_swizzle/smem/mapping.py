@@ -198,7 +198,7 @@ class BitRow:
     after: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bits:
     """Byte addresses in binary; `source` and `target` mask the bits that are read and the bits that change."""
 
@@ -241,7 +241,7 @@ def bits(mapping: Mapping, row: int | None = None) -> Bits:
     largest = max(int(mapping.plain.all_elements().max()), int(mapping.all_elements().max())) * mapping.element_bytes
     labels = [f"row {r}" if row is None else f"column {c}" for r, c in cells]
     lines = tuple(BitRow(label, int(b), int(a)) for label, b, a in zip(labels, before, after, strict=True))
-    return Bits(max(largest.bit_length(), 8), source, target, lines)
+    return Bits(width=max(largest.bit_length(), 8), source=source, target=target, rows=lines)
 
 
 def masks(transform: Transform, element_bytes: int) -> tuple[int, int]:

@@ -29,7 +29,7 @@ SPIN = "atoms.cast.spin"  # the 32-bit compare-and-swap of a floating-point atom
 ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; it has no PTX name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """One instruction: ``width_bytes`` per lane, ``lanes`` per phase. Only lanes of one phase conflict."""
 
@@ -72,22 +72,33 @@ def _operations() -> list[Operation]:
         return min(WARP, LINE // width)
 
     plain = [
-        Operation(f"{opcode}.shared.{kind}", LOAD if opcode == "ld" else STORE, width, lanes(width))
+        Operation(
+            name=f"{opcode}.shared.{kind}",
+            kind=LOAD if opcode == "ld" else STORE,
+            width_bytes=width,
+            lanes=lanes(width),
+        )
         for opcode in ("ld", "st")
         for kind, width in _PLAIN_TYPES.items()
     ]
     matrices = [
-        Operation(f"{opcode}.x{count}{transposed}", opcode, ROW, lanes(ROW))
+        Operation(name=f"{opcode}.x{count}{transposed}", kind=opcode, width_bytes=ROW, lanes=lanes(ROW))
         for opcode in (LDMATRIX, STMATRIX)
         for count in (1, 2, 4)
         for transposed in ("", ".trans")
     ]
-    atomics = [Operation(f"atom.shared.{kind}", ATOMIC, 4, WARP) for kind in _ATOMICS]
-    atomics += [Operation(f"red.shared.{kind}", ATOMIC, 4, WARP) for kind in _REDUCTIONS]
-    atomics += [Operation(f"atom.shared.{kind}", ATOMIC, 8, lanes(8)) for kind in _WIDE_ATOMICS]
-    atomics += [Operation(name, ATOMIC, 4, WARP) for name in (ADD_ONE, SPIN)]
-    copies = [Operation(f"cp.async.ca.{width}", COPY, width, lanes(width)) for width in (4, 8, 16)]
-    copies += [Operation(f"cp.async.cg.16{form}", COPY, 16, lanes(16)) for form in ("", ZERO_FILL)]
+    atomics = [Operation(name=f"atom.shared.{kind}", kind=ATOMIC, width_bytes=4, lanes=WARP) for kind in _ATOMICS]
+    atomics += [Operation(name=f"red.shared.{kind}", kind=ATOMIC, width_bytes=4, lanes=WARP) for kind in _REDUCTIONS]
+    atomics += [
+        Operation(name=f"atom.shared.{kind}", kind=ATOMIC, width_bytes=8, lanes=lanes(8)) for kind in _WIDE_ATOMICS
+    ]
+    atomics += [Operation(name=name, kind=ATOMIC, width_bytes=4, lanes=WARP) for name in (ADD_ONE, SPIN)]
+    copies = [
+        Operation(name=f"cp.async.ca.{width}", kind=COPY, width_bytes=width, lanes=lanes(width)) for width in (4, 8, 16)
+    ]
+    copies += [
+        Operation(name=f"cp.async.cg.16{form}", kind=COPY, width_bytes=16, lanes=lanes(16)) for form in ("", ZERO_FILL)
+    ]
     return [*plain, *matrices, *atomics, *copies]
 
 

@@ -62,7 +62,7 @@ MOST_REQUESTS = 1 << 12  # of all accesses together; each is counted under hundr
 LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Suggestion:
     """Clean candidates, cheapest first, and the closest one if none is clean; `notes` say what was tried."""
 
@@ -105,13 +105,17 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
-        return Suggestion(first, (first,), first, ("Every one of these accesses is already conflict-free.",))
+        return Suggestion(
+            plain=first, clean=(first,), closest=first, notes=("Every one of these accesses is already conflict-free.",)
+        )
     hopeless = [reason for access in judge.accesses if (reason := crowded(access, judge.plain, judge.granule))]
     xors, complete, notes = _xors(judge, not hopeless)
     paddings, note = _paddings(judge)
     clean = sorted([*xors, *paddings], key=_cost)
     closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.actual, *_cost(c)))
-    return Suggestion(first, tuple(clean), closest, (*notes, note, *hopeless), complete=complete)
+    return Suggestion(
+        plain=first, clean=tuple(clean), closest=closest, notes=(*notes, note, *hopeless), complete=complete
+    )
 
 
 def _xors(judge: Judge, matrices_may_help: bool) -> tuple[list[Candidate], bool, list[str]]:
@@ -171,7 +175,7 @@ def _all_swizzles(low: int, row_bits: int, top: int) -> Iterator[Swizzle]:
     for base in range(low, row_bits):
         for bits in range(1, row_bits - base + 1):
             for shift in range(bits, top - base):
-                yield Swizzle(bits, base, shift)
+                yield Swizzle(bits=bits, base=base, shift=shift)
 
 
 def _matrices(judge: Judge) -> tuple[list[Candidate], bool, str]:

@@ -54,7 +54,7 @@ class Identity:
         return offset
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Swizzle:
     """CuTe's ``Swizzle<bits, base, shift>``: `bits` bits from `base` on, XORed with those `shift` above them.
 
@@ -118,7 +118,9 @@ class Swizzle:
 
     def on_bytes(self, element_bytes: int) -> Swizzle:
         """Return the same swizzle for offsets that count bytes."""
-        return Swizzle(self.bits, self.base + element_bytes.bit_length() - 1, self.shift, self.combine)
+        return Swizzle(
+            bits=self.bits, base=self.base + element_bytes.bit_length() - 1, shift=self.shift, combine=self.combine
+        )
 
     def cuda(self, offset: str) -> str:
         if not self.bits:
@@ -235,7 +237,11 @@ class Table:
 
 # The swizzles of TMA on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner rows may
 # be as long as the mode's name says, and the tile must be aligned to the mode's period.
-TMA_MODES = {"128B": Swizzle(3, 4, 3), "64B": Swizzle(2, 4, 3), "32B": Swizzle(1, 4, 3)}
+TMA_MODES = {
+    "128B": Swizzle(bits=3, base=4, shift=3),
+    "64B": Swizzle(bits=2, base=4, shift=3),
+    "32B": Swizzle(bits=1, base=4, shift=3),
+}
 
 
 # A 4x4 Latin square that neither XOR nor addition produces: the position of each unit in each row.
@@ -270,7 +276,7 @@ def parse_swizzle(text: str, element_bytes: int, columns: int = 0) -> Transform:
     match = re.fullmatch(rf"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?{numbers}>?", text)
     if not match:
         raise UsageError(f"{text!r} is not a valid swizzle", EXAMPLE)
-    swizzle = Swizzle(int(match[3]), int(match[4]), int(match[5]), match[2] or "xor")
+    swizzle = Swizzle(bits=int(match[3]), base=int(match[4]), shift=int(match[5]), combine=match[2] or "xor")
     return on_elements(swizzle, element_bytes) if match[1] else swizzle
 
 
@@ -289,4 +295,4 @@ def on_elements(swizzle: Swizzle, element_bytes: int) -> Swizzle:
             f"{swizzle} on bytes would split elements of {element_bytes} bytes",
             f"the second number must be at least {element_bytes.bit_length() - 1}",
         )
-    return Swizzle(swizzle.bits, base, swizzle.shift, swizzle.combine)
+    return Swizzle(bits=swizzle.bits, base=base, shift=swizzle.shift, combine=swizzle.combine)

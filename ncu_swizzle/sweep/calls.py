@@ -18,7 +18,7 @@ from ncu_swizzle.kernels import user
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Target
 from ncu_swizzle.kernels.options import PairOptions
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep import plan, running, table, view
 from ncu_swizzle.sweep.folder import Sweep
 from ncu_swizzle.sweep.options import FleetOptions
@@ -41,7 +41,7 @@ def _expanded(family: Family, timeout_s: float) -> Family:
     return tuned(family, timeout_s) if alone and Target(family, only, {}).python else family
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SweepResult(Sweep):
     """All points of a sweep: a profile each, or the error it ended with. `folder` is where they were saved."""
 
@@ -89,7 +89,9 @@ def profile_sweep(
     of_ncu = taken(Options, options)
     refuse_rest(options, [*KEYWORDS, *names_of(Options, PairOptions, FleetOptions)])
     program = Path(ncu) if ncu is not None else None
-    request = Request(engine, {}, Options(**of_ncu), program, timeout, **of_request)
+    request = Request(
+        engine=engine, problem={}, options=Options(**of_ncu), ncu=program, timeout_s=timeout, **of_request
+    )
     folders = [Path(folder) for folder in catalog]
     description = own.described({name: values[0] for name, values in sizes.items()})
     found, named = user.swept(list(map(str, kernels)), description, folders, config, trust)

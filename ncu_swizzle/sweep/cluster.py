@@ -22,7 +22,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.options import FleetOptions
-from ncu_swizzle.sweep.worker import Examined, FleetJob, Member, identity
+from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, identity
 
 # The workers that are fit for a job: examined when they appear, dropped when they are gone.
 
@@ -32,12 +32,12 @@ PAUSE_S = 0.1
 FORGOTTEN_S = 10.0  # after which another worker may have the address of one that is gone
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Station:
     """One worker as seen from here: its address, what it was sent, and the unit that it works on."""
 
     address: str
-    member: Member
+    member: CrewMember
     sent: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     unit: Any = None
 
@@ -111,8 +111,16 @@ class Roster:
             if answer.lacks:
                 self._send(address, answer)
             uuid, model = answer.gpus[0] if answer.gpus else ("", "")
-            member = Member(answer.facts, name, answer.host, model, uuid, threads.get(address, 1), answer.pid)
-            self.stations.append(Station(address, member))
+            member = CrewMember(
+                facts=answer.facts,
+                name=name,
+                host=answer.host,
+                gpu=model,
+                uuid=uuid,
+                threads=threads.get(address, 1),
+                pid=answer.pid,
+            )
+            self.stations.append(Station(address=address, member=member))
 
     def _names(self) -> dict[str, str]:
         known = self._client.scheduler_info(n_workers=-1).get("workers", {})

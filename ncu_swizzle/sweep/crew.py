@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, NotWritable
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.sweep.options import ALONE, FleetOptions
-from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask, Member, OnResult, Place, Whereabouts
+from ncu_swizzle.sweep.worker import CrewMember, FleetJob, FleetResult, FleetTask, OnResult, Place, Whereabouts
 
 # Who does the work: this process, or workers. Both take tasks one by one and hand every result over as it comes.
 
@@ -21,7 +21,7 @@ class Crew(Protocol):
     """Workers that know the job; `notes` say what is to be known about them."""
 
     @property
-    def members(self) -> Sequence[Member]: ...
+    def members(self) -> Sequence[CrewMember]: ...
 
     @property
     def notes(self) -> Sequence[str]: ...
@@ -36,7 +36,7 @@ class OneProcess:
     notes = ()
 
     def __init__(self, job: FleetJob, progress: Progress) -> None:
-        self.members = (Member(job.examine(job.common)),)
+        self.members = (CrewMember(facts=job.examine(job.common)),)
         self._job, self._progress = job, progress
 
     def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:

@@ -24,10 +24,10 @@ from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.cluster import Roster, Station, connected, dashboard
 from ncu_swizzle.sweep.options import FleetOptions
 from ncu_swizzle.sweep.worker import (
+    CrewMember,
     FleetJob,
     FleetResult,
     FleetTask,
-    Member,
     OnResult,
     Place,
     Returned,
@@ -53,7 +53,7 @@ class CrewProgress:
         self._failed = 0
         self._say_total(total, f"Dask's dashboard: {link}" if link else "")
 
-    def joined(self, address: str, member: Member) -> None:
+    def joined(self, address: str, member: CrewMember) -> None:
         """Give a worker its line: one that was started again, or took another's place, has the line of its name."""
         if address not in self._lines and len({*self._lines.values(), label(member)}) <= MOST_LINES:
             self._lines[address] = label(member)
@@ -91,7 +91,7 @@ class CrewProgress:
         self._progress(TOGETHER, done)
 
 
-def label(member: Member) -> str:
+def label(member: CrewMember) -> str:
     """Return a worker's name and what it runs on: gpu-0, NVIDIA H200 on host1."""
     return f"{', '.join(filter(None, (member.name, member.gpu)))}{f' on {member.host}' if member.host else ''}"
 
@@ -136,7 +136,7 @@ class ManyWorkers:
         self._losses: list[str] = []
 
     @property
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[CrewMember]:
         return [station.member for station in self._roster.stations]
 
     @property
@@ -263,7 +263,9 @@ class ManyWorkers:
 
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
         member = station.member
-        where = Whereabouts(member.name, member.host, member.gpu, member.uuid, round(returned.seconds, 3))
+        where = Whereabouts(
+            worker=member.name, host=member.host, gpu=member.gpu, uuid=member.uuid, seconds=round(returned.seconds, 3)
+        )
         with self._place(self._tasks[number]) as folder:
             _write(returned, folder)
             if returned.error:

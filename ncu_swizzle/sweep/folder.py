@@ -18,17 +18,17 @@ from typing import Any
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
 from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace, slug, write_json
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.counts import Total
-from ncu_swizzle.report.model import MachineInfo, Profile
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.counts import Total
+from ncu_swizzle.reports.model import MachineInfo, Profile
+from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep.plan import Fingerprint, Plan, Point
 from ncu_swizzle.sweep.worker import HERE, Whereabouts
 
 # The results of a sweep: for each point a profile, or why there is none.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointValues:
     """What tables and the page show of a point's profile; the profile itself stays in the point's folder."""
 
@@ -44,7 +44,13 @@ class PointValues:
     def of(cls, profile: Profile, where: Whereabouts = HERE) -> PointValues:
         """Return what is kept of a profile in memory."""
         return cls(
-            profile.engine, profile.machine, profile.when, profile.beside, profile.duration_ns, profile.total, where
+            engine=profile.engine,
+            machine=profile.machine,
+            when=profile.when,
+            beside=profile.beside,
+            duration_ns=profile.duration_ns,
+            total=profile.total,
+            where=where,
         )
 
     @property
@@ -71,7 +77,7 @@ class PointOutcome:
         return "failed" if self.error else "open"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """All points of a plan, in its order; `notes` say which points were reused, and why others were not."""
 

@@ -12,7 +12,7 @@ GPUS = "gpus"
 MOST_WORKERS = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FleetOptions:
     """The workers to use; none given: this process alone."""
 

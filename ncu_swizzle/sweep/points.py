@@ -11,7 +11,7 @@ from ncu_swizzle.base.files import replace as write
 from ncu_swizzle.engines.profiles import obtain
 from ncu_swizzle.engines.settings import Context, Progress, Request
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.reports.options import NCU, Engine
 from ncu_swizzle.sweep import folder, plan, worker
 from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.plan import Fingerprint, Plan, Point
@@ -32,7 +32,14 @@ class SweepWork:
 def job_of(plan: Plan, request: Request, engine: Engine) -> FleetJob:
     """Return a sweep's points as the work of a crew."""
     common = SweepWork(plan.alone(), request, engine)
-    return FleetJob(profiled, common, tools, engine.name == NCU, worker.files_of(plan.family), moved)
+    return FleetJob(
+        work=profiled,
+        common=common,
+        examine=tools,
+        measures=engine.name == NCU,
+        files=worker.files_of(plan.family),
+        moved=moved,
+    )
 
 
 def tools(work: SweepWork) -> Fingerprint:
@@ -54,7 +61,9 @@ def profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) ->
     def say(_: str, percent: float) -> None:
         progress(str(point), percent)
 
-    profile = obtain(work.plan.target(point), Context(work.request, work.engine, folder, say))
+    profile = obtain(
+        work.plan.target(point), Context(request=work.request, engine=work.engine, folder=folder, progress=say)
+    )
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)
 

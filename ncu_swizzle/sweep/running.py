@@ -14,9 +14,9 @@ from ncu_swizzle.base.errors import EnvironmentLacking, Interrupted, ProgramFail
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.engines.profiles import engine_for
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.model import NCU, Engine
-from ncu_swizzle.report.run_folder import REPORT, Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.options import NCU, Destination, Engine
+from ncu_swizzle.reports.run_folder import REPORT
 from ncu_swizzle.sweep import cluster, folder, points
 from ncu_swizzle.sweep.crew import Crew, crew
 from ncu_swizzle.sweep.folder import PointOutcome, Sweep
@@ -48,14 +48,20 @@ def run(
     with crew(begun.job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
-        sweep = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
+        sweep = Sweep(
+            plan=plan,
+            engine=engine.name,
+            outcomes=tuple(map(PointOutcome, plan.points)),
+            reason=engine.reason,
+            folder=path,
+        )
         if resume:
             sweep = points.with_saved(sweep, begun.common, [member.facts for member in workers.members])
             sweep = points.on_one_gpu(sweep, {member.uuid for member in workers.members})
         return _Run(sweep, begun.common, workers, on_point).finished()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Beginning:
     """What is settled before the first point: the engine, what all points depend on, the work, and the folder."""
 
@@ -74,7 +80,7 @@ def begin(plan: Plan, request: Request, destination: Destination, resume: bool, 
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
-    return Beginning(engine, common, points.job_of(plan, request, engine), path)
+    return Beginning(engine=engine, common=common, job=points.job_of(plan, request, engine), folder=path)
 
 
 def planned(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Sweep:
@@ -86,8 +92,13 @@ def planned(plan: Plan, request: Request, destination: Destination, resume: bool
     if fleet.given and (missing := cluster.missing()):
         raise EnvironmentLacking(*missing)
     gpus = {uuid for uuid, _ in cluster.chosen_gpus(fleet)} if fleet.own and not fleet.count else {""}
-    sweep = Sweep(plan, begun.engine.name, tuple(map(PointOutcome, plan.points)), begun.engine.reason,
-                  folder=begun.folder)  # fmt: skip
+    sweep = Sweep(
+        plan=plan,
+        engine=begun.engine.name,
+        outcomes=tuple(map(PointOutcome, plan.points)),
+        reason=begun.engine.reason,
+        folder=begun.folder,
+    )
     if resume and (fleet.own or not fleet.given):
         sweep = points.with_saved(sweep, begun.common, [points.tools(begun.job.common)])
         return points.on_one_gpu(sweep, gpus)

@@ -113,7 +113,7 @@ class Mark:
     tip: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """One variant in one chart: its line, broken where points are missing, and its marks."""
 
@@ -131,7 +131,7 @@ class Tick:
     label: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """One quantity over the parameter. `one` is the y position of the line at 1; None for no such line."""
 
@@ -152,7 +152,7 @@ class ChartGroup:
     charts: tuple[Chart, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableLine:
     """A row of the table; `first` of its problem."""
 
@@ -164,7 +164,7 @@ class TableLine:
     hint: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SweepPage:
     title: str
     family: str
@@ -185,7 +185,7 @@ class SweepPage:
         return not self.baseline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SweepFigure:
     """What a chart shows: how to get it from a row, how to scale its axis and how to format its values."""
 
@@ -246,7 +246,9 @@ def _style(sweep: Sweep, kernel: str) -> Series:
     number = [variant.name for variant in sweep.plan.kernels].index(kernel)
     # When the colours repeat, shapes and dashes are shifted.
     turn = number + number // COLOURS
-    return Series(kernel, number % COLOURS, SHAPES[turn % len(SHAPES)], DASHES[turn % len(DASHES)])
+    return Series(
+        label=kernel, colour=number % COLOURS, shape=SHAPES[turn % len(SHAPES)], dashes=DASHES[turn % len(DASHES)]
+    )
 
 
 def _groups(sweep: Sweep, rows: Sequence[PointRow]) -> tuple[ChartGroup, ...]:
@@ -293,7 +295,9 @@ def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
         marked.append(mark)
         pieces[-1].append(f"{mark.x:g},{mark.y:g}")
     lines = tuple(f"M{'L'.join(piece)}" for piece in pieces if len(piece) > 1)
-    return Series(style.label, style.colour, style.shape, style.dashes, lines, tuple(marked))
+    return Series(
+        label=style.label, colour=style.colour, shape=style.shape, dashes=style.dashes, lines=lines, marks=tuple(marked)
+    )
 
 
 def _x(scale: Scale, value: float) -> float:
@@ -325,37 +329,37 @@ def _short(count: float) -> str:
 
 FIGURES = (
     SweepFigure(
-        "Duration, ms",
-        "Both axes are logarithmic: a straight line is a power law.",
-        lambda row: row.ms,
-        table.logarithmic,
-        lambda value: f"{text.fixed(value, 3)} ms",
-        lambda value: f"{value:g}",
+        title="Duration, ms",
+        note="Both axes are logarithmic: a straight line is a power law.",
+        get=lambda row: row.ms,
+        scale=table.logarithmic,
+        show=lambda value: f"{text.fixed(value, 3)} ms",
+        tick=lambda value: f"{value:g}",
     ),
     SweepFigure(
-        "Speedup",
-        "The baseline's duration over this variant's at the same problem; 1 is equally fast.",
-        lambda row: row.speedup,
-        table.linear,
-        lambda value: f"{value:.2f}×",
-        lambda value: f"{value:g}×",
+        title="Speedup",
+        note="The baseline's duration over this variant's at the same problem; 1 is equally fast.",
+        get=lambda row: row.speedup,
+        scale=table.linear,
+        show=lambda value: f"{value:.2f}×",
+        tick=lambda value: f"{value:g}×",
         one=True,
     ),
     SweepFigure(
-        "Excessive wavefronts",
-        "Logarithmic, with a separate line for 0 at the bottom: a variant there is conflict-free.",
-        lambda row: row.count("excessive"),
-        table.counts,
-        text.count,
-        _short,
+        title="Excessive wavefronts",
+        note="Logarithmic, with a separate line for 0 at the bottom: a variant there is conflict-free.",
+        get=lambda row: row.count("excessive"),
+        scale=table.counts,
+        show=text.count,
+        tick=_short,
     ),
     SweepFigure(
-        "Degree, actual over ideal wavefronts",
-        "1 is conflict-free. Each tick doubles.",
-        lambda row: row.count("degree"),
-        table.degrees,
-        text.degree,
-        lambda value: f"{value:g}",
+        title="Degree, actual over ideal wavefronts",
+        note="1 is conflict-free. Each tick doubles.",
+        get=lambda row: row.count("degree"),
+        scale=table.degrees,
+        show=text.degree,
+        tick=lambda value: f"{value:g}",
     ),
 )
 

@@ -73,7 +73,7 @@ class FleetTask:
     prefers: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Whereabouts:
     """Where something ran and how long it took. Empty: in this process, by itself."""
 
@@ -96,7 +96,7 @@ class FleetResult:
     where: Whereabouts = HERE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FleetJob:
     """What all tasks of a command share.
 
@@ -114,8 +114,8 @@ class FleetJob:
     moved: Callable[[Any, str], Any] | None = None
 
 
-@dataclass(frozen=True)
-class Member:
+@dataclass(frozen=True, kw_only=True)
+class CrewMember:
     """One worker: its name, its host, the GPU that it uses, and what `FleetJob.examine` said of it."""
 
     facts: Any
@@ -236,7 +236,7 @@ class Stopped(BaseException):
     """The command that wanted a task is gone: it ends without a result."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Examined:
     """What a worker says of itself."""
 
@@ -248,7 +248,7 @@ class Examined:
     facts: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Returned:
     """What a task left: its value and its files, or how it failed. `unfit`: this worker is of no more use."""
 
@@ -263,7 +263,14 @@ def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
     """Remember the job, and say what this worker is and lacks."""
     _jobs[token] = job
     gpus = tuple(gpu.identities()) if job.measures else ()
-    return Examined(identity(), socket.gethostname(), os.getpid(), gpus, lacking(wanted), job.examine(job.common))
+    return Examined(
+        identity=identity(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        gpus=gpus,
+        lacks=lacking(wanted),
+        facts=job.examine(job.common),
+    )
 
 
 def receive(token: str, contents: Mapping[str, bytes]) -> None:
@@ -273,7 +280,9 @@ def receive(token: str, contents: Mapping[str, bytes]) -> None:
     unpack(contents, root)
     job = _jobs[token]
     assert job.moved is not None
-    _jobs[token] = FleetJob(job.work, job.moved(job.common, str(root)), job.examine, job.measures)
+    _jobs[token] = FleetJob(
+        work=job.work, common=job.moved(job.common, str(root)), examine=job.examine, measures=job.measures
+    )
 
 
 def forget(token: str) -> None:
@@ -304,7 +313,7 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
                 unfit = _unfit() if job.measures else ""
                 return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
             files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in _files(folder)}
-        return Returned(value, files, seconds=time.monotonic() - started)
+        return Returned(value=value, files=files, seconds=time.monotonic() - started)
 
 
 def _files(folder: Path) -> list[Path]:

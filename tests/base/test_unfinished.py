@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base import files, unfinished
-from ncu_swizzle.report import run_folder
+from ncu_swizzle.reports import run_folder
 
 KEEPS_A_FILE_AND_A_FOLDER = """
 import sys, time
 from pathlib import Path
 from ncu_swizzle.base import unfinished
-from ncu_swizzle.report import run_folder
+from ncu_swizzle.reports import run_folder
 here = Path(sys.argv[1])
 unfinished.create(here, ".half.json")
 with run_folder.staging(here / "out") as staged:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 

@@ -34,9 +34,9 @@ def built(folder: Path, text: str, *options: str) -> None:
 
 
 def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32) -> Manifest:
-    limits = CaptureLimits(name, count, MEMORY, 60)
+    limits = CaptureLimits(kernel_name=name, count=count, memory_bytes=MEMORY, timeout_s=60)
     program = UserProgram(argv, folder)
-    return run_several.capture_dry(program, CaptureSettings(out, limits), "h100", Toolchain())
+    return run_several.capture_dry(program, CaptureSettings(out=out, limits=limits), "h100", Toolchain())
 
 
 @NEEDS_ALL
@@ -180,11 +180,11 @@ def test_damaged_device_code_is_an_error(cut: int) -> None:
 
 @pytest.mark.parametrize("packed", [b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"])
 def test_damaged_lz4_is_an_error_or_short(packed: bytes) -> None:
-    entry = dry.FatEntry(1, 90, dry.LZ4, packed, 64)
+    entry = dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=64)
     with contextlib.suppress(DamagedFile):
         assert len(entry.content()) <= 64
 
 
 def test_lz4_repeats_what_it_wrote() -> None:
     packed = b"\x32abc\x03\x00\x10!"
-    assert dry.FatEntry(1, 90, dry.LZ4, packed, 10).content() == b"abcabcabc!"
+    assert dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=10).content() == b"abcabcabc!"

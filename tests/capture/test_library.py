@@ -84,14 +84,14 @@ def test_why_nothing_was_captured(
     monkeypatch.setattr(running.recorded, "read", lambda *_: recording)
     monkeypatch.setattr(running, "_prepared", lambda *_: ({}, tmp_path))
     with pytest.raises(kind, match=says):
-        running.record((sys.executable, "-c", ""), tmp_path, CaptureLimits("turn"), tmp_path)
+        running.record((sys.executable, "-c", ""), tmp_path, CaptureLimits(kernel_name="turn"), tmp_path)
     with pytest.raises(ProgramFailed, match="exited with status 3"):
         running.record((sys.executable, "-c", "raise SystemExit(3)"), tmp_path, CaptureLimits(), tmp_path)
 
 
 def test_a_pattern_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a valid regular expression"):
-        running.settings(CaptureLimits("regex:("), tmp_path)
-    words = running.settings(CaptureLimits("regex:^a", 3, 7), tmp_path)
+        running.settings(CaptureLimits(kernel_name="regex:("), tmp_path)
+    words = running.settings(CaptureLimits(kernel_name="regex:^a", count=3, memory_bytes=7), tmp_path)
     assert (words["NCU_SWIZZLE_CAPTURE_PATTERN"], words["NCU_SWIZZLE_CAPTURE_NAME"]) == ("^a", "")
     assert (words["NCU_SWIZZLE_CAPTURE_COUNT"], words["NCU_SWIZZLE_CAPTURE_MEMORY"]) == ("3", "7")

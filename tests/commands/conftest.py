@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle import cli
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support import captures, fake_ncu, process, tiles, writers
 from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.render import formats, terminal
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support import writers
 from tests.support.hostile import CHECKS, EVERYTHING, PARTS, STARTS, check_json, poisoned, text_fields, texts_in
 from tests.support.writers import Made, Writer

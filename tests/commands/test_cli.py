@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.kernels import gpu
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.process import command, environment
 from tests.support.recordings import Recorded
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ncu_swizzle import cli
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.report import container, reader
+from ncu_swizzle.reports import container, reader
 from tests.support.pages import Page
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
-from ncu_swizzle.commands import console
+from ncu_swizzle.commands import endings
 from tests.support.places import ROOT
 from tests.support.process import command, environment, started
 
@@ -34,7 +34,7 @@ def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[s
 def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``ncu-swizzle list`` after a statement that breaks it, in a process of its own."""
     code = (
-        "import sys; from ncu_swizzle.kernels import user; import ncu_swizzle.commands.machine\n"
+        "import sys; from ncu_swizzle.kernels import user; import ncu_swizzle.commands.tools\n"
         f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
         "user.everything = fails\n"
         "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
@@ -93,7 +93,7 @@ def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     assert broken(tmp_path, "sys.stdout.close()").returncode not in (0, 1)
     package = tmp_path / "ncu_swizzle"  # an installation without its commands
     package.mkdir()
-    kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/console.py")
+    kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/endings.py")
     base = ("__init__.py", "errors.py", "files.py", "texts.py", "unfinished.py")
     for name in (*kept, *(f"base/{file}" for file in base)):
         (package / name).parent.mkdir(exist_ok=True)
@@ -246,4 +246,4 @@ def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.M
     with (tmp_path / "err").open("w", encoding="utf-8") as full:
         os.dup2(os.open("/dev/full", os.O_WRONLY), full.fileno())
         monkeypatch.setattr(sys, "stderr", full)
-        assert console.explain(NotWritable("cannot write", "try")) == 2
+        assert endings.explain(NotWritable("cannot write", "try")) == 2

@@ -9,12 +9,11 @@ import pytest
 
 from ncu_swizzle.base.errors import ProgramFailed, UsageError
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.commands.run_kernel import Companions
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report.model import Profile
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import Companions, Destination
 
 RECORDED = Request(engine="recorded")
 

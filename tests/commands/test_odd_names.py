@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.report import run_folder
+from ncu_swizzle.reports import run_folder
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import TYPED
 from tests.support.process import environment

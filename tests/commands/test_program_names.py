@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.commands.run_program import program_name
-from ncu_swizzle.report import many_launches
+from ncu_swizzle.reports import many_launches
 
 
 @pytest.mark.parametrize(

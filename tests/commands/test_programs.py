@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.commands import run_program
-from ncu_swizzle.report import reader, run_folder
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader, run_folder
+from ncu_swizzle.reports.model import Profile
 from tests.support import triton_caches
 from tests.support.reports import join
 from tests.support.several import LAUNCHED

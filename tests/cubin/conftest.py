@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support.sources import NAMED
 
 

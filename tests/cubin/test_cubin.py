@@ -10,8 +10,8 @@ import pytest
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UnknownKernel
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import RECORDINGS
 from tests.support.recordings import embedded
 

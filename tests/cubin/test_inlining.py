@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.cubin import lines
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import RECORDINGS
 
 HELPER, BODY = "kernels/common/ptx.cuh", "kernels/attention/attention.cuh"

@@ -11,7 +11,7 @@ from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.cubin import elf
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import check
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 
 
 def test_parameters_lie_where_the_cubin_wants_them(report_file: Path) -> None:

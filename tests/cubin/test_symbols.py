@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import UnknownKernel, UsageError
 from ncu_swizzle.cubin import lines, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import arguments, check, fills
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support.sources import NAMED
 
 

@@ -13,7 +13,9 @@ LANES = np.arange(32)
 
 def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
     rows = np.atleast_2d(addresses)
-    return AccessRequests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
+    return AccessRequests(
+        op=op, addresses=rows, active=np.ones(rows.shape, bool), times=np.ones(len(rows), np.int64), source=source
+    )
 
 
 def advised(*made: AccessRequests, constraints: Constraints = Constraints()) -> tuple[Advice, ...]:

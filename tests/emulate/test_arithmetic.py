@@ -34,7 +34,7 @@ MODES = st.sampled_from(["RN", "RZ", "RM", "RP"])
 def test_results_are_those_of_an_h100(group: str) -> None:
     operations = RECORDED[group]
     sizes = [int(entry.split()[0]) for entry in operations.values()]
-    launch = Launch((BLOCKS, 1, 1), (THREADS, 1, 1), parameters=pointers(0, arrays=1))
+    launch = Launch(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1), parameters=pointers(0, arrays=1))
     found, known = (array.reshape(sum(sizes), -1) for array in outputs(kernel("arithmetic", group), launch, sum(sizes)))
     first, wrong = 0, []
     for (name, entry), size in zip(operations.items(), sizes, strict=True):
@@ -150,7 +150,7 @@ def test_a_fused_product_rounds_once(a: float, b: float, c: float, mode: str, fo
 @settings(max_examples=200)
 @given(a=DOUBLES, b=DOUBLES, c=DOUBLES, mode=MODES)
 def test_a_fused_product_of_doubles_rounds_once(a: float, b: float, c: float, mode: str) -> None:
-    double = Format(53, -1022, 1023, 0)
+    double = Format(precision=53, least=-1022, most=1023, nan=0)
     with np.errstate(all="ignore"):
         found = fused_doubles(*(np.array([[number]]) for number in (a, b, c)), mode)
     assert found == exactly(Fraction(a) * Fraction(b) + Fraction(c), double, mode)

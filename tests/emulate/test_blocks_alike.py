@@ -13,13 +13,17 @@ from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Spent
 from ncu_swizzle.emulate.run import emulate
 
-MANY = Launch((1000, 1, 1), (64, 1, 1))
+MANY = Launch(grid=(1000, 1, 1), block=(64, 1, 1))
 START = ("S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT")
 
 
 def counted(*lines: str, exhaustive: bool = False) -> Counts:
     instructions = (*START, *lines, "EXIT")
-    code = Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(instructions)), shared_bytes=0x4000)
+    code = Code(
+        name="test",
+        instructions=tuple(Sass(16 * at, line) for at, line in enumerate(instructions)),
+        shared_bytes=0x4000,
+    )
     return emulate(code, MANY, exhaustive=exhaustive)
 
 
@@ -111,8 +115,12 @@ def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pyte
         "@P1 BRA 0x50",
     )
     instructions = (*START, *lines, "EXIT")
-    code = Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(instructions)), shared_bytes=0x4000)
-    launch = Launch((40, 1, 1), (64, 1, 1))
+    code = Code(
+        name="test",
+        instructions=tuple(Sass(16 * at, line) for at, line in enumerate(instructions)),
+        shared_bytes=0x4000,
+    )
+    launch = Launch(grid=(40, 1, 1), block=(64, 1, 1))
     one_by_one = emulate(code, launch)
     batches: list[int] = []
     run = blocks.run_batch
@@ -134,7 +142,7 @@ def ask(clock: requests.Clock, steps: int) -> None:
 def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
     monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    clock = requests.Clock(60.0, start=0.0)
+    clock = requests.Clock(timeout_s=60.0, start=0.0)
     ask(clock, 10)
     with pytest.raises(Spent):
         ask(clock, 11)

@@ -98,7 +98,9 @@ def program(chance: random.Random) -> Code:
         "STS [RZ+0x400], R0",
         "EXIT",
     ]
-    return Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x4400)
+    return Code(
+        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x4400
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -115,7 +117,9 @@ def test_few_blocks_of_many_random_programs_count_what_all_blocks_count(seed: in
 def _compare(seed: int) -> None:
     chance = random.Random(seed)
     code = program(chance)
-    launch = Launch(chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)]), (chance.choice((32, 64)), 1, 1))
+    launch = Launch(
+        grid=chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)]), block=(chance.choice((32, 64)), 1, 1)
+    )
     few, every = emulate(code, launch), emulate(code, launch, exhaustive=True)
     assert [replace(row, origin=None) for row in few.rows] == [replace(row, origin=None) for row in every.rows], [
         line.text for line in code.instructions
@@ -146,11 +150,13 @@ def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], ki
         "STS [R3+0x400], R0",
         "EXIT",
     ]
-    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x2400)
-    small, large = (emulate(code, Launch((x, 3, 1), (32, 1, 1))) for x in (3 << 10, 3 << 29))
+    code = Code(
+        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x2400
+    )
+    small, large = (emulate(code, Launch(grid=(x, 3, 1), block=(32, 1, 1))) for x in (3 << 10, 3 << 29))
     assert (
         small.rows[-2].wavefronts
-        == emulate(code, Launch((3 << 10, 3, 1), (32, 1, 1)), exhaustive=True).rows[-2].wavefronts
+        == emulate(code, Launch(grid=(3 << 10, 3, 1), block=(32, 1, 1)), exhaustive=True).rows[-2].wavefronts
     )
     assert large.blocks_run <= 1000
     assert large.classes == small.classes <= kinds
@@ -161,7 +167,10 @@ def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], ki
 
 
 def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
-    counts = emulate(kernel("blocks", "linear"), Launch((2**31 - 1, 65535, 65535), (256, 1, 1), 0, pointers(0)))
+    counts = emulate(
+        kernel("blocks", "linear"),
+        Launch(grid=(2**31 - 1, 65535, 65535), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(0)),
+    )
     assert counts.blocks == (2**31 - 1) * 65535 * 65535
     assert counts.rows[0].executed == 8 * counts.blocks
 
@@ -177,6 +186,8 @@ def test_lanes_that_move_apart_by_lines_make_other_requests() -> None:
         "LDS R3, [R2]",
         "EXIT",
     )
-    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400)
-    row = emulate(code, Launch((200, 1, 1), (32, 1, 1))).rows[5]
+    code = Code(
+        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400
+    )
+    row = emulate(code, Launch(grid=(200, 1, 1), block=(32, 1, 1))).rows[5]
     assert (row.executed, row.wavefronts, row.ideal) == (200, 300, 200)

@@ -53,7 +53,10 @@ def counted(counts: Counts, opcode: str) -> list[tuple[int | None, int | None, i
 @pytest.mark.parametrize("content", [tensor_map(), tensor_map(BOX - 1)], ids=["known map", "unknown map"])
 def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: bytes) -> None:
     parameters = with_map(content, OUT, TILES, 64, form="<Qii")
-    counts = emulate(kernel("hopper", "specialised"), Launch((3, 2, 1), (384, 1, 1), 9 * BOX, parameters))
+    counts = emulate(
+        kernel("hopper", "specialised"),
+        Launch(grid=(3, 2, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters),
+    )
     assert not counts.unknown
     warps = 6 * 8  # of the consumers
     assert counted(counts, "HGMMA") == [(warps * TILES, 8 * warps * TILES, 8 * warps * TILES)] * 4
@@ -63,7 +66,10 @@ def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: byte
 
 def test_how_often_a_wait_goes_round_is_unknown() -> None:
     parameters = with_map(tensor_map(), OUT, TILES, 68, form="<Qii")
-    counts = emulate(kernel("hopper", "specialised"), Launch((1, 1, 1), (384, 1, 1), 9 * BOX, parameters))
+    counts = emulate(
+        kernel("hopper", "specialised"),
+        Launch(grid=(1, 1, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters),
+    )
     unknown = {row.opcode.split(".")[0]: row.reason for row in counts.rows if row.executed is None}
     assert "USETMAXREG" in unknown
     assert "when registers are free" in unknown["USETMAXREG"]
@@ -73,7 +79,7 @@ def test_how_often_a_wait_goes_round_is_unknown() -> None:
 
 def test_threads_that_a_waiting_one_leaves_behind_go_on_without_it() -> None:
     """On an H100, BSYNC lets the other threads of the warp pass as soon as one yields while it waits."""
-    launch = Launch((1, 1, 1), (64, 1, 1), parameters=struct.pack("<Qi", OUT, 6))
+    launch = Launch(grid=(1, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Qi", OUT, 6))
     rows = {row.offset: row for row in emulate(kernel("hopper", "mailbox"), launch).rows}
     assert rows[0x550].executed is None
     assert rows[0x550].wavefronts is None
@@ -84,7 +90,7 @@ def test_threads_that_a_waiting_one_leaves_behind_go_on_without_it() -> None:
 
 def test_blocks_of_a_cluster_copy_for_each_other() -> None:
     parameters = with_map(tensor_map(), OUT, TILES, form="<Qi")
-    launch = Launch((6, 1, 1), (256, 1, 1), 9 * BOX, parameters, cluster=(2, 1, 1))
+    launch = Launch(grid=(6, 1, 1), block=(256, 1, 1), shared_dynamic=9 * BOX, parameters=parameters, cluster=(2, 1, 1))
     for exhaustive in (False, True):
         counts = emulate(kernel("hopper", "multicast"), launch, exhaustive=exhaustive)
         assert not counts.unknown
@@ -93,7 +99,9 @@ def test_blocks_of_a_cluster_copy_for_each_other() -> None:
 
 def test_what_an_mbarrier_orders_is_read_in_order() -> None:
     """A consumer that overtakes its producer, or falls behind it, would use another stride."""
-    counts = emulate(kernel("hopper", "mailbox"), Launch((2, 1, 1), (64, 1, 1), parameters=struct.pack("<Qi", OUT, 6)))
+    counts = emulate(
+        kernel("hopper", "mailbox"), Launch(grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Qi", OUT, 6))
+    )
     last = [row for row in counts.rows if row.sass.startswith("LDS R5")]
     assert counts.unknown == tuple(last), "all but what comes after the threads should have reconverged"
     strided = 2 * sum(2**i for i in range(6))
@@ -102,7 +110,7 @@ def test_what_an_mbarrier_orders_is_read_in_order() -> None:
 
 def test_states_of_arrivals_and_copies_that_arrive() -> None:
     parameters = struct.pack("<QQi", IN, OUT, 6)
-    counts = emulate(kernel("hopper", "tokens"), Launch((2, 1, 1), (64, 1, 1), parameters=parameters))
+    counts = emulate(kernel("hopper", "tokens"), Launch(grid=(2, 1, 1), block=(64, 1, 1), parameters=parameters))
     assert not counts.unknown
     strided = 4 * sum(2**i for i in range(6))
     assert counted(counts, "STS") == [(24, 12, 12), (24, strided, 24)]
@@ -110,7 +118,7 @@ def test_states_of_arrivals_and_copies_that_arrive() -> None:
 
 
 def test_distributed_shared_memory_counts_in_the_own_block_only() -> None:
-    launch = Launch((4, 1, 1), (32, 1, 1), parameters=struct.pack("<Qi", OUT, 2), cluster=(2, 1, 1))
+    launch = Launch(grid=(4, 1, 1), block=(32, 1, 1), parameters=struct.pack("<Qi", OUT, 2), cluster=(2, 1, 1))
     counts = emulate(kernel("hopper", "neighbours"), launch)
     assert not counts.unknown
     assert counted(counts, "STS") == [(4, 8, 4)]
@@ -132,7 +140,9 @@ def test_clusters_and_bulk_copies_count_as_measured() -> None:
     for name, a, b in launches:
         blocks = 2 if name in ("distributed", "bulk") else 1
         parameters = struct.pack("<QQiiQ", int(a), int(b), 0, 0, OUT)
-        launch = Launch((blocks, 1, 1), (32, 1, 1), parameters=parameters, cluster=(blocks, 1, 1), memory=MAP)
+        launch = Launch(
+            grid=(blocks, 1, 1), block=(32, 1, 1), parameters=parameters, cluster=(blocks, 1, 1), memory=MAP
+        )
         counts = emulate(kernel("cluster", name), launch)
         assert not counts.unknown, (name, a, b)
         ours = [(r.sass, r.executed, r.wavefronts, r.ideal) for r in counts.rows if r.access]
@@ -173,8 +183,10 @@ def test_the_bytes_of_tensor_maps() -> None:
 
 
 def run(*lines: str, threads: int = 32) -> Counts:
-    code = Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=0x1400)
-    return emulate(code, Launch((1, 1, 1), (threads, 1, 1)))
+    code = Code(
+        name="test", instructions=tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=0x1400
+    )
+    return emulate(code, Launch(grid=(1, 1, 1), block=(threads, 1, 1)))
 
 
 @pytest.mark.parametrize(
@@ -254,6 +266,10 @@ def test_reserved_shared_memory_is_reached_through_its_generic_address() -> None
         "ATOM.E.AND.STRONG.SM PT, RZ, desc[UR4][R2.64], RZ",
         "EXIT",
     )
-    code = Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), parameter_offset=0x210)
-    counts = emulate(code, Launch((1, 1, 1), (1, 1, 1)))
+    code = Code(
+        name="test",
+        instructions=tuple(Sass(16 * place, line) for place, line in enumerate(lines)),
+        parameter_offset=0x210,
+    )
+    counts = emulate(code, Launch(grid=(1, 1, 1), block=(1, 1, 1)))
     assert counted(counts, "ATOM") == [(1, 1, 1)]

@@ -28,7 +28,7 @@ THREAD = np.arange(256)
 def test_arithmetic_is_that_of_a_host_compiler(number: int, n: int) -> None:
     expected = next(line[2:] for line in VALUES if line[:2] == [number, n])
     source = kernel("values", f"k{number}")
-    found, known = outputs(source, Launch((3, 1, 1), (64, 1, 1), parameters=pointers(n, arrays=1)))
+    found, known = outputs(source, Launch(grid=(3, 1, 1), block=(64, 1, 1), parameters=pointers(n, arrays=1)))
     assert known.all()
     assert found.tolist() == expected
 
@@ -38,7 +38,10 @@ def test_arithmetic_is_that_of_a_host_compiler(number: int, n: int) -> None:
 
 def warps(name: str, n: int = 9) -> tuple[Ints, NDArray[np.bool_]]:
     memory = {IN: NUMBERS.astype(np.int32).tobytes()}
-    return outputs(kernel("warps", name), Launch((1, 1, 1), (256, 1, 1), 0, pointers(n), memory))
+    return outputs(
+        kernel("warps", name),
+        Launch(grid=(1, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(n), memory=memory),
+    )
 
 
 def as_int(numbers: Ints) -> Ints:
@@ -162,7 +165,7 @@ GRIDS: list[tuple[str, Dim3, Dim3, int]] = [
 
 @pytest.mark.parametrize(("name", "grid", "block", "n"), GRIDS)
 def test_representatives_stand_for_all_blocks(name: str, grid: Dim3, block: Dim3, n: int) -> None:
-    source, launch = kernel("blocks", name), Launch(grid, block, 0, pointers(n))
+    source, launch = kernel("blocks", name), Launch(grid=grid, block=block, shared_dynamic=0, parameters=pointers(n))
     few, all_blocks = emulate(source, launch), emulate(source, launch, exhaustive=True)
     assert few.rows == all_blocks.rows
     assert few.classes == all_blocks.classes
@@ -172,18 +175,30 @@ def test_representatives_stand_for_all_blocks(name: str, grid: Dim3, block: Dim3
 
 
 def test_few_blocks_are_run_where_few_differ() -> None:
-    linear = emulate(kernel("blocks", "linear"), Launch((1 << 16, 1, 1), (256, 1, 1), 0, pointers(1 << 24)))
+    linear = emulate(
+        kernel("blocks", "linear"),
+        Launch(grid=(1 << 16, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(1 << 24)),
+    )
     assert linear.blocks_run == 1
-    edges = emulate(kernel("blocks", "edges"), Launch((256, 256, 1), (32, 8, 1), 0, pointers(8190)))
+    edges = emulate(
+        kernel("blocks", "edges"),
+        Launch(grid=(256, 256, 1), block=(32, 8, 1), shared_dynamic=0, parameters=pointers(8190)),
+    )
     assert edges.classes == 4
     assert edges.blocks_run < 40
-    causal = emulate(kernel("blocks", "causal"), Launch((13, 64, 64), (64, 1, 1), 0, pointers(0)))
+    causal = emulate(
+        kernel("blocks", "causal"),
+        Launch(grid=(13, 64, 64), block=(64, 1, 1), shared_dynamic=0, parameters=pointers(0)),
+    )
     assert causal.blocks_run == causal.classes == 13  # one per number of tiles
 
 
 def test_counts_by_hand() -> None:
     # 2100 threads of 9 blocks of 256: 8 whole blocks, and in the last one warp and 20 lanes of another.
-    rows = emulate(kernel("blocks", "linear"), Launch((9, 1, 1), (256, 1, 1), 0, pointers(2100))).rows
+    rows = emulate(
+        kernel("blocks", "linear"),
+        Launch(grid=(9, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(2100)),
+    ).rows
     (store,) = [row for row in rows if row.access]  # what is loaded again stays in a register
     assert store.executed == 8 * 8 + 2
     assert store.wavefronts == 2 * (8 * 8 + 1) + 2  # words 2 i: two lanes per bank; of 20 lanes the last 4 meet others
@@ -196,7 +211,10 @@ def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.Mon
     from ncu_swizzle.emulate.program import prepare
 
     memory = {IN: NUMBERS.astype(np.int32).tobytes()}
-    source, launch = kernel("warps", name), Launch((2, 1, 1), (256, 1, 1), 0, pointers(9), memory)
+    source, launch = (
+        kernel("warps", name),
+        Launch(grid=(2, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(9), memory=memory),
+    )
     sliced = emulate(source, launch)
     monkeypatch.setattr(run, "prepare", lambda code, arrays: prepare(code, everything=True, arrays=arrays))
     whole = emulate(source, launch)
@@ -210,7 +228,7 @@ def test_what_a_store_writes_is_not_computed_only_where() -> None:
         "LDG.E R5, [R2.64]", "LDG.E R0, [R12.64]", "FFMA R6, R0, R0, R0", "IADD3 R12, R0, 0x4, RZ",
         "STG.E [R12.64], R6", "ISETP.LT.AND P0, PT, R5, 0x3, PT", "@P0 BRA 0x0", "EXIT",
     )  # fmt: skip
-    code = Code("stores", tuple(Sass(16 * at, line) for at, line in enumerate(lines)))
+    code = Code(name="stores", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)))
     program = prepare(code, arrays=True)  # what is loaded decides, so it matters where stores go
     computed = {each.opcode for each, step in zip(program.instructions, program.steps, strict=True) if step}
     assert computed == {"LDG", "IADD3", "STG", "ISETP"}
@@ -218,18 +236,22 @@ def test_what_a_store_writes_is_not_computed_only_where() -> None:
 
 def test_a_kernel_without_access_to_shared_memory_takes_a_bounded_number_of_steps() -> None:
     circles = ("IMAD R0, R0, R0, R0", "ISETP.NE.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x0", "EXIT")  # 0 is never 7
-    code = Code("circles", tuple(Sass(16 * at, line) for at, line in enumerate(("MOV R0, RZ", *circles))))
-    counts = emulate(code, Launch((64, 1, 1), (256, 1, 1)))
+    code = Code(
+        name="circles", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(("MOV R0, RZ", *circles)))
+    )
+    counts = emulate(code, Launch(grid=(64, 1, 1), block=(256, 1, 1)))
     assert not counts.unknown
     assert [row.executed for row in counts.rows] == [None] * 5
     assert any("cannot access shared memory" in note for note in counts.notes)
     accesses = replace(code, instructions=(*code.instructions[:-1], Sass(64, "STS [RZ], RZ"), Sass(80, "EXIT")))
     with pytest.raises(TimeLimit):
-        emulate(replace(accesses, shared_bytes=128), Launch((1, 1, 1), (32, 1, 1)), timeout_s=1)
+        emulate(replace(accesses, shared_bytes=128), Launch(grid=(1, 1, 1), block=(32, 1, 1)), timeout_s=1)
 
 
 def test_what_depends_on_data_is_unknown_and_says_why() -> None:
-    rows = emulate(kernel("warps", "gather"), Launch((1, 1, 1), (256, 1, 1), 0, pointers(9))).rows
+    rows = emulate(
+        kernel("warps", "gather"), Launch(grid=(1, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(9))
+    ).rows
     (store, load) = [row for row in rows if row.access]
     assert store.executed == load.executed == 8
     assert store.wavefronts is None
@@ -240,7 +262,9 @@ def test_what_depends_on_data_is_unknown_and_says_why() -> None:
 
 def test_parameters_that_nobody_gave_are_unknown() -> None:
     given = struct.pack("<2Q", 1 << 40, 1 << 41)  # less the int
-    rows = emulate(kernel("warps", "gather"), Launch((1, 1, 1), (256, 1, 1), 0, given)).rows
+    rows = emulate(
+        kernel("warps", "gather"), Launch(grid=(1, 1, 1), block=(256, 1, 1), shared_dynamic=0, parameters=given)
+    ).rows
     load = next(row for row in rows if row.access == "LDS")
     assert load.wavefronts is None
     assert "a constant that was not given" in load.reason

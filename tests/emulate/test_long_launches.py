@@ -27,9 +27,9 @@ from tests.support.random_loops import PREDICATES, program
 TABLE = 0x7F0000000000
 DATA = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, 128)
 LAUNCH = Launch(
-    (2, 1, 1), (64, 1, 1), parameters=struct.pack("<Q", TABLE), memory={TABLE: DATA.astype("<i4").tobytes()}
+    grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Q", TABLE), memory={TABLE: DATA.astype("<i4").tobytes()}
 )
-WARPS = Launch((3, 1, 1), (64, 1, 1))
+WARPS = Launch(grid=(3, 1, 1), block=(64, 1, 1))
 LOAD = (
     *("S2R R0, SR_TID.X", "IMAD R4, R0, 0x4, RZ", "LDC.64 R2, c[0x0][0x210]"),
     *("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R5, desc[UR4][R2.64]", "MOV R6, RZ"),
@@ -40,7 +40,9 @@ BRANCHING = ("IMAD R5, R5, 0x5, R0", "ISETP.GT.AND P0, PT, R5, RZ, PT", "BSSY B0
 
 
 def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
-    return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes)
+    return Code(
+        name="test", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes
+    )
 
 
 def rows(counts: Counts) -> list[InstructionCounts]:
@@ -93,7 +95,7 @@ def test_unknown_bytes_of_shared_memory_are_no_change(skipped: list[int]) -> Non
     """What a byte held before it became unknown decides nothing: an iteration stands for others."""
     body = ("IMAD R5, R5, 0x5, R0", "STS [R4], R5", "LDS R9, [R4]", "ISETP.EQ.AND P0, PT, R9, RZ, PT")
     source = code(*LOAD, "STS [R4], R0", *body, "@P0 STS [R4+0x800], R0", *NEXT, "@P1 BRA 0x70", "EXIT")
-    launch = Launch(LAUNCH.grid, LAUNCH.block, parameters=LAUNCH.parameters)
+    launch = Launch(grid=LAUNCH.grid, block=LAUNCH.block, parameters=LAUNCH.parameters)
     assert emulate(source, launch).rows == emulate(source, launch, plain=True).rows
     assert max(skipped) > 40
 
@@ -134,7 +136,9 @@ def under_guards(source: Code, chance: Random) -> Code:
 
 
 def counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
-    setting = setting_of(source, WARPS, prepare(source, everything=everything), Clock(3.0), shortcuts=shortcuts)
+    setting = setting_of(
+        source, WARPS, prepare(source, everything=everything), Clock(timeout_s=3.0), shortcuts=shortcuts
+    )
     try:
         batch = run_batch(setting, np.zeros((1, 3), np.int64))
     except NcuSwizzleError as error:
@@ -166,6 +170,6 @@ def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(doubles, "_nearest", noted)
     tiny = ("S2R R0, SR_TID.X", "MOV R2, 0x1", "MOV R3, RZ", "ISETP.NE.AND P0, PT, R0, 0x5, PT", "@P0 EXIT")
     source = code(*tiny, "DFMA R4, R2, R2, R2", "LOP3.LUT R6, R4, 0x7c, RZ, 0xc0, !PT", "STS [R6], R0", "EXIT")
-    counts = emulate(source, Launch((1, 1, 1), (32, 1, 1)))
+    counts = emulate(source, Launch(grid=(1, 1, 1), block=(32, 1, 1)))
     assert rows(counts)[0].wavefronts == 1
     assert seen == [math.ldexp(1, -1074)]

@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
 from ncu_swizzle.emulate.together import Movement
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import Ints
 from tests.support.emulation import kernel, pointers, recorded_launch
 from tests.support.properties import chances, examples, holds
@@ -29,17 +29,19 @@ from tests.support.random_loops import program
 
 LIMIT_S = 20.0
 LAUNCHES = (
-    Launch((1, 1, 1), (32, 1, 1)),
-    Launch((3, 1, 1), (64, 1, 1)),
-    Launch((12, 1, 1), (80, 1, 1)),
-    Launch((5, 1, 1), (40, 1, 1)),
+    Launch(grid=(1, 1, 1), block=(32, 1, 1)),
+    Launch(grid=(3, 1, 1), block=(64, 1, 1)),
+    Launch(grid=(12, 1, 1), block=(80, 1, 1)),
+    Launch(grid=(5, 1, 1), block=(40, 1, 1)),
 )
 
 pytestmark = pytest.mark.usefixtures("alone")
 
 
 def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
-    return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes)
+    return Code(
+        name="test", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes
+    )
 
 
 def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
@@ -133,14 +135,14 @@ def test_a_loop_around_others(skipped: list[int]) -> None:
 
 def test_a_bound_that_depends_on_the_block_tells_blocks_apart() -> None:
     lines = ("S2R R6, SR_CTAID.X", "MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
-    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch((60, 1, 1), (32, 1, 1)))
+    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch(grid=(60, 1, 1), block=(32, 1, 1)))
     assert counts.rows[2].executed == sum(range(1, 61))
     assert counts.classes == 60
 
 
 def test_threads_that_leave_one_after_the_other() -> None:
     lines = ("S2R R6, SR_TID.X", "MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
-    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch((2, 1, 1), (96, 1, 1)))
+    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch(grid=(2, 1, 1), block=(96, 1, 1)))
     assert counts.rows[2].executed == 2 * (32 + 64 + 96)
 
 
@@ -154,7 +156,9 @@ def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
 def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpoint, "returned", lambda self, schedule: False)
     for name in ("edges", "linear", "stride", "causal", "raster", "copies"):
-        check_alike(kernel("blocks", name), Launch((7, 2, 1), (64, 1, 1), 0, pointers(100)))
+        check_alike(
+            kernel("blocks", name), Launch(grid=(7, 2, 1), block=(64, 1, 1), shared_dynamic=0, parameters=pointers(100))
+        )
 
 
 @examples
@@ -185,7 +189,7 @@ def test_a_period_of_producers_and_consumers_stands_for_others(
     first = np.zeros((1, 3), np.int64)
     counted = []
     for shortcuts in (True, False):
-        setting = setting_of(source, launch, prepare(source), Clock(600.0), shortcuts=shortcuts)
+        setting = setting_of(source, launch, prepare(source), Clock(timeout_s=600.0), shortcuts=shortcuts)
         batch = run_batch(setting, first)
         counted.append((batch.issued.tolist(), batch.signature(0), batch.unknown))
     assert counted[0] == counted[1]

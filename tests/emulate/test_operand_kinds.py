@@ -129,7 +129,9 @@ def with_operand(head: str, words: list[str], position: int, word: str) -> str:
 
 
 def prepared(texts: list[str]) -> PreparedCode:
-    return prepare(Code("t", tuple(Sass(16 * place, text) for place, text in enumerate(texts))), everything=True)
+    return prepare(
+        Code(name="t", instructions=tuple(Sass(16 * place, text) for place, text in enumerate(texts))), everything=True
+    )
 
 
 def machine(program: PreparedCode) -> Machine:
@@ -137,7 +139,7 @@ def machine(program: PreparedCode) -> Machine:
     m = Machine(
         np.zeros((1, 3), np.int64), (1, 1, 1), (64, 1, 1), (1, 1, 1), {0: BANK, 3: BANK}, {0: known}, {}, 0x1000
     )
-    m.log, m.guards = RequestLog(program.instructions, 0x1000, 1), program.guards
+    m.log, m.guards = RequestLog(instructions=program.instructions, limit=0x1000, blocks=1), program.guards
     m.keep_contents()
     return m
 

@@ -130,7 +130,9 @@ def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
     pairs = [(x[0], x[1], y[0], y[1]) for x, y in zip(lanes, lanes[::-1], strict=True)]
     for relation, compare in COMPARISONS.items():
         low = execute(f"ISETP.{relation}.U32.AND P2, PT, R2, R4, PT", lanes)
-        program = prepare(Code("t", (Sass(0, f"ISETP.{relation}.AND.EX P3, PT, R3, R5, PT, P2"),)), everything=True)
+        program = prepare(
+            Code(name="t", instructions=(Sass(0, f"ISETP.{relation}.AND.EX P3, PT, R3, R5, PT, P2"),)), everything=True
+        )
         step = program.steps[0]
         assert step is not None
         step(low)

@@ -11,7 +11,7 @@ from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.code import CONSTANT, MEMORY, Operand, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.emulation import facts, kernel, text
 from tests.support.recorded_code import from_report
 
@@ -87,13 +87,13 @@ def test_every_instruction_of_the_test_kernels_is_understood() -> None:
 @pytest.mark.parametrize(
     ("sass", "expected"),
     [
-        ("MOV R1, -R2.reuse", Operand("R", 2, text="R2.reuse", negated=True)),
-        ("MOV R1, ~UR63", Operand("UR", 63, text="UR63", inverted=True)),
-        ("FADD R1, -|R2|", Operand("R", 2, text="R2", negated=True, absolute=True)),
-        ("MOV R1, -0x10", Operand("int", -16, text="-0x10")),
-        ("FADD R1, -1.5e-06", Operand("float", real=1.5e-06, text="1.5e-06", negated=True)),
-        ("MOV R1, !PT", Operand("P", 7, text="PT", negated=True)),
-        ("R2P PR, R5.B1", Operand("R", 5, text="R5.B1", suffixes=("B1",))),
+        ("MOV R1, -R2.reuse", Operand(kind="R", number=2, text="R2.reuse", negated=True)),
+        ("MOV R1, ~UR63", Operand(kind="UR", number=63, text="UR63", inverted=True)),
+        ("FADD R1, -|R2|", Operand(kind="R", number=2, text="R2", negated=True, absolute=True)),
+        ("MOV R1, -0x10", Operand(kind="int", number=-16, text="-0x10")),
+        ("FADD R1, -1.5e-06", Operand(kind="float", real=1.5e-06, text="1.5e-06", negated=True)),
+        ("MOV R1, !PT", Operand(kind="P", number=7, text="PT", negated=True)),
+        ("R2P PR, R5.B1", Operand(kind="R", number=5, text="R5.B1", suffixes=("B1",))),
     ],
 )
 def test_operands(sass: str, expected: Operand) -> None:
@@ -102,7 +102,7 @@ def test_operands(sass: str, expected: Operand) -> None:
 
 def test_memory_and_constants() -> None:
     copy = instruction("@P1 LDGSTS.E.BYPASS.128 [R2+UR4+-0x80], desc[UR8][R6.64+0x100], !P3")
-    assert copy.guard == Operand("P", 1, text="P1")
+    assert copy.guard == Operand(kind="P", number=1, text="P1")
     assert copy.modifiers == ("E", "BYPASS", "128")
     first, second, third = copy.operands
     assert (first.kind, first.offset, [t.number for t in first.terms]) == (MEMORY, -0x80, [2, 4])

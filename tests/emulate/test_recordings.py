@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.emulation import recorded_launch
 
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.

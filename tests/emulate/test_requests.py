@@ -9,7 +9,7 @@ import pytest
 
 from ncu_swizzle.emulate import requests
 from ncu_swizzle.emulate.accesses import RequestLog
-from ncu_swizzle.emulate.requests import AccessRequests, Seen, count_accesses
+from ncu_swizzle.emulate.requests import AccessRequests, SharedRequests, count_accesses
 from ncu_swizzle.smem import operations, wavefronts
 
 LANE = np.arange(32)
@@ -19,8 +19,10 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
     free, conflicted = 4 * LANE, 8 * LANE
     mine = np.stack([free, conflicted]).astype(np.uint32)
     blocks = np.array([0, 0, 1, 1, 2, 2])
-    once = Seen(mine, np.ones((2, 32), bool), None, blocks, count=3)
-    each = Seen(np.tile(mine, (3, 1)), np.ones((6, 32), bool), None, blocks, count=3)
+    once = SharedRequests(addresses=mine, selected=np.ones((2, 32), bool), source=None, blocks=blocks, count=3)
+    each = SharedRequests(
+        addresses=np.tile(mine, (3, 1)), selected=np.ones((6, 32), bool), source=None, blocks=blocks, count=3
+    )
     short, long = (count_accesses("ld.shared.b32", [seen], 3) for seen in (once, each))
     assert short.wavefronts.tolist() == long.wavefronts.tolist() == [9, 9, 9]
     assert short.ideal.tolist() == long.ideal.tolist() == [6, 6, 6]
@@ -30,8 +32,14 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
 
 
 def test_requests_that_a_loop_took_back_count_nothing() -> None:
-    log = RequestLog((), 1024, 1)
-    none = Seen(np.zeros((1, 32), np.uint32), np.ones((1, 32), bool), None, np.array([0]), count=0)
+    log = RequestLog(instructions=(), limit=1024, blocks=1)
+    none = SharedRequests(
+        addresses=np.zeros((1, 32), np.uint32),
+        selected=np.ones((1, 32), bool),
+        source=None,
+        blocks=np.array([0]),
+        count=0,
+    )
     log.seen[0] = {(0,): none}
     assert log.counts() == {}
 
@@ -41,7 +49,9 @@ def some_requests(rng: np.random.Generator, count: int) -> AccessRequests:
     addresses = 4 * rng.integers(0, 3, (count, 32)) * (LANE < 2)
     active = np.ones((count, 32), bool)
     active[:, 31] = rng.random(count) < 0.5
-    return AccessRequests("ld.shared.b32", addresses, active, np.ones(count, np.int64)).distinct()[0]
+    return AccessRequests(
+        op="ld.shared.b32", addresses=addresses, active=active, times=np.ones(count, np.int64)
+    ).distinct()[0]
 
 
 def tally(made: AccessRequests) -> Counter[bytes]:

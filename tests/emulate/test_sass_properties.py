@@ -130,7 +130,7 @@ def test_code_that_makes_no_sense_is_counted_or_refused(examples: int) -> None:
         for _ in range(chance.choice((1, 3))):
             place = chance.randrange(len(lines))
             lines[place] = replace(lines[place], text=mutated(lines[place].text, chance))
-        launch = Launch((2, 1, 1), (64, 1, 1), 0, emulation.pointers(100))
+        launch = Launch(grid=(2, 1, 1), block=(64, 1, 1), shared_dynamic=0, parameters=emulation.pointers(100))
         with contextlib.suppress(NcuSwizzleError):
             emulate(replace(whole, instructions=tuple(lines)), launch, timeout_s=5)
 

@@ -45,7 +45,13 @@ def corpus(name: str) -> str:
 
 def test_matrices_are_transposed_by_ldmatrix() -> None:
     halves = np.arange(128 * 128, dtype=np.uint16).reshape(128, 128)
-    launch = Launch((2, 2, 1), (128, 1, 1), 0, swapped(pointers(128)), {IN: halves.tobytes()})
+    launch = Launch(
+        grid=(2, 2, 1),
+        block=(128, 1, 1),
+        shared_dynamic=0,
+        parameters=swapped(pointers(128)),
+        memory={IN: halves.tobytes()},
+    )
     found = array(left_by(corpus("ldmatrix_trans.cu"), launch), "uint16")
     assert (found.reshape(128, 128) == halves.T).all()
 
@@ -57,7 +63,13 @@ def swapped(parameters: bytes) -> bytes:
 
 def test_copies_arrive() -> None:
     rows = np.random.default_rng(0).standard_normal((2, 32, 64)).astype(np.float32)
-    launch = Launch((2, 1, 1), (128, 1, 1), 0, swapped(pointers(0))[:16], {IN: rows.tobytes()})
+    launch = Launch(
+        grid=(2, 1, 1),
+        block=(128, 1, 1),
+        shared_dynamic=0,
+        parameters=swapped(pointers(0))[:16],
+        memory={IN: rows.tobytes()},
+    )
     found = array(left_by(corpus("async_columns.cu"), launch), "float32").reshape(2, 4, 32)
     expected = (rows.reshape(2, 32, 4, 4, 4) * np.arange(1, 5)).sum(axis=(3, 4)).transpose(0, 2, 1)
     assert np.allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -78,7 +90,13 @@ __global__ void filled(int* out, const int* in, int n) {
 
 
 def test_what_a_copy_leaves_out_is_zero_or_unknown() -> None:
-    launch = Launch((1, 1, 1), (128, 1, 1), 0, pointers(100), {IN: np.arange(1, 129, dtype=np.int32).tobytes()})
+    launch = Launch(
+        grid=(1, 1, 1),
+        block=(128, 1, 1),
+        shared_dynamic=0,
+        parameters=pointers(100),
+        memory={IN: np.arange(1, 129, dtype=np.int32).tobytes()},
+    )
     written = left_by(ZEROS, launch).written
     words, known = written.value.astype(np.uint8).view(np.int32), written.known.reshape(-1, 4).all(axis=1)
     expected = np.where(np.arange(128) < 100, np.arange(1, 129), 0)[::-1]
@@ -108,7 +126,9 @@ def test_products_are_the_same_only_for_the_same_matrices() -> None:
     content = np.random.default_rng(0).standard_normal(512).astype(np.float16).tobytes()
 
     def product(n: int) -> NDArray[np.generic]:
-        launch = Launch((1, 1, 1), (32, 1, 1), 0, pointers(n), {IN: content})
+        launch = Launch(
+            grid=(1, 1, 1), block=(32, 1, 1), shared_dynamic=0, parameters=pointers(n), memory={IN: content}
+        )
         return array(left_by(PRODUCT, launch), "uint32")
 
     first = product(0)
@@ -128,7 +148,13 @@ __global__ void counting(int* out, const int* in, int n) {
 @pytest.mark.parametrize("known", [True, False])
 def test_atomic_operations_are_listed(known: bool) -> None:
     numbers = np.arange(32)
-    launch = Launch((1, 1, 1), (32, 1, 1), 0, pointers(5), {IN: numbers.astype(np.int32).tobytes()} if known else {})
+    launch = Launch(
+        grid=(1, 1, 1),
+        block=(32, 1, 1),
+        shared_dynamic=0,
+        parameters=pointers(5),
+        memory={IN: numbers.astype(np.int32).tobytes()} if known else {},
+    )
     found = left_by(COUNTING, launch)
     assert not found.unseen
     if not known:  # their addresses depend on data, which is drawn
@@ -153,7 +179,7 @@ __global__ void behind(int* out, const int* in, int n) {
 
 @pytest.mark.parametrize("first", [5, 6])
 def test_blocks_see_what_they_wrote_and_tickets_in_between(first: int) -> None:
-    launch = Launch((2, 1, 1), (32, 1, 1), 0, pointers(5), {})
+    launch = Launch(grid=(2, 1, 1), block=(32, 1, 1), shared_dynamic=0, parameters=pointers(5), memory={})
     found = left_by(BEHIND, launch, first=first)
     assert found.written.known.all()
     assert found.accesses == found.executed

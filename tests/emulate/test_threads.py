@@ -14,14 +14,18 @@ from ncu_swizzle.emulate.operands import COMPILERS, Compute
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.values import Value
 
-ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
+ONE_WARP = Launch(grid=(1, 1, 1), block=(32, 1, 1))
 THREAD = "S2R R0, SR_TID.X"
 
 ACCESS = "STS [RZ], RZ"  # a kernel that cannot access shared memory is not refused: its counts are zero
 
 
 def code(*lines: str, shared_bytes: int = 0x1400) -> Code:
-    return Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=shared_bytes)
+    return Code(
+        name="test",
+        instructions=tuple(Sass(16 * place, line) for place, line in enumerate(lines)),
+        shared_bytes=shared_bytes,
+    )
 
 
 def issued(counts: Counts) -> list[int | None]:
@@ -138,7 +142,7 @@ def test_instructions_whose_guard_is_false_are_issued_and_ask_for_nothing() -> N
             "@!PT LDS RZ, [RZ]",
             "EXIT",
         ),
-        Launch((5, 1, 1), (64, 1, 1)),
+        Launch(grid=(5, 1, 1), block=(64, 1, 1)),
     )
     assert issued(counts) == [10] * 6
     store, never = counts.rows[3], counts.rows[4]
@@ -165,7 +169,7 @@ def test_an_unknown_branch_makes_unknown_what_it_decides_and_no_more() -> None:
             "STS [RZ+0x400], R0",
             "EXIT",
         ),
-        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+        Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
     )
     assert issued(counts) == [1] * 8 + [None] * 3 + [1] * 4
     inside, address_changed, fixed = counts.rows[8], counts.rows[12], counts.rows[13]
@@ -193,7 +197,7 @@ def test_a_uniform_register_that_an_unknown_branch_of_one_warp_writes_is_unknown
             "STS [UR6], R0",
             "EXIT",
         ),
-        Launch((1, 1, 1), (64, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+        Launch(grid=(1, 1, 1), block=(64, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
     )
     assert counts.rows[9].executed is None
     assert counts.rows[11].wavefronts is None
@@ -210,7 +214,7 @@ def test_a_branch_that_all_lanes_take_or_leave_together_needs_no_meeting_point()
             "STS [RZ+0x400], RZ",
             "EXIT",
         ),
-        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+        Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
     )
     assert issued(counts) == [1, 1, 1, 1, None, 1, 1]
 
@@ -227,7 +231,7 @@ def test_an_early_exit_that_data_decide_leaves_nothing_known() -> None:
             "STS [RZ+0x400], RZ",
             "EXIT",
         ),
-        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+        Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
     )
     assert issued(counts) == [1] * 6 + [None] * 2
     assert counts.unknown == (counts.rows[6],)
@@ -266,7 +270,7 @@ def test_copies_that_write_zeros_or_are_guarded(
         copy,
         "EXIT",
     )
-    launch = Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little"))
+    launch = Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=(1 << 40).to_bytes(8, "little"))
     counts = emulate(code(*lines), launch)
     row = counts.rows[6]
     assert (row.executed, row.wavefronts, row.ideal) == (1, wavefronts, ideal)
@@ -305,7 +309,7 @@ def spin_loop(at: int) -> list[str]:
 @pytest.mark.parametrize(("stride", "rounds", "loads"), [(4, 1, 1), (8, 2, 3), (128, 32, 32 * 33 // 2), (132, 1, 1)])
 def test_in_a_compare_and_swap_loop_one_lane_per_bank_swaps_each_time(stride: int, rounds: int, loads: int) -> None:
     lines = [THREAD, f"IMAD R1, R0, {stride:#x}, RZ", *spin_loop(2), "EXIT"]
-    counts = emulate(code(*lines, shared_bytes=0x3000), Launch((3, 1, 1), (64, 1, 1)))
+    counts = emulate(code(*lines, shared_bytes=0x3000), Launch(grid=(3, 1, 1), block=(64, 1, 1)))
     load, swap = counts.rows[3], counts.rows[5]
     assert (load.executed, load.wavefronts) == (6 * rounds, 6 * loads)
     assert (swap.executed, swap.wavefronts, swap.ideal) == (6 * rounds, 12 * rounds, 12 * rounds)
@@ -316,7 +320,7 @@ def test_lanes_that_swap_the_same_word_need_a_barrier_between_them() -> None:
     lines = [THREAD, "LOP3.LUT R1, R0, 0x1f, RZ, 0xc0, !PT", "IMAD.SHL.U32 R1, R1, 0x4, RZ"]
     lines += ["ISETP.GE.AND P1, PT, R0, 0x20, PT", "@P1 BRA 0xc0", *spin_loop(5)]
     second = [f"@!P1 BRA {16 * 21:#x}", *spin_loop(14), "EXIT"]
-    launch = Launch((1, 1, 1), (64, 1, 1))
+    launch = Launch(grid=(1, 1, 1), block=(64, 1, 1))
     apart = emulate(code(*lines, "BAR.SYNC.DEFER_BLOCKING 0x0", *second), launch)
     assert [(row.executed, row.wavefronts) for row in apart.rows if row.opcode.startswith("ATOMS")] == [(1, 2), (1, 2)]
     together = emulate(code(*lines, "NOP", *second), launch)
@@ -349,12 +353,17 @@ def test_an_instruction_that_is_not_emulated_is_named() -> None:
 
 def test_an_address_outside_of_shared_memory_is_the_programs_fault() -> None:
     lines = (THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", "STS [R1+0x400], R0", "EXIT")
-    launch = Launch((3, 1, 1), (64, 2, 1))
+    launch = Launch(grid=(3, 1, 1), block=(64, 2, 1))
     assert emulate(code(*lines, shared_bytes=0x500), launch).rows[2].wavefronts == 12
     with pytest.raises(MemoryFault, match=r"shared address 0x480 .* thread \(32, 0, 0\) of block \(0, 0, 0\)") as fault:
         emulate(code(*lines, shared_bytes=0x480), launch)
     assert (fault.value.offset, fault.value.thread) == (0x20, (32, 0, 0))
-    assert emulate(code(*lines, shared_bytes=0x480), Launch((3, 1, 1), (64, 2, 1), 0x80)).rows[2].wavefronts == 12
+    assert (
+        emulate(code(*lines, shared_bytes=0x480), Launch(grid=(3, 1, 1), block=(64, 2, 1), shared_dynamic=0x80))
+        .rows[2]
+        .wavefronts
+        == 12
+    )
 
 
 def test_an_address_that_is_not_aligned() -> None:
@@ -401,7 +410,7 @@ def test_a_loop_that_only_another_warp_ends_is_no_circle() -> None:
             "STS [R2], R3",
             "EXIT",
         ),
-        Launch((1, 1, 1), (64, 1, 1)),
+        Launch(grid=(1, 1, 1), block=(64, 1, 1)),
     )
     assert counts.rows[15].executed == 1
 
@@ -451,21 +460,21 @@ def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:
                 "EXIT",
                 ACCESS,
             ),
-            Launch((1, 1, 1), (64, 1, 1)),
+            Launch(grid=(1, 1, 1), block=(64, 1, 1)),
         )
 
 
 def test_warps_that_have_ended_are_not_waited_for() -> None:
     lines = (THREAD, "ISETP.GE.AND P0, PT, R0, 0x20, PT", "@P0 EXIT", "BAR.SYNC.DEFER_BLOCKING 0x0", "EXIT")
-    assert issued(emulate(code(*lines), Launch((1, 1, 1), (64, 1, 1)))) == [2, 2, 2, 1, 1]
+    assert issued(emulate(code(*lines), Launch(grid=(1, 1, 1), block=(64, 1, 1)))) == [2, 2, 2, 1, 1]
 
 
 @pytest.mark.parametrize(
     ("launch", "message"),
     [
-        (Launch((0, 1, 1), (32, 1, 1)), "a grid of"),
-        (Launch((1, 1, 1), (32, 64, 1)), "2048 threads"),
-        (Launch((1, 1, 1), (32, 1, 1), 1 << 20), "dynamic shared memory"),
+        (Launch(grid=(0, 1, 1), block=(32, 1, 1)), "a grid of"),
+        (Launch(grid=(1, 1, 1), block=(32, 64, 1)), "2048 threads"),
+        (Launch(grid=(1, 1, 1), block=(32, 1, 1), shared_dynamic=1 << 20), "dynamic shared memory"),
     ],
 )
 def test_launches_that_cannot_be(launch: Launch, message: str) -> None:
@@ -474,14 +483,14 @@ def test_launches_that_cannot_be(launch: Launch, message: str) -> None:
 
 
 def test_parameters_have_to_fit() -> None:
-    source = Code("test", (Sass(0, "EXIT"),), parameter_bytes=12)
+    source = Code(name="test", instructions=(Sass(0, "EXIT"),), parameter_bytes=12)
     with pytest.raises(UsageError, match="8 bytes of parameters, but test takes 12"):
-        emulate(source, Launch((1, 1, 1), (32, 1, 1), parameters=bytes(8)))
+        emulate(source, Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=bytes(8)))
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int, int]] = []
-    emulate(code("EXIT"), Launch((7, 1, 1), (64, 1, 1)), on_progress=lambda *done: told.append(done))
+    emulate(code("EXIT"), Launch(grid=(7, 1, 1), block=(64, 1, 1)), on_progress=lambda *done: told.append(done))
     assert told[-1] == (7, 7, 2)
 
 
@@ -489,7 +498,7 @@ def test_progress_is_told_within_a_block(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(requests, "TOLD_EVERY_S", 0)
     told: list[int] = []
     loop = ("MOV R0, RZ", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x5, PT", "@P0 BRA 0x10", "EXIT")
-    launch = Launch((7, 1, 1), (32, 1, 1))
+    launch = Launch(grid=(7, 1, 1), block=(32, 1, 1))
     emulate(code(*loop), launch, plain=True, on_progress=lambda covered, _, issued: told.append(issued))
     assert len(set(told)) >= 5
     assert told == sorted(told)
@@ -509,6 +518,8 @@ def test_a_generic_address_of_a_local_variable() -> None:
         "STS [R5], R4",
         "EXIT",
     )
-    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400)
-    row = emulate(code, Launch((1, 1, 1), (32, 1, 1))).rows[8]
+    code = Code(
+        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400
+    )
+    row = emulate(code, Launch(grid=(1, 1, 1), block=(32, 1, 1))).rows[8]
     assert (row.executed, row.wavefronts) == (1, 1)

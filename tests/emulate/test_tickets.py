@@ -26,7 +26,11 @@ def code(*lines: str) -> Code:
     """Return a kernel; `{name}` is the address of the line that begins with `name:`."""
     names = {line.split(":")[0]: hex(16 * at) for at, line in enumerate(lines) if line.split(":")[0].isidentifier()}
     bodies = (line.split(": ")[-1] for line in lines)
-    return Code("test", tuple(Sass(16 * at, body.format(**names)) for at, body in enumerate(bodies)), shared_bytes=8192)
+    return Code(
+        name="test",
+        instructions=tuple(Sass(16 * at, body.format(**names)) for at, body in enumerate(bodies)),
+        shared_bytes=8192,
+    )
 
 
 def one_asks(*after: str, ask: tuple[str, ...] = ASK, before: tuple[str, ...] = ()) -> Code:
@@ -42,7 +46,7 @@ def launch(
     parameters = struct.pack("<3Q", COUNTER, OUT, TABLE)
     given = MEMORY if memory is None else memory
     grid = blocks, rows, rows
-    return Launch(grid, (threads, 1, 1), parameters=parameters, memory=given, cluster=(cluster, 1, 1))
+    return Launch(grid=grid, block=(threads, 1, 1), parameters=parameters, memory=given, cluster=(cluster, 1, 1))
 
 
 def access(counts: Counts, sass: str) -> InstructionCounts:

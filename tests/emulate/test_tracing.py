@@ -21,7 +21,7 @@ def traced(*lines: str) -> Trace:
     """Run a block of 32 threads."""
     body = "".join(f"        /*{16 * number:04x}*/  {line} ;\n" for number, line in enumerate((*lines, "EXIT")))
     code: Code = from_disassembly(HEAD + body, "k", shared_bytes=1024)
-    return Version(code, Launch((1, 1, 1), (32, 1, 1)), Clock()).run(np.zeros((1, 3), np.int64))[1]
+    return Version(code, Launch(grid=(1, 1, 1), block=(32, 1, 1)), Clock()).run(np.zeros((1, 3), np.int64))[1]
 
 
 LANES = ("S2R R0, SR_TID.X", "IMAD.SHL.U32 R1, R0, 0x4, RZ")

@@ -18,9 +18,9 @@ from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.emulation import profile_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import container, reader
-from ncu_swizzle.report.model import Profile
-from ncu_swizzle.report.results import ReportResult
+from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu
 from tests.support.places import PROGRAMS, RECORDED_STRESS
 from tests.support.sources import SHIFT, TURN_AND_BEYOND
@@ -81,7 +81,7 @@ def emulated(tmp_path: Path) -> Callable[..., Profile]:
         code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
         file = tmp_path / f"{arch}.cubin"
         file.write_bytes(code)
-        return profile_launch(file, name, BinaryLaunch((4, 4), block, parameters=values)).profile
+        return profile_launch(file, name, BinaryLaunch(grid=(4, 4), block=block, parameters=values)).profile
 
     return emulate
 

@@ -10,8 +10,8 @@ import pytest
 
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Profile
 from tests.support.marks import NEEDS_ALL
 
 ALL = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121")

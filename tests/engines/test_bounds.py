@@ -20,8 +20,8 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import model
-from ncu_swizzle.report.model import Finding, Profile
+from ncu_swizzle.reports import model
+from ncu_swizzle.reports.model import Finding, Profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.recorded_code import recorded_code
@@ -158,15 +158,15 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
 
 @pytest.mark.parametrize("title", ["", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"])
 def test_a_title_that_is_no_line_is_none(title: str) -> None:
-    forged = Finding(model.BOUNDS_RULE, "warning", title, "outside")
+    forged = Finding(rule=model.BOUNDS_RULE, kind="warning", title=title, message="outside")
     found = list(model.violations(replace(EMPTY, findings=(forged,))))
     assert found == [("outside", None, model.BOUNDS_RULE)]
 
 
 def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:
     lines = ("S2R R0, SR_TID.X", "LEA R1, R0, 0x1400, 0x2", "STS [R1], R0", "EXIT")
-    code = Code("k", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=0x400)
-    launch = Launch((1, 1, 1), (32, 1, 1))
+    code = Code(name="k", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=0x400)
+    launch = Launch(grid=(1, 1, 1), block=(32, 1, 1))
     assert emulation._needed(code, launch, 1 << 16, 60.0) == 0x1080
     assert emulation._needed(code, launch, 1 << 10, 60.0) is None
     with pytest.raises(TimeLimit):

@@ -21,10 +21,11 @@ from ncu_swizzle.kernels import catalog, gpu, user
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import DURATION, Engine, Profile
-from ncu_swizzle.report.run_folder import load, load_profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import DURATION, Profile
+from ncu_swizzle.reports.options import Engine
+from ncu_swizzle.reports.run_folder import load, load_profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDINGS
@@ -63,14 +64,14 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
     assert "no GPU" in chosen.reason
     assert "nvdisasm was not found" in chosen.reason
     assert "ncu-swizzle[nvcc]" in chosen.reason
-    assert profiles.choose_engine(Request("emulated")) == Engine("emulated")
+    assert profiles.choose_engine(Request(engine="emulated")) == Engine("emulated")
 
 
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
     target = catalog.shipped().target("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
         emulation.emulate_target(target)
-    recalled = profiles.compute(target, Context(Request(), Engine("emulated", beside=True), work))
+    recalled = profiles.compute(target, Context(request=Request(), engine=Engine("emulated", beside=True), folder=work))
     assert recalled.engine == "recorded"
 
 
@@ -84,7 +85,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 
     def compute(engine: Engine, problem: Mapping[str, int] | None = None) -> Profile:
         target = catalog.shipped().target("transpose-plain", problem or {})
-        return profiles.compute(target, Context(Request(problem=problem or {}), engine, work))
+        return profiles.compute(target, Context(request=Request(problem=problem or {}), engine=engine, folder=work))
 
     recalled = compute(Engine("emulated", beside=True))
     assert recalled.engine == "recorded"
@@ -198,7 +199,9 @@ def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
 def launched(
     file: Path, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, parameters: Sequence[Parameter]
 ) -> emulation.Emulated:
-    return emulation.profile_launch(file, kernel, BinaryLaunch(grid, block, shared, parameters=parameters))
+    return emulation.profile_launch(
+        file, kernel, BinaryLaunch(grid=grid, block=block, shared=shared, parameters=parameters)
+    )
 
 
 @NEEDS_ALL

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from ncu_swizzle import cli
 from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.engines import failures, ncu
-from ncu_swizzle.engines.failures import State
-from ncu_swizzle.report.comparison import SHARED_PIPE
+from ncu_swizzle.engines.failures import MachineState
+from ncu_swizzle.reports.comparison import SHARED_PIPE
 from tests.support import captures, process
 from tests.support.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.support.marks import NEEDS_ALL
@@ -108,12 +108,12 @@ def test_the_cause_wins_over_what_ncu_says_after_it() -> None:
 
 
 def test_what_lies_around_explains_a_silent_ncu() -> None:
-    assert "lock file /tmp/x belongs to another user" in str(ncu.diagnose("", 9, State(lock="/tmp/x")))
-    assert "home folder" in str(ncu.diagnose("", 1, State(home_writable=False)))
-    full = ncu.diagnose("==WARNING== No kernels were profiled.", 1, State(free_bytes=100))
+    assert "lock file /tmp/x belongs to another user" in str(ncu.diagnose("", 9, MachineState(lock="/tmp/x")))
+    assert "home folder" in str(ncu.diagnose("", 1, MachineState(home_writable=False)))
+    full = ncu.diagnose("==WARNING== No kernels were profiled.", 1, MachineState(free_bytes=100))
     assert isinstance(full, EnvironmentLacking)
     assert "the disk is full" in str(full)
-    told = ncu.diagnose("==ERROR== ERR_NVGPUCTRPERM", 1, State(free_bytes=100, home_writable=False))
+    told = ncu.diagnose("==ERROR== ERR_NVGPUCTRPERM", 1, MachineState(free_bytes=100, home_writable=False))
     assert "ERR_NVGPUCTRPERM" in str(told)
 
 

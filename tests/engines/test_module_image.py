@@ -26,7 +26,12 @@ def module() -> tuple[Cubin, str]:
 def counts(kernel: str, layout: str, *values: int, **more: Any) -> Counts:
     cubin, text = module()
     code = emulated_launch.code(cubin, kernel, text)
-    return emulate(code, Launch((1, 1, 1), (64, 1, 1), 0, struct.pack("<" + layout, *values), **more))
+    return emulate(
+        code,
+        Launch(
+            grid=(1, 1, 1), block=(64, 1, 1), shared_dynamic=0, parameters=struct.pack("<" + layout, *values), **more
+        ),
+    )
 
 
 def shared(found: Counts) -> list[tuple[str, int | None, int | None]]:

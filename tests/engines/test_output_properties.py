@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import failures, ncu
 from ncu_swizzle.engines import ncu as progress_
-from ncu_swizzle.engines.failures import State
+from ncu_swizzle.engines.failures import MachineState
 from tests.support.corpus import hostile
 from tests.support.properties import chances, examples, holds
 
@@ -32,7 +32,7 @@ def printed(chance: Random) -> str:
 def test_every_failure_has_an_error_of_a_size(examples: int) -> None:
     def check(chance: Random, status: int, free_bytes: int | None) -> None:
         log = printed(chance)
-        error = ncu.diagnose(log, status, State(free_bytes))
+        error = ncu.diagnose(log, status, MachineState(free_bytes=free_bytes))
         assert isinstance(error, NcuSwizzleError)
         assert 0 < len(str(error)) < LONGEST
         assert all(len(note) <= ncu.LONGEST_NOTE + 1 for note in ncu.notes(log))

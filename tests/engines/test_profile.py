@@ -19,9 +19,10 @@ from ncu_swizzle.kernels import catalog, recipe
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render import formats, mix
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report import container, frames
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
+from ncu_swizzle.reports import container, frames
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
+from ncu_swizzle.reports.options import EMULATED
 from tests.support.recordings import Recorded
 
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
@@ -164,14 +165,14 @@ def test_what_could_not_be_computed_is_inconclusive_where_it_matters(recorded: R
     verdict = judge([part], Policy())
     assert verdict.outcome is Outcome.inconclusive
     assert "its address was loaded from memory" in str(verdict.checks[0])
-    of_others = Policy((Rule(MAX_DEGREE, 1, access="LDSM"),))
+    of_others = Policy(rules=(Rule(criterion=MAX_DEGREE, limit=1, access="LDSM"),))
     assert judge([part], of_others).outcome is Outcome.passed
 
 
 def test_there_are_no_times_to_judge(recorded: Recorded) -> None:
     one = emulated(recorded("kernel2"))
     known = baseline.Baseline((baseline.entry_of([one]),))
-    rules = Policy((Rule(MAX_REGRESSION, 5),), known.file)
+    rules = Policy(rules=(Rule(criterion=MAX_REGRESSION, limit=5),), baseline=known.file)
     checks = judge([one], rules, known).checks
     assert [check.outcome for check in checks] == [Outcome.passed, Outcome.inconclusive]
     assert "computed: there are no durations" in str(checks[1])

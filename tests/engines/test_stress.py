@@ -20,8 +20,8 @@ from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import fills, output, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
-from ncu_swizzle.report.model import Profile
-from ncu_swizzle.report.results import ReportResult
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.results import ReportResult
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
 from tests.support.recorded_code import recorded_code

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.report.run_folder import load_profile
+from ncu_swizzle.reports.run_folder import load_profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 

@@ -17,8 +17,8 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.explain import shown
 from ncu_swizzle.render import banks as view
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access, bankmap, layout, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.layout import Ints

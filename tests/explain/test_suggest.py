@@ -56,15 +56,21 @@ def check(found: Suggestion, writes: Sequence[str], reads: Sequence[str]) -> Non
 @pytest.mark.parametrize(
     ("text", "element_bytes", "writes", "reads", "chosen"),
     [
-        ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(3, 3, 3)),  # 128-byte half tiles
-        ("(64,32):(32,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(2, 3, 3)),  # 64-byte tiles
-        ("(64,16):(16,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(1, 3, 3)),  # 32-byte tiles
-        ("(32,32):(32,1)", 4, ["row:16"], ["column:16"], Swizzle(3, 2, 3)),  # floats
-        ("(8,8):(1,8)", 4, ["column"], ["row"], Swizzle(3, 2, 3)),  # article 001's tile
-        ("(64,128):(128,1)", 2, ["rows:16", "mma"], ["ldmatrix", "ldmatrix.trans", "rows:16"], Swizzle(3, 3, 4)),
-        ("(32,32):(32,1)", 4, ["row"], ["column"], Swizzle(5, 0, 5)),
-        ("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(3, 3, 3)),  # GEMM: A
-        ("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix.trans"], Swizzle(3, 3, 4)),  # GEMM: B
+        ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=3, base=3, shift=3)),  # 128-byte half tiles
+        ("(64,32):(32,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=2, base=3, shift=3)),  # 64-byte tiles
+        ("(64,16):(16,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=1, base=3, shift=3)),  # 32-byte tiles
+        ("(32,32):(32,1)", 4, ["row:16"], ["column:16"], Swizzle(bits=3, base=2, shift=3)),  # floats
+        ("(8,8):(1,8)", 4, ["column"], ["row"], Swizzle(bits=3, base=2, shift=3)),  # article 001's tile
+        (
+            "(64,128):(128,1)",
+            2,
+            ["rows:16", "mma"],
+            ["ldmatrix", "ldmatrix.trans", "rows:16"],
+            Swizzle(bits=3, base=3, shift=4),
+        ),
+        ("(32,32):(32,1)", 4, ["row"], ["column"], Swizzle(bits=5, base=0, shift=5)),
+        ("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=3, base=3, shift=3)),  # GEMM: A
+        ("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix.trans"], Swizzle(bits=3, base=3, shift=4)),  # GEMM: B
     ],
 )
 def test_the_articles_choices(
@@ -120,7 +126,7 @@ def test_a_complete_search_says_so() -> None:
 
 def test_a_budget_and_tma_are_respected() -> None:
     no_bytes = ask("(32,32):(32,1)", 4, ["row"], ["column"], Constraints(max_bytes=0))
-    assert [candidate.mapping.transform for candidate in no_bytes.clean] == [Swizzle(5, 0, 5)]
+    assert [candidate.mapping.transform for candidate in no_bytes.clean] == [Swizzle(bits=5, base=0, shift=5)]
     by_tma = ask("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True))
     assert [candidate.tma for candidate in by_tma.clean] == ["128B"]
     assert ask("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True)).clean == ()
@@ -353,4 +359,4 @@ def test_code_of_padding_has_no_division() -> None:
     source = code.cuda(mapping.parse("(32,32):(32,1)", 4, pad=1))
     assert "row * 33 + column" in source
     assert "/" not in source.split("at(int row")[1]
-    assert replace(mapping.parse("(8,8):(1,8)"), transform=Swizzle(0, 0, 0)).bytes == 256
+    assert replace(mapping.parse("(8,8):(1,8)"), transform=Swizzle(bits=0, base=0, shift=0)).bytes == 256

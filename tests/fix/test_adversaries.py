@@ -9,7 +9,7 @@ import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.engines.settings import Context
-from ncu_swizzle.fix.claims import About, Proof, State
+from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.excess import Moved
 from ncu_swizzle.fix.proving import prove_version
 from tests.support.adversaries import ADVERSARIES, UNFOLLOWED, XOR, Adversary
@@ -50,7 +50,7 @@ def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, emu
     (proof,) = proofs(idle, [idle.text.replace(*XOR)], tmp_path, emulated, [array("tile", 1024, 4, swizzled(32))])
     claim = proof.claim(About.MEANING)
     assert claim is not None
-    assert claim.state is State.UNKNOWN
+    assert claim.state is ClaimState.UNKNOWN
     assert "does not execute" in claim.reason
     assert claim.line == ("k.cu", 10)
 
@@ -69,7 +69,7 @@ def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, emulated: Cont
 def test_another_spelling_of_the_same_is_proved(name: str, tmp_path: Path, emulated: Context) -> None:
     text = ADVERSARIES[name].text.replace("int t = threadIdx.x;", "const int unused = 0, t = unused + threadIdx.x;")
     (same,) = proofs(ADVERSARIES[name], [text], tmp_path, emulated)
-    assert same.state is State.HELD
+    assert same.state is ClaimState.HELD
 
 
 def test_what_does_not_synchronise_any_more_is_named(tmp_path: Path, emulated: Context) -> None:
@@ -77,5 +77,5 @@ def test_what_does_not_synchronise_any_more_is_named(tmp_path: Path, emulated: C
     (proof,) = proofs(adversary, [adversary.wrong("it waits for one copy fewer")], tmp_path, emulated)
     meaning = proof.claim(About.MEANING)
     assert meaning is not None
-    assert meaning.state is State.FAILED
+    assert meaning.state is ClaimState.FAILED
     assert "synchronises by DEPBAR.LE SB0, 0x1, and the new kernel does not do so here" in meaning.reason

@@ -38,7 +38,7 @@ def rewritten(folder: Path, old: str, new: str, file: str = "places.cuh") -> Non
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay() -> None:
-    fixed = fix_all(FixQuery("turned.cu"))
+    fixed = fix_all(FixQuery(what="turned.cu"))
     assert changed(fixed) == ["turn<places::Mixed<32>>(out, in);"]
     (kernel,) = fixed.kernels
     (tile,) = kernel.tiles
@@ -52,11 +52,11 @@ def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay(
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
-    fixed = fix_all(FixQuery("turned.cu", options=FixOptions(MappingKind.PADDING)))
+    fixed = fix_all(FixQuery(what="turned.cu", options=FixOptions(MappingKind.PADDING)))
     assert changed(fixed) == ["turn<places::Longer<32>>(out, in);"]
     (tile,) = fixed.kernels[0].tiles
     assert (tile.mapping, tile.extra_bytes) == ("places::Longer, rows of 33 instead of 32 elements of 4 bytes", 128)
-    short = fix_all(FixQuery("turned.cu", options=FixOptions(MappingKind.PADDING, max_shared=4200)))
+    short = fix_all(FixQuery(what="turned.cu", options=FixOptions(MappingKind.PADDING, max_shared=4200)))
     assert not short.changed
 
 
@@ -72,8 +72,16 @@ def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
     settings = EmulationSettings.of(emulated.request)
     (family,) = (family for family in _families(policies) if family.kernels[0].name == "turned")
     target = Target(family, family.kernels[0], family.problem())
-    others = OtherKernels(target, (), None, emulated, settings)
-    naming = Naming(target, source_of(target), MappingKind.SWIZZLE, None, emulated, settings, others)
+    others = OtherKernels(target=target, beside=(), sources=None, context=emulated, settings=settings)
+    naming = Naming(
+        target=target,
+        text=source_of(target),
+        only=MappingKind.SWIZZLE,
+        max_shared=None,
+        context=emulated,
+        settings=settings,
+        others=others,
+    )
     assert naming.fix() is None
     assert naming.stop is not None
     assert "the accesses do not agree on one place" in naming.stop.reason
@@ -94,7 +102,7 @@ def test_a_policy_may_be_named_in_an_alias_or_a_default(policies: Path) -> None:
     ):
         source = f'#include "places.cuh"\n#include "turning.cuh"\n{declared}\n'
         (policies / "turned.cu").write_text(f"{source}__global__ void turned(float *out, const float *in) {{ {call} }}")
-        assert changed(fix_all(FixQuery("turned.cu"))) == [declared.replace("Rows", "Mixed")]
+        assert changed(fix_all(FixQuery(what="turned.cu"))) == [declared.replace("Rows", "Mixed")]
 
 
 @NEEDS_ALL

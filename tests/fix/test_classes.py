@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.engines.settings import Context
-from ncu_swizzle.fix.claims import About, Proof, State
+from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.family import Target
@@ -63,7 +63,7 @@ def test_one_wrong_block_of_thousands_is_found(wrong: str, tmp_path: Path, emula
     proof = judged(tmp_path, emulated, FIXED.replace("[x ^ b % 4 ^ y]", f"[{wrong} ^ b % 4 ^ y]"))
     claim = proof.claim(About.MEANING)
     assert claim is not None
-    assert claim.state is State.FAILED, claim
+    assert claim.state is ClaimState.FAILED, claim
     assert claim.line == ("turned.cu", 6)
 
 
@@ -72,5 +72,5 @@ def test_an_access_too_many_is_found_even_if_the_results_are_the_same(tmp_path: 
     proof = judged(tmp_path, emulated, FIXED.replace("__syncthreads();", f"{more} __syncthreads();"))
     claim = proof.claim(About.MEANING)
     assert claim is not None
-    assert claim.state is State.FAILED
+    assert claim.state is ClaimState.FAILED
     assert "block (7, 0, 0)" in claim.reason

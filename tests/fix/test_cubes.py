@@ -51,7 +51,9 @@ def test_the_column_is_xored_with_an_index_further_out(
 ) -> None:
     (tmp_path / "k.cu").write_text(source, encoding="utf-8")
     (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(deep=deep), encoding="utf-8")
-    made = fix_all(FixQuery(str(tmp_path / "k.cu"), sources=CatalogOptions(config=str(tmp_path / "ncu-swizzle.toml"))))
+    made = fix_all(
+        FixQuery(what=str(tmp_path / "k.cu"), sources=CatalogOptions(config=str(tmp_path / "ncu-swizzle.toml")))
+    )
     assert shown.outcome(made.kernels) == "proved", made.kernels[0].tiles
     assert made.kernels[0].tiles[0].excess_after == 0
     assert all(piece in made.after.decode() for piece in written), shown.patch_of(made)

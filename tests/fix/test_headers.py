@@ -28,7 +28,7 @@ from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 @NEEDS_ALL
 def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     header = described / "include" / "turned.cuh"
-    fixed = fix_all(FixQuery("src/floats.cu"))
+    fixed = fix_all(FixQuery(what="src/floats.cu"))
     assert shown.outcome(fixed.kernels) == "proved"
     assert fixed.read >= {header, described / "src" / "floats.cu"}
     patch = shown.patch_of(fixed)
@@ -45,20 +45,20 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
     assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
     assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
-    assert shown.outcome(fix_all(FixQuery("src/floats.cu")).kernels) == "clean"
+    assert shown.outcome(fix_all(FixQuery(what="src/floats.cu")).kernels) == "clean"
 
 
 @NEEDS_ALL
 def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None:
     source(described, "others", "panel")
-    (tile,) = fix_all(FixQuery("src/floats.cu")).kernels[0].tiles
+    (tile,) = fix_all(FixQuery(what="src/floats.cu")).kernels[0].tiles
     assert "turned.cuh, which others.cu includes, too: no launch of its kernels is described" in tile.reason
     assert (tile.proved, tile.unknown) == (False, True)
 
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
     (described / "src" / "others.cu").write_text(KERNEL.replace("NAME", "others").partition("    ARRAY[")[0] + "}\n")
-    (unharmed,) = fix_all(FixQuery("src/floats.cu")).kernels
+    (unharmed,) = fix_all(FixQuery(what="src/floats.cu")).kernels
     assert unharmed.proved
 
 
@@ -70,7 +70,7 @@ def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Pat
         (described / "src" / f"{name}.cu").write_text(kernel.replace("NAME", name))
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    fixed = fix_all(FixQuery("src/floats.cu"))
+    fixed = fix_all(FixQuery(what="src/floats.cu"))
     (floats,) = fixed.kernels
     assert floats.proved
     assert (floats.tiles[0].file, floats.tiles[0].line) == ("../include/turned.cuh", 4)
@@ -85,7 +85,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
     twice = "".join(f'#define NAME {name}\n#include "turned.cuh"\n#undef NAME\n' for name in ("one", "two"))
     kernel = f"{twice}__global__ void floats(float *out, const float *in) {{ one(out, in); }}\n"
     (described / "src" / "floats.cu").write_text(kernel)
-    fixed = fix_all(FixQuery("src/floats.cu"))
+    fixed = fix_all(FixQuery(what="src/floats.cu"))
     assert shown.outcome(fixed.kernels) == "refused"
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/turned.cuh", 3)
@@ -96,7 +96,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
 @NEEDS_ALL
 def test_a_header_out_of_the_project_stays(described: Path) -> None:
     inside = described / "src"
-    fixed = fix_all(FixQuery("src/floats.cu", within=lambda folder: folder == inside))
+    fixed = fix_all(FixQuery(what="src/floats.cu", within=lambda folder: folder == inside))
     assert not fixed.changed
     assert "turned, which this file does not define" in fixed.kernels[0].tiles[0].reason
 
@@ -105,7 +105,7 @@ def test_a_header_out_of_the_project_stays(described: Path) -> None:
 @pytest.mark.slow
 def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(catalog.shipped().target("transpose-plain").family.folder)
-    fixed = fix_all(FixQuery("transpose-plain", options=FixOptions()))
+    fixed = fix_all(FixQuery(what="transpose-plain", options=FixOptions()))
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", True)
     assert [file.path.name for file in fixed.files] == ["1_plain.cu"]
@@ -130,10 +130,12 @@ def test_sarif_has_a_change_for_each_file() -> None:
     files = {Path("/p/k.cu"): b'#include "t.cuh"\nint k;\n', Path("/p/t.cuh"): b"#pragma once\nint t;\n"}
     before = splice(Path("/p/k.cu"), files[Path("/p/k.cu")], lambda name, *_: Path("/p", name), files.__getitem__).text
     after = before.replace(b"int k;", b"long k;").replace(b"int t;", b"long t;")
-    fixed = SourceFix(Path("/p/k.cu"), before, after, ())
-    verdict = Verdict((Check(Outcome.failed, "k", MAX_DEGREE, "", place=Place("k.cu", 2)),))
+    fixed = SourceFix(source=Path("/p/k.cu"), before=before, after=after, kernels=())
+    verdict = Verdict(
+        checks=(Check(outcome=Outcome.failed, kernel="k", criterion=MAX_DEGREE, message="", place=Place("k.cu", 2)),)
+    )
     (correction,) = shown.corrected(verdict, [fixed]).corrections
-    offered = Verdict(verdict.checks, corrections=(type(correction)(("k",), "", correction.files),))
+    offered = Verdict(checks=verdict.checks, corrections=(type(correction)(("k",), "", correction.files),))
     (result,) = json.loads(reporting.render_sarif(offered))["runs"][0]["results"]
     changes = result["fixes"][0]["artifactChanges"]
     assert {
@@ -186,7 +188,7 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, describ
     for file, text in files.items():
         (described / file).parent.mkdir(exist_ok=True)
         (described / file).write_text(text)
-    fixed = fix_all(FixQuery("src/floats.cu"))
+    fixed = fix_all(FixQuery(what="src/floats.cu"))
     assert (shown.outcome(fixed.kernels), fixed.changed) == ("unknown", False)
     assert said in fixed.kernels[0].tiles[0].reason
 
@@ -206,7 +208,7 @@ def test_host_code_that_mentions_a_changed_type_is_in_the_way(described: Path) -
     )
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    query = FixQuery("src/floats.cu", options=FixOptions(only=MappingKind.PADDING))
+    query = FixQuery(what="src/floats.cu", options=FixOptions(only=MappingKind.PADDING))
     (tile,) = fix_all(query).kernels[0].tiles
     assert "the patch changes Rows of turned.cuh, which the host code of others.cu mentions (line 3)" in tile.reason
     assert (tile.proved, tile.unknown) == (False, True)

@@ -19,7 +19,7 @@ from tests.support.places import DATA
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
 
 SOURCES = sorted((DATA / "fix_hostile").glob("*.cu"))
-MAPPINGS = {"rows": ROWS, "flat": FLAT, "padding": LONGER, "swapped": Swapped(32, 32)}
+MAPPINGS = {"rows": ROWS, "flat": FLAT, "padding": LONGER, "swapped": Swapped(columns=32, rows=32)}
 WHOLLY = {"wholly": FLAT, "longer wholly": LONGER}  # every index goes through a function
 HEAD = re.compile(r"// ([\w ]+); (refused|written): (.*)")
 

@@ -56,7 +56,7 @@ def fixed(
     described = "".join(DESCRIBED.format(name=name) for name in ("k", *also.split()))
     (folder / "ncu-swizzle.toml").write_text(described, encoding="utf-8")
     sources = CatalogOptions(config=str(folder / "ncu-swizzle.toml"))
-    return fix_all(FixQuery(str(folder / "k.cu"), sources=sources, options=FixOptions(only)))
+    return fix_all(FixQuery(what=str(folder / "k.cu"), sources=sources, options=FixOptions(only)))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def fixed(
 )  # fmt: skip
 def test_classes_of_the_corpus(name: str, only: MappingKind | None, written: list[str]) -> None:
     sources = CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))
-    made = fix_all(FixQuery(name, sources=sources, options=FixOptions(only)))
+    made = fix_all(FixQuery(what=name, sources=sources, options=FixOptions(only)))
     assert shown.outcome(made.kernels) == "proved", made.kernels[0].tiles
     text = made.after.decode()
     assert all(piece in text for piece in written), shown.patch_of(made)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.fix import includers
-from ncu_swizzle.fix.includers import Checkout, included
+from ncu_swizzle.fix.includers import CheckoutFiles, included
 from tests.support.repositories import git
 
 H = "include/turned.cuh"
@@ -30,7 +30,7 @@ def made(folder: Path, files: dict[str, str]) -> Path:
 
 
 def judged(project: Path, changed: str = H) -> set[str] | str:
-    found = Checkout(project).including([project / changed], project / CU)
+    found = CheckoutFiles(project).including([project / changed], project / CU)
     return found.unknown or {os.path.relpath(file, project) for file in found.files}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.fix import shown, sources
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -26,9 +26,11 @@ def measured(folder: Path) -> KernelFix:
     """Return a fix that holds, measured."""
     before, after = fixes.apply(NAME, folder)
     text = after.source.read_bytes()
-    proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
-    tiles = (TileFix("tile", 5, 992, "Swizzle<5,0,5>", 0, proved=True),)
-    fix = KernelFix(NAME, before.source, before.source.read_bytes(), text, tiles, proof)
+    proof = Proof(claims=(Claim(about=About.MEANING, state=ClaimState.HELD, reason="the same elements"),))
+    tiles = (TileFix(name="tile", line=5, excess_before=992, mapping="Swizzle<5,0,5>", excess_after=0, proved=True),)
+    fix = KernelFix(
+        kernel=NAME, source=before.source, before=before.source.read_bytes(), after=text, tiles=tiles, proof=proof
+    )
     (made,) = sources.measured([fix], [before], text, Toolchain())
     return made
 
@@ -76,13 +78,13 @@ def test_what_cannot_be_launched_is_unknown_and_still_proved(launches: Launches,
     launches(error=EnvironmentLacking("PyCUDA cannot be imported"))
     made = measured(tmp_path)
     assert made.proved
-    assert [claim.state for claim in made.measured] == [State.UNKNOWN, State.HELD, State.UNKNOWN]
+    assert [claim.state for claim in made.measured] == [ClaimState.UNKNOWN, ClaimState.HELD, ClaimState.UNKNOWN]
 
 
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "absent", lambda: "no driver")
-    proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
-    fix = KernelFix("k", Path("k.cu"), b"before", b"after", proof=proof)
+    proof = Proof(claims=(Claim(about=About.MEANING, state=ClaimState.HELD, reason="the same elements"),))
+    fix = KernelFix(kernel="k", source=Path("k.cu"), before=b"before", after=b"after", proof=proof)
     (made,) = sources.measured([fix], [], b"after", Toolchain())
     assert made.proved
     assert made.not_measured == "no GPU"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.fix.excess import GAP, UNRESOLVED, Moved, Places
+from ncu_swizzle.fix.excess import GAP, UNRESOLVED, Moved, MovedPlaces
 from ncu_swizzle.fix.rows import Lines
 from tests.support.fixes import array, padded, swizzled
 
@@ -20,49 +20,55 @@ TILE = range(1024, 1024 + 64)
 )
 def test_elements_that_share_a_byte_are_refused(places: list[int]) -> None:
     with pytest.raises(ValueError, match="two elements share"):
-        Moved("tile", TILE, TILE, 4, np.array(places))
+        Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.array(places))
 
 
 def test_an_array_needs_as_many_places_as_elements() -> None:
     with pytest.raises(ValueError, match="16 elements of 4 bytes"):
-        Moved("tile", TILE, TILE, 4, np.arange(15) * 4)
+        Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.arange(15) * 4)
 
 
 def test_a_padded_array_has_bytes_of_no_element() -> None:
-    places = Places([array("tile", 1024, 4, padded(32), after=32 * 33)])
+    places = MovedPlaces([array("tile", 1024, 4, padded(32), after=32 * 33)])
     assert places.old(np.array([1024, 1024 + 33 * 4, 1024 + 31 * 4 + 4])).tolist() == [1024, 1024 + 128, GAP]
     assert places.element(1024 + 132) == "tile[33]"
 
 
 def test_a_swizzled_element_is_found() -> None:
-    places = Places([array("tile", 1024, 4, swizzled(32))])
+    places = MovedPlaces([array("tile", 1024, 4, swizzled(32))])
     assert places.old(np.array([1024 + 128 + 4 * 5])).tolist() == [1024 + 128 + 4 * (5 ^ 1)]
 
 
 def test_arrays_behind_a_longer_one_have_moved_as_a_whole() -> None:
     tile = array("tile", 1024, 4, padded(32), after=32 * 33)
-    before = [SharedArray("tile", "tile", 1024, 4096, 4), SharedArray("sums", "sums", 5120, 128, 4)]
-    after = [SharedArray("tile", "tile", 1024, 4224, 4), SharedArray("sums", "sums", 5248, 128, 4)]
-    places = Places([tile], before, after)
+    before = [
+        SharedArray(name="tile", symbol="tile", start=1024, size=4096, align=4),
+        SharedArray(name="sums", symbol="sums", start=5120, size=128, align=4),
+    ]
+    after = [
+        SharedArray(name="tile", symbol="tile", start=1024, size=4224, align=4),
+        SharedArray(name="sums", symbol="sums", start=5248, size=128, align=4),
+    ]
+    places = MovedPlaces([tile], before, after)
     assert places.old(np.array([5248, 5248 + 127, 5248 + 128])).tolist() == [5120, 5247, UNRESOLVED]
 
 
 def test_so_have_the_parts_of_dynamic_shared_memory() -> None:
     second = array("b", 1024, 4, padded(32), start=4096, after=32 * 33)
-    pool = SharedArray("pool", "pool", 1024, 12288, 16, dynamic=True)
-    longer = SharedArray("pool", "pool", 1024, 12288 + 128, 16, dynamic=True)
-    places = Places([second], [pool], [longer])
+    pool = SharedArray(name="pool", symbol="pool", start=1024, size=12288, align=16, dynamic=True)
+    longer = SharedArray(name="pool", symbol="pool", start=1024, size=12288 + 128, align=16, dynamic=True)
+    places = MovedPlaces([second], [pool], [longer])
     assert places.old(np.array([1024, 1024 + 8192 + 128])).tolist() == [1024, 1024 + 8192]
 
 
 def test_arrays_that_share_bytes_are_refused() -> None:
     tile = array("tile", 1024, 4, swizzled(32))
     with pytest.raises(ValueError, match="shares bytes"):
-        Places([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
+        MovedPlaces([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
 
 
 def test_places_are_learned_only_from_as_many_bytes() -> None:
-    places = Places([])
+    places = MovedPlaces([])
     places.learn(np.array([2048, 2052]), np.array([1024, 1028, 1032]), 4)
     assert places.old(np.array([2048])).tolist() == [UNRESOLVED]
     places.learn(np.array([2052, 2048, 2048]), np.array([1024, 1028, 1024]), 4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.fix import on_gpu
-from ncu_swizzle.fix.claims import State
+from ncu_swizzle.fix.claims import ClaimState
 from ncu_swizzle.kernels.family import read as read_family_json
 from ncu_swizzle.kernels.family import write
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -30,12 +30,12 @@ def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("after", "state", "reason"),
     [
-        (["a", "a"], State.HELD, "bit-identical"),
-        (["b", "b"], State.FAILED, "y differs"),
-        (["a", "b"], State.FAILED, "y differs"),
+        (["a", "a"], ClaimState.HELD, "bit-identical"),
+        (["b", "b"], ClaimState.FAILED, "y differs"),
+        (["a", "b"], ClaimState.FAILED, "y differs"),
     ],
 )
-def test_outputs_must_be_bit_identical(after: list[str], state: State, reason: str) -> None:
+def test_outputs_must_be_bit_identical(after: list[str], state: ClaimState, reason: str) -> None:
     claim = on_gpu._outputs([{"before": {"y": ["a", "a"]}, "after": {"y": after}}])
     assert claim.state is state
     assert reason in claim.reason
@@ -43,24 +43,24 @@ def test_outputs_must_be_bit_identical(after: list[str], state: State, reason: s
 
 def test_outputs_that_vary_by_themselves_prove_nothing() -> None:
     claim = on_gpu._outputs([{"before": {"y": ["a", "b"]}, "after": {"y": ["a", "b"]}}])
-    assert claim.state is State.UNKNOWN
-    assert on_gpu._outputs([{"before": {}, "after": {}}]).state is State.UNKNOWN
+    assert claim.state is ClaimState.UNKNOWN
+    assert on_gpu._outputs([{"before": {}, "after": {}}]).state is ClaimState.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("after", "state"),
     [
-        ([0.9] * 5, State.HELD),
-        ([1.015] * 5, State.HELD),
-        ([1.03] * 5, State.FAILED),
-        ([1.03, 1.03, 1.03, 1.03, 0.9], State.UNKNOWN),
-        ([1.03] * 12 + [0.9] * 3, State.FAILED),
-        ([1.3] * 11 + [0.9] * 4, State.UNKNOWN),
+        ([0.9] * 5, ClaimState.HELD),
+        ([1.015] * 5, ClaimState.HELD),
+        ([1.03] * 5, ClaimState.FAILED),
+        ([1.03, 1.03, 1.03, 1.03, 0.9], ClaimState.UNKNOWN),
+        ([1.03] * 12 + [0.9] * 3, ClaimState.FAILED),
+        ([1.3] * 11 + [0.9] * 4, ClaimState.UNKNOWN),
     ],
 )
-def test_a_fix_may_not_be_slower_but_by_chance(after: list[float], state: State) -> None:
+def test_a_fix_may_not_be_slower_but_by_chance(after: list[float], state: ClaimState) -> None:
     assert on_gpu._time({"before": [1.0] * len(after), "after": after}).state is state
 
 
 def test_one_slow_sample_before_the_fix_makes_it_no_faster() -> None:
-    assert on_gpu._time({"before": [1.0, 1.0, 1.0, 1.0, 9.0], "after": [1.03] * 4 + [9.3]}).state is State.FAILED
+    assert on_gpu._time({"before": [1.0, 1.0, 1.0, 1.0, 9.0], "after": [1.03] * 4 + [9.3]}).state is ClaimState.FAILED

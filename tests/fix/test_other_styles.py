@@ -25,7 +25,7 @@ FAST = ("columns-first", "functor-transpose")
 
 
 def fixed(name: str) -> SourceFix:
-    return fix_all(FixQuery(name, sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))))
+    return fix_all(FixQuery(what=name, sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))))
 
 
 @pytest.mark.parametrize(

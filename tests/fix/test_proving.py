@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import proving, values
-from ncu_swizzle.fix.claims import About, Proof, State
+from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove, prove_version
 from tests.support import fixes
 from tests.support.fix_corpus import REFUSED, OnceEmulated, specs, with_text
@@ -56,7 +56,7 @@ def test_what_data_decide_cannot_be_proved(name: str, once_emulated: OnceEmulate
     kernel = once_emulated(name)
     reason, file, line = REFUSED[name]
     outcome = proving.compare(kernel, kernel, [], 60)
-    assert outcome.state is State.UNKNOWN
+    assert outcome.state is ClaimState.UNKNOWN
     assert outcome.reason.startswith(reason)
     assert outcome.line == (file, line)
 
@@ -68,7 +68,7 @@ def test_a_forgotten_subscript_is_found_and_its_line_named(
     (old, new), *_ = fix.edits
     wrong = with_text(target, fix.text(target).replace(new, old), tmp_path)
     proof = prove_version(once_emulated("rows-transpose"), wrong, fix.moved, EmulationSettings.of(emulated.request))
-    assert proof.state is State.FAILED
+    assert proof.state is ClaimState.FAILED
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.line == ("rows_transpose.cu", 11)
@@ -82,7 +82,7 @@ def test_a_fix_that_leaves_conflicts_is_refused(tmp_path: Path, emulated: Contex
     settings = EmulationSettings.of(emulated.request)
     old = once_emulated("rows-transpose")
     proof = prove_version(old, with_text(target, half, tmp_path), [moved], settings)
-    assert proof.state is State.FAILED
+    assert proof.state is ClaimState.FAILED
     assert proof.obstacle is not None
     assert proof.obstacle.about is About.EXCESS
     assert "tile still has" in proof.obstacle.reason
@@ -97,7 +97,7 @@ def test_a_wrong_mapping_proves_nothing(tmp_path: Path, emulated: Context, once_
     proof = prove_version(old, after, [wrong], EmulationSettings.of(emulated.request))
     claim = proof.claim(About.MEANING)
     assert claim is not None
-    assert claim.state is State.FAILED
+    assert claim.state is ClaimState.FAILED
 
 
 def test_a_version_that_does_not_compile_is_refused(
@@ -106,7 +106,7 @@ def test_a_version_that_does_not_compile_is_refused(
     target = specs()["rows-transpose"]
     broken = with_text(target, "__global__ void transpose(int) { nothing }", tmp_path)
     proof = prove_version(once_emulated("rows-transpose"), broken, [], EmulationSettings.of(emulated.request))
-    assert proof.state is State.FAILED
+    assert proof.state is ClaimState.FAILED
     assert proof.obstacle is not None
     assert proof.obstacle.about is About.REBUILT
 
@@ -120,7 +120,7 @@ def test_other_results_are_found_where_the_accesses_are_the_same(
     proof = prove_version(once_emulated("ldmatrix-gemm"), wrong, fix.moved, EmulationSettings.of(emulated.request))
     claim = proof.claim(About.MEANING)
     assert claim is not None
-    assert claim.state is State.FAILED
+    assert claim.state is ClaimState.FAILED
     assert "of c, which block" in claim.reason
 
 

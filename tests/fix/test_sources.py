@@ -40,7 +40,7 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     monkeypatch.chdir(fix_example)
     source = fix_example / "turn.cu"
     before = source.read_bytes()
-    fixed = fix_all(FixQuery("turn.cu"))
+    fixed = fix_all(FixQuery(what="turn.cu"))
     assert shown.outcome(fixed.kernels) == "proved"
     files = page.write(fixed, fix_example, applied=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
@@ -58,7 +58,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     fix_example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(fix_example)
-    fixed = fix_all(FixQuery("view.cu"))
+    fixed = fix_all(FixQuery(what="view.cu"))
     assert shown.outcome(fixed.kernels) == "refused"
     assert not fixed.changed
     (tile,) = fixed.kernels[0].tiles
@@ -85,7 +85,7 @@ def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(
     (tmp_path / "two.cu").write_text(APART + APART.replace("float", "int"), encoding="utf-8")
     described = (DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32")))
     (tmp_path / "ncu-swizzle.toml").write_text("".join(described), encoding="utf-8")
-    fixed = fix_all(FixQuery("two.cu"))
+    fixed = fix_all(FixQuery(what="two.cu"))
     assert all(kernel.proved for kernel in fixed.kernels)
     assert fixed.after.count(b"threadIdx.x ^ threadIdx.y") == 2
 
@@ -99,20 +99,25 @@ def test_a_patch_of_shared_code_is_proved_for_every_kernel(tmp_path: Path, monke
         DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32"))
     )
     (tmp_path / "ncu-swizzle.toml").write_text(toml, encoding="utf-8")
-    floats, ints = fix_all(FixQuery("two.cu")).kernels
+    floats, ints = fix_all(FixQuery(what="two.cu")).kernels
     assert floats.proved
     assert ints.along
     # Described alone, it may not change the other one.
     (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="ints", dtype="int32"), encoding="utf-8")
-    (alone,) = fix_all(FixQuery("two.cu")).kernels
+    (alone,) = fix_all(FixQuery(what="two.cu")).kernels
     assert not alone.proved
     assert "of which no launch is described" in alone.tiles[0].reason
 
 
 def test_sarif_has_the_fix_of_a_finding_and_of_no_other() -> None:
     before, after = b"a\nb\nc\n", b"a\nB\nB2\nc\n"
-    fixed = SourceFix(Path("my.cu"), before, after, ())
-    verdict = Verdict(tuple(Check(Outcome.failed, name, MAX_DEGREE, "", place=Place("my.cu", 2)) for name in "kl"))
+    fixed = SourceFix(source=Path("my.cu"), before=before, after=after, kernels=())
+    verdict = Verdict(
+        checks=tuple(
+            Check(outcome=Outcome.failed, kernel=name, criterion=MAX_DEGREE, message="", place=Place("my.cu", 2))
+            for name in "kl"
+        )
+    )
     with_fixes = shown.corrected(verdict, [fixed])
     with_fixes = replace(with_fixes, corrections=(replace(with_fixes.corrections[0], kernels=("k",)),))
     of_k, of_l = json.loads(reporting.render_sarif(with_fixes))["runs"][0]["results"]
@@ -127,7 +132,7 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other() -> None:
 
 
 def test_a_page_shows_hostile_names_harmlessly() -> None:
-    fixed = SourceFix(Path("<script>.cu"), b"<img src=x>\n", b"<b>\n", ())
+    fixed = SourceFix(source=Path("<script>.cu"), before=b"<img src=x>\n", after=b"<b>\n", kernels=())
     made = page.render(fixed)
     assert "<img" not in made
     assert "&lt;img src=x&gt;" in made

@@ -8,18 +8,26 @@ import pytest
 
 from ncu_swizzle.fix import result
 from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.result import furthest
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from tests.support.marks import NEEDS_ALL
 
-HELD = Claim(About.REBUILT, State.HELD, "by nvcc")
+HELD = Claim(about=About.REBUILT, state=ClaimState.HELD, reason="by nvcc")
 UNFIT = result.unwritten(Unfit("p escapes", 7), ("k.cu", 7), "the best")
-WORSE = result.unproved(Proof((HELD, Claim(About.EXCESS, State.FAILED, "8 are left"))), ("k.cu", 3), "another")
+WORSE = result.unproved(
+    Proof(claims=(HELD, Claim(about=About.EXCESS, state=ClaimState.FAILED, reason="8 are left"))),
+    ("k.cu", 3),
+    "another",
+)
 UNKNOWN = result.unproved(
-    Proof((HELD, Claim(About.MEANING, State.UNKNOWN, "it depends", ("body.cuh", 9)))), ("k.cu", 3), "another"
+    Proof(
+        claims=(HELD, Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason="it depends", line=("body.cuh", 9)))
+    ),
+    ("k.cu", 3),
+    "another",
 )
 
 
@@ -47,6 +55,6 @@ def test_what_does_not_compile_says_what_the_compiler_does(fix_example: Path, mo
     rest = "__shared__ volatile char rest[49152 - 4096]; rest[threadIdx.x] = 0;"
     fixed = text.replace("__syncthreads();", f"{rest} __syncthreads();")
     source.write_text(fixed, encoding="utf-8")
-    (kernel,) = fix_all(FixQuery("turn.cu", options=FixOptions(MappingKind.PADDING))).kernels
+    (kernel,) = fix_all(FixQuery(what="turn.cu", options=FixOptions(MappingKind.PADDING))).kernels
     assert "does not compile" in kernel.tiles[0].reason
     assert "too much shared data" in kernel.tiles[0].reason

@@ -11,7 +11,9 @@ from ncu_swizzle.fix.sums import Constants, Term
 def terms(expression: str) -> tuple[Term, ...]:
     file = cuda.parse(f"int f() {{ return {expression}; }}".encode(), "test.cu")
     (returned,) = file.nodes("return_statement")
-    return Constants(file, lambda node: {"W": 32, "H": 8}.get(file.of(node))).terms(returned.named_children[0])
+    return Constants(file=file, name=lambda node: {"W": 32, "H": 8}.get(file.of(node))).terms(
+        returned.named_children[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,12 @@ def test_without_a_sum_that_has_such_a_factor_nothing_else_is_written() -> None:
     ],
 )
 def test_an_xor_of_rows_within_a_dimension(before: str, after: str) -> None:
-    assert rewritten(body(before, "t[2][32 * 32]"), RowXor(32, 32, 5, 0, 0)) == body(after, "t[2][32 * 32]")
+    assert rewritten(body(before, "t[2][32 * 32]"), RowXor(columns=32, rows=32, bits=5, base=0, drop=0)) == body(
+        after, "t[2][32 * 32]"
+    )
 
 
-CUBE = RowXor(8, 64, 3, 0, 3, inner=8, outer=1)
+CUBE = RowXor(columns=8, rows=64, bits=3, base=0, drop=3, inner=8, outer=1)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,10 @@ def test_an_xor_by_a_subscript_further_out(before: str, after: str) -> None:
 
 
 def test_an_xor_by_the_subscript_between_two_others() -> None:
-    made = rewritten(body("t[s][z][y][x] = t[s][x][y][z];", "t[2][4][8][8]"), RowXor(8, 32, 2, 0, 3, inner=8, outer=1))
+    made = rewritten(
+        body("t[s][z][y][x] = t[s][x][y][z];", "t[2][4][8][8]"),
+        RowXor(columns=8, rows=32, bits=2, base=0, drop=3, inner=8, outer=1),
+    )
     assert made == body("t[s][z][y][x ^ z] = t[s][x][y][z ^ x];", "t[2][4][8][8]")
 
 
@@ -97,17 +102,17 @@ def test_a_length_that_two_dimensions_share_cannot_grow_in_one() -> None:
     ],
 )
 def test_swapped_indices(declared: str, before: str, after_declared: str, after: str) -> None:
-    assert rewritten(body(before, declared), Swapped(16, 64)) == body(after, after_declared)
+    assert rewritten(body(before, declared), Swapped(columns=16, rows=64)) == body(after, after_declared)
 
 
 @pytest.mark.parametrize("text", ["float *r = t[x]; r[k] = 1;", "*(float2 *)(&t[x][k] + 2) = v;", "t[x][t[k][0]] = 1;"])
 def test_what_does_not_name_row_and_column_is_not_swapped(text: str) -> None:
     with pytest.raises(Unfit):
-        rewritten(body(text), Swapped(32, 32))
+        rewritten(body(text), Swapped(columns=32, rows=32))
 
 
 def test_each_tile_is_transposed() -> None:
-    places = Swapped(3, 2)(np.arange(12))
+    places = Swapped(columns=3, rows=2)(np.arange(12))
     assert places.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
 
 

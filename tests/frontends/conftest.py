@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.cute_texts import SEVERAL
 from tests.support.python_kernels import FACTORS, SCALE
 from tests.support.python_recordings import EXAMPLES, launched, recorded

@@ -7,7 +7,7 @@ from pathlib import Path
 from ncu_swizzle.frontends.compiled import Built, built
 from ncu_swizzle.kernels import user
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report import run_folder
+from ncu_swizzle.reports import run_folder
 from tests.support import inlined_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_CUTE_DSL, OURS

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.report import layouts, pack
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import layouts, pack
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import DATA
 
 TEXTS = DATA / "python" / "ttgir"

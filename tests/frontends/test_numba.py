@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.report import run_folder
+from ncu_swizzle.reports import run_folder
 from tests.support import inlined_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_NUMBA, OURS, TURN

@@ -17,7 +17,7 @@ def compile_text(folder: Path, text: str, function: str = "f", timeout_s: float 
     """Have a function of this text compiled."""
     file = folder / "kernels.py"
     file.write_text(text, encoding="utf-8")
-    compiled.compile_in_child(CompileRequest(str(file), function), timeout_s)
+    compiled.compile_in_child(CompileRequest(file=str(file), function=function), timeout_s)
 
 
 def test_a_file_that_fails_is_refused_with_the_line(work: Path) -> None:

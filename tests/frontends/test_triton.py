@@ -7,8 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.report import attribution, run_folder
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import attribution, run_folder
+from ncu_swizzle.reports.model import Profile
 from tests.support import python_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_TRITON, OURS, SCALE, TILES

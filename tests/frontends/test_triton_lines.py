@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ncu_swizzle.frontends import triton_jit
-from ncu_swizzle.report import triton_cache
+from ncu_swizzle.reports import triton_cache
 
 PTX = """.version 8.7
 	.loc	1 8 4                           // k.py:8:4

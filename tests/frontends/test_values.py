@@ -39,10 +39,10 @@ def test_a_text_becomes_the_value_that_the_function_gets(text: str, value: Any) 
 
 
 def test_a_grid_has_sizes_and_the_functions_own_integers() -> None:
-    request = CompileRequest("kernels.py", "f", grid=("n // BM", "2", "1"), sizes={"n": 4096})
+    request = CompileRequest(file="kernels.py", function="f", grid=("n // BM", "2", "1"), sizes={"n": 4096})
     assert compiled.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
     with pytest.raises(UsageError, match=r"grid: .* no size 'BM'"):
         compiled.grid(request, {})
     with pytest.raises(UsageError, match=r"kernels.py::f has no grid") as refused:
-        compiled.grid(CompileRequest("kernels.py", "f"), {})
+        compiled.grid(CompileRequest(file="kernels.py", function="f"), {})
     assert refused.value.hint == "--grid 128 gives it, one to three sizes"

@@ -16,7 +16,7 @@ from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Baseline, Policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.report.model import DURATION, IDEAL, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, IDEAL, Metric, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
 from tests.support.recordings import Recorded
 
@@ -26,7 +26,7 @@ FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 def asking(*texts: str, **more: object) -> Policy:
     """Return the policy of options such as ``max-degree LDSM=1``."""
     rules = tuple(baseline.parse_rule(*text.split(" ", 1)) for text in texts)
-    return dataclasses.replace(Policy(rules), **more)  # type: ignore[arg-type]
+    return dataclasses.replace(Policy(rules=rules), **more)  # type: ignore[arg-type]
 
 
 def outcomes(verdict: Verdict) -> dict[tuple[str, str, str], Outcome]:

@@ -32,10 +32,10 @@ def test_pyproject_says_it_all(tmp_path: Path) -> None:
     found = checking.find(tmp_path / "deep" / "er")
     origin = "pyproject.toml [tool.ncu-swizzle.check]"
     assert found.rules == (
-        Rule("max-excessive", 10, origin=origin),
-        Rule("max-degree", 1.5, origin=origin),
-        Rule("max-regression", 3, origin=origin),
-        Rule("max-excessive", 7, "transpose-.*", "LDS", f"{origin} rule 1"),
+        Rule(criterion="max-excessive", limit=10, origin=origin),
+        Rule(criterion="max-degree", limit=1.5, origin=origin),
+        Rule(criterion="max-regression", limit=3, origin=origin),
+        Rule(criterion="max-excessive", limit=7, kernel="transpose-.*", access="LDS", origin=f"{origin} rule 1"),
     )
     assert found.baseline == tmp_path / "ci" / "base.json"
     assert found.allow_recorded
@@ -49,21 +49,21 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
     (inner / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
     assert checking.find(inner).file == tmp_path / "pyproject.toml"
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\n", encoding="utf-8")
-    assert checking.find(inner).rules == (Rule("max-degree", 2, origin="ncu-swizzle.toml [check]"),)
+    assert checking.find(inner).rules == (Rule(criterion="max-degree", limit=2, origin="ncu-swizzle.toml [check]"),)
 
 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = checking._policy(CheckOptions((), ((), ("1",), ())), tmp_path)
+    found = checking._policy(CheckOptions(profiles=(), limits=((), ("1",), ())), tmp_path)
     assert [rule.limit for rule in found.rules] == [2, 1]
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded
-    assert not checking._policy(CheckOptions((), allow_recorded=False), tmp_path).allow_recorded
-    assert checking._policy(CheckOptions((), config="none"), tmp_path).rules == ()
+    assert not checking._policy(CheckOptions(profiles=(), allow_recorded=False), tmp_path).allow_recorded
+    assert checking._policy(CheckOptions(profiles=(), config="none"), tmp_path).rules == ()
     (tmp_path / "ncu-swizzle-baseline.json").touch()
-    assert checking._policy(CheckOptions(()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
-    assert checking._policy(CheckOptions((), baseline="none"), tmp_path).baseline is None
+    assert checking._policy(CheckOptions(profiles=()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
+    assert checking._policy(CheckOptions(profiles=(), baseline="none"), tmp_path).baseline is None
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,14 @@ def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("0", Rule("max-excessive", 0)),
-        ("LDSM=12", Rule("max-excessive", 12, "", "LDSM")),
-        ("*=0", Rule("max-excessive", 0, "", "*")),
-        ("gemm.*:4", Rule("max-excessive", 4, "gemm.*")),
-        ("a::b<(?=c)>.*:STS=9007199254740993", Rule("max-excessive", 9007199254740993, "a::b<(?=c)>.*", "STS")),
+        ("0", Rule(criterion="max-excessive", limit=0)),
+        ("LDSM=12", Rule(criterion="max-excessive", limit=12, kernel="", access="LDSM")),
+        ("*=0", Rule(criterion="max-excessive", limit=0, kernel="", access="*")),
+        ("gemm.*:4", Rule(criterion="max-excessive", limit=4, kernel="gemm.*")),
+        (
+            "a::b<(?=c)>.*:STS=9007199254740993",
+            Rule(criterion="max-excessive", limit=9007199254740993, kernel="a::b<(?=c)>.*", access="STS"),
+        ),
     ],
 )
 def test_an_option_names_kernels_and_accesses(text: str, rule: Rule) -> None:

@@ -12,7 +12,7 @@ from ncu_swizzle.gate.checking import entries
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.tracks import tracks
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.gate_profiles import named
@@ -25,7 +25,7 @@ FOLDER = Path("h")
 def judged(now: Profile, *given: Given, limits: tuple[str, ...] = (), allow_recorded: bool = False) -> Verdict:
     rules = tuple(parse_rule("max-regression", limit) for limit in limits)
     kept = Baseline(tuple(entries(tracks(rows_of(*given)))), FOLDER, history=True)
-    return judge([now], Policy(rules, allow_recorded=allow_recorded, history=FOLDER), history=kept)
+    return judge([now], Policy(rules=rules, allow_recorded=allow_recorded, history=FOLDER), history=kept)
 
 
 def test_any_growth_of_any_access_kind_fails_and_nothing_else(recorded: Recorded) -> None:

@@ -70,7 +70,7 @@ def test_sarif_points_at_the_source_line(three: Verdict) -> None:
 
 
 def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> None:
-    good = {"three": three, "none": Verdict(()), "hostile": verdict_on(HOSTILE, "\ud800", "")}
+    good = {"three": three, "none": Verdict(checks=()), "hostile": verdict_on(HOSTILE, "\ud800", "")}
     for name, judged in good.items():
         (tmp_path / f"{name}.json").write_text(reporting.render_sarif(judged), encoding="utf-8")
     schema = ("--regex-variant", "python", "--schemafile", str(SARIF_SCHEMA))

@@ -268,7 +268,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        list(linting.lint_kernels(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere"))))
+        list(linting.lint_kernels(LintOptions(files=("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere"))))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
@@ -414,5 +414,7 @@ def test_no_note_is_lost_for_the_words_in_it(why: str, sources: Path, monkeypatc
     monkeypatch.chdir(sources)
     monkeypatch.setattr(run, "global_accesses", lambda *_: GlobalAccesses(lacking=why))
     given = KernelDescription(grid="1", block="32", args=("y=float32[32]:out",))
-    (kernel,) = linting.lint_kernels(LintOptions(("known.cu",), description=given), EmulationSettings(cached=False))
+    (kernel,) = linting.lint_kernels(
+        LintOptions(files=("known.cu",), description=given), EmulationSettings(cached=False)
+    )
     assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes

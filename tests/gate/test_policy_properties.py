@@ -41,7 +41,7 @@ def test_any_setting_is_a_rule_or_refused(examples: int) -> None:
     def check(criterion: str, limit: Any, kernel: Any, access: Any) -> None:
         with contextlib.suppress(NcuSwizzleError):
             rule = baseline.rule(criterion, limit, kernel, access, "here")
-            limits = Policy((rule,)).limits(("kernel2", "void kernel2(int)"), ("LDS", "STS"))
+            limits = Policy(rules=(rule,)).limits(("kernel2", "void kernel2(int)"), ("LDS", "STS"))
             assert all(chosen is rule for chosen in limits.values())
 
     holds(examples, check, st.sampled_from(baseline.LIMITS), VALUES, VALUES, VALUES)

@@ -14,8 +14,8 @@ from ncu_swizzle.capture.file import open_launches
 from ncu_swizzle.capture.launches import Manifest
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.engines.profiles import saved_profiles
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 from tests.support.on_gpu import command, needs
 
 SEVERAL = ("./several", "--size", "512")

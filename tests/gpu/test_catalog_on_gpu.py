@@ -19,7 +19,7 @@ from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog, recipe
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.report.model import NCU, Engine
+from ncu_swizzle.reports.options import NCU, Engine
 from tests.support import worked_example
 from tests.support.process import started as command
 from tests.support.processes import processes_in
@@ -189,7 +189,7 @@ def test_profile_measures_before_and_after(tmp_path: Path) -> None:
 def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> None:
     family, kernel = worked_example.follow(tmp_path)
     target = Target(family, kernel, family.problem({"batch": 1, "heads": 2, "seq": 192}))
-    profile = measured.measure(target, Context(Request(NCU), Engine(NCU), tmp_path))
+    profile = measured.measure(target, Context(request=Request(engine=NCU), engine=Engine(NCU), folder=tmp_path))
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle.engines import machine
-from ncu_swizzle.report import reader
+from ncu_swizzle.reports import reader
 from tests.support.on_gpu import command as profile
 from tests.support.on_gpu import needs
 from tests.support.places import ROOT

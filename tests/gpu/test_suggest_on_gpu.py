@@ -15,7 +15,8 @@ from ncu_swizzle.explain import predict
 from ncu_swizzle.explain.predict import Prediction
 from ncu_swizzle.kernels import catalog, declared_tiles
 from ncu_swizzle.kernels.family import Family, Kernel, Target
-from ncu_swizzle.report.model import NCU, Engine, Profile
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import NCU, Engine
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.suggestions import suggest
@@ -31,7 +32,9 @@ PLAIN = [
 
 def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
     folder.mkdir()
-    return measured.measure(Target(family, kernel, problem), Context(Request(NCU), Engine(NCU), folder))
+    return measured.measure(
+        Target(family, kernel, problem), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=folder)
+    )
 
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:

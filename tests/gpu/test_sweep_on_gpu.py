@@ -13,8 +13,8 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import WrongOutput
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep import plan, running, table
 
 SIZES = (256, 512)
@@ -33,7 +33,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
 
     known = catalog.load(kernels)
     planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
-    first = running.run(planned, Request("ncu"), Destination(place))
+    first = running.run(planned, Request(engine="ncu"), Destination(place))
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
     assert states == {
         **{(f"transpose-{name}", n): "done" for name in ("plain", "padded") for n in SIZES},
@@ -56,10 +56,10 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     source.write_text(right, encoding="utf-8")
     known = catalog.load(kernels)
     planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
-    again = running.run(planned, Request("ncu"), Destination(place), resume=True)
+    again = running.run(planned, Request(engine="ncu"), Destination(place), resume=True)
     assert not again.failed
     assert not any(one.kept for one in again.outcomes), "the family's sources are others now"
-    last = running.run(again.plan, Request("ncu"), Destination(place), resume=True)
+    last = running.run(again.plan, Request(engine="ncu"), Destination(place), resume=True)
     assert all(one.kept for one in last.outcomes)
     assert [one.values for one in last.outcomes] == [one.values for one in again.outcomes]
 

@@ -14,7 +14,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels import arguments, fills
 from ncu_swizzle.kernels.family import Argument, Parameter
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.report import pairing
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.sweep import plan
 from tests.support.own_kernel import own
 from tests.support.process import command
@@ -75,7 +75,7 @@ def test_absurd_buffers_are_refused(text: str) -> None:
 def test_content_beyond_the_machine_s_memory_is_refused_before_it_is_made(fill: str) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     beyond = min(memory // 4, fills.MOST_BYTES // 4)
-    argument = Argument("x", "float32", (str(beyond),), fill=fill)
+    argument = Argument(name="x", dtype="float32", shape=(str(beyond),), fill=fill)
     with pytest.raises(UsageError, match=f"{4 * beyond:,} bytes; the limit is"):
         fills.array(argument, {})
 

@@ -81,7 +81,9 @@ def test_options_of_another_compiler_are_refused(tmp_path: Path) -> None:
         described(tmp_path, tuning=("fast",))
     (tmp_path / "my.cu").write_text("__global__ void fn() {}", encoding="utf-8")
     with pytest.raises(UsageError, match="--option num_warps=4 is for a function in Python"):
-        user.family_of(tmp_path / "my.cu", KernelDescription("fn", "1", "1", tuning=("num_warps=4",)), ())
+        user.family_of(
+            tmp_path / "my.cu", KernelDescription(entry="fn", grid="1", block="1", tuning=("num_warps=4",)), ()
+        )
 
 
 def test_modules_beside_a_file_belong_to_its_sources(tmp_path: Path) -> None:

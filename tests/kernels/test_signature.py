@@ -61,10 +61,10 @@ def test_a_guessed_launch_is_one_that_is_accepted(
     sizes = [8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments]
     check.refuse_mismatch(plane_and_ranked[kind], kernel.symbol, arguments, sizes)
     (tmp_path / "source.cu").write_text(PLANE_AND_RANKED)
-    spec = KernelSpec(name, tmp_path / "source.cu")
-    text = ProjectEntry(name, "source.cu", spec, guess).text()
+    spec = KernelSpec(name=name, source=tmp_path / "source.cu")
+    text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guess).text()
     entry = tomllib.loads(text)["kernel"][name]
-    written = KernelSpec(name, spec.source, entry["entry"], grid=entry["grid"], block=entry["block"])
+    written = KernelSpec(name=name, source=spec.source, entry=entry["entry"], grid=entry["grid"], block=entry["block"])
     family = build.family_of(written_with(written, guess))
     grid, block = family.geometry(family.kernels[0], guess.problem)
     assert block[0] * block[1] * block[2] <= kernel.max_threads
@@ -87,8 +87,10 @@ def test_a_source_alone_says_less() -> None:
 def test_hostile_names_stay_in_their_strings() -> None:
     hostile = 'x"]\n[check]\nmax-degree = 9\n#'
     parameters = (SignatureParameter(8, "p", f"{hostile}*"), SignatureParameter(24))
-    guess = guess_launch_guess(KernelSignature("k", f"k<{hostile}>", parameters))
-    content = tomllib.loads(ProjectEntry(hostile, hostile, KernelSpec("k", Path("k.cu")), guess).text())
+    guess = guess_launch_guess(KernelSignature(symbol="k", function=f"k<{hostile}>", parameters=parameters))
+    content = tomllib.loads(
+        ProjectEntry(name=hostile, source=hostile, spec=KernelSpec(name="k", source=Path("k.cu")), guess=guess).text()
+    )
     assert content.keys() == {"kernel"}
     assert content["kernel"][hostile]["source"] == hostile
     assert "\n" not in guess.options(["--arg"])

@@ -14,7 +14,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import __main__, limits, recipe, toolchain, user
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.report.container import Facts
+from ncu_swizzle.reports.container import Facts
 from tests.support.marks import needs_nvcc
 from tests.support.own_kernel import FULL, own
 

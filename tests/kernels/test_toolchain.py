@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, ProgramFailed, 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
 from tests.support.places import RECORDINGS
 

@@ -21,7 +21,7 @@ from ncu_swizzle.commands import lint, profile, sweep
 from ncu_swizzle.engines.settings import Launches
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report import frames
+from ncu_swizzle.reports import frames
 from ncu_swizzle.sweep.options import FleetOptions
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by

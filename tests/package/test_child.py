@@ -73,7 +73,9 @@ def test_a_child_that_ignores_the_request_to_end_is_ended(monkeypatch: pytest.Mo
 def test_an_interrupt_ends_the_child(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
-        "from ncu_swizzle import child; child.run(['sh', '-c', 'echo $$ > " + str(pid_file) + "; exec sleep 60'], 60)"
+        "from ncu_swizzle.base import child; child.run(['sh', '-c', 'echo $$ > "
+        + str(pid_file)
+        + "; exec sleep 60'], 60)"
     )
     process = subprocess.Popen(python(code), stderr=subprocess.DEVNULL)
     while not pid_file.is_file() or not pid_file.read_text(encoding="utf-8"):

@@ -11,10 +11,10 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle import Comparison, Profile
-from ncu_swizzle.report import frames
-from ncu_swizzle.report.comparison import compare as compared
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import KernelId, Metric
+from ncu_swizzle.reports import frames
+from ncu_swizzle.reports.comparison import compare as compared
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import KernelId, Metric
 from tests.support.recordings import Recorded
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -97,7 +97,7 @@ def test_a_notebook_shows_names_as_names(recorded: Recorded) -> None:
     text = Metric(HOSTILE)
     hostile = replace(
         profile,
-        kernel=KernelId(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        kernel=KernelId(name=HOSTILE, function=HOSTILE, family=HOSTILE, title=HOSTILE),
         engine=HOSTILE,
         machine=replace(profile.machine, gpu=HOSTILE),
         metrics={**profile.metrics, "launch__grid_dim_x": text},

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support import fake_ncu, process
 from tests.support.places import RECORDINGS
 from tests.support.processes import alive
@@ -118,7 +118,7 @@ def test_ncu_and_the_program_end(work: Path) -> None:
 
 FORKS = """
 import multiprocessing, sys, threading, time
-from ncu_swizzle import child
+from ncu_swizzle.base import child
 program = ["sh", "-c", "echo $$ >> $PIDS; sleep 61 & echo $! >> $PIDS; wait"]
 threading.Thread(target=child.run, args=(program, 60)).start()
 time.sleep(1)

@@ -15,7 +15,7 @@ LAYERS = (
     ("smem",),
     ("cubin", "emulate"),
     ("kernels",),
-    ("report",),
+    ("reports",),
     ("capture", "frontends", "render"),
     ("engines",),
     ("explain", "sweep"),

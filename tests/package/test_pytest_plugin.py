@@ -13,7 +13,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands.answers import WORST_SHOWN, ConflictError
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.report.model import IDEAL, WAVEFRONTS, Metric, Profile
+from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Metric, Profile
 from tests.support import fake_ncu
 from tests.support.documentation import snippets
 from tests.support.marks import without_gpu
@@ -165,7 +165,7 @@ def test_loading_it_costs_nothing_and_it_can_be_switched_off(project: pytest.Pyt
 
         def test_light(pytestconfig):
             assert pytestconfig.pluginmanager.has_plugin("ncu_swizzle")
-            heavy = {"pandas", "numpy", "jinja2", "rich", "typer", "ncu_swizzle.commands.api", "ncu_swizzle.report"}
+            heavy = {"pandas", "numpy", "jinja2", "rich", "typer", "ncu_swizzle.commands.api", "ncu_swizzle.reports"}
             assert not heavy & set(sys.modules)
         """
     )

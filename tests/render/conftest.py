@@ -10,9 +10,9 @@ import pytest
 
 from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report import many_launches, sanity
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Finding, KernelId, Metric, Profile
+from ncu_swizzle.reports import many_launches, sanity
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.smem import access, bankmap, mapping
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
@@ -54,12 +54,14 @@ def four_file(profiles: list[Profile], recorded: Recorded, tmp_path_factory: pyt
 def foreign_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a library's kernel whose report also has values that no figure needs."""
     profile = recorded("reference-gemm")
-    note = Finding(sanity.NOTE, "warning", sanity.TITLE, f"{sanity.NOT_MEASURED}pcie__read_bytes.sum.")
+    note = Finding(
+        rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=f"{sanity.NOT_MEASURED}pcie__read_bytes.sum."
+    )
     below_zero = {"dram__bytes.sum.pct_of_peak_sustained_elapsed": Metric(-0.01, "%")}
     foreign = replace(
         profile,
         engine="ncu",
-        kernel=KernelId(profile.kernel.function, profile.kernel.function),
+        kernel=KernelId(name=profile.kernel.function, function=profile.kernel.function),
         metrics={**profile.metrics, **below_zero},
         findings=(*profile.findings, note),
     )

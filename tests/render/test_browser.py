@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Profile
 from tests.support.hostile import hidden, poisoned
 from tests.support.pages import HOSTILE
 from tests.support.recordings import KERNELS

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from ncu_swizzle.render import formats, terminal
-from ncu_swizzle.report.comparison import JobResult, compare
-from ncu_swizzle.report.model import Engine, Metric, Profile, stall_reason
+from ncu_swizzle.reports.comparison import JobResult, compare
+from ncu_swizzle.reports.model import Metric, Profile, stall_reason
+from ncu_swizzle.reports.options import Engine
 from tests.support.pages import rendered, shown
 from tests.support.recordings import Recorded
 
@@ -28,7 +29,7 @@ def sampled(profile: Profile, **counts: int) -> Profile:
 
 
 def result(*profiles: Profile) -> JobResult:
-    return JobResult((compare(profiles),), Engine("recorded"))
+    return JobResult(comparisons=(compare(profiles),), engine=Engine("recorded"))
 
 
 def on_terminal(*profiles: Profile) -> str:

@@ -12,9 +12,9 @@ import pytest
 
 from ncu_swizzle.base.texts import in_markdown
 from ncu_swizzle.render import formats
-from ncu_swizzle.report import frames
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import KernelId, Profile
+from ncu_swizzle.reports import frames
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import KernelId, Profile
 from tests.support.pages import unpacked
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
@@ -41,7 +41,7 @@ def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> N
 
 def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     profile = recorded("kernel1")
-    hostile = replace(profile, kernel=KernelId(HOSTILE, HOSTILE))
+    hostile = replace(profile, kernel=KernelId(name=HOSTILE, function=HOSTILE))
     for profiles in ([profile], [hostile, recorded("kernel2")], [profile] * 9):
         block: list[int] = []
         for line in [*formats.render(compare(profiles)).splitlines(), ""]:
@@ -66,7 +66,9 @@ def test_hostile_names_stay_names_in_markdown() -> None:
 
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
     profile = recorded("tma-none")
-    many = [replace(profile, kernel=KernelId(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
+    many = [
+        replace(profile, kernel=KernelId(name=f"{'long-name-' * 12}{number}", function="")) for number in range(300)
+    ]
     text = formats.render(compare(many))
     assert len(text.encode()) < 65_536
     assert text.endswith("Truncated to fit; the HTML report has everything.\n")

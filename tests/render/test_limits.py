@@ -12,10 +12,10 @@ import pytest
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.render import page, source
 from ncu_swizzle.render.page import Colours
-from ncu_swizzle.report import reader, run_folder
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import Finding, Metric, Profile
+from ncu_swizzle.reports import reader, run_folder
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import Finding, Metric, Profile
 from tests.support.pages import shown
 from tests.support.reports import EMPTY
 
@@ -107,7 +107,10 @@ DEEP = tuple(("a.cu", number) for number in range(20_000))
     [
         (dataclasses.replace(EMPTY, instructions=(Instruction(0, "LDS", "LDS", "LDS", DEEP),) * 1000), "20,000 deep"),
         (dataclasses.replace(EMPTY, metrics={f"m{n}": Metric(n) for n in range(30_000)}), "30,000 metrics"),
-        (dataclasses.replace(EMPTY, findings=(Finding("r", "k", "t", "m"),) * 6_000), "6,000 findings"),
+        (
+            dataclasses.replace(EMPTY, findings=(Finding(rule="r", kind="k", title="t", message="m"),) * 6_000),
+            "6,000 findings",
+        ),
         (dataclasses.replace(EMPTY, kernel=dataclasses.replace(EMPTY.kernel, function="f" * 30_000)), "30,000 char"),
         (dataclasses.replace(EMPTY, notes=("n",) * 2_000), "2,000 notes"),
     ],

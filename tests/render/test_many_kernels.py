@@ -9,8 +9,8 @@ from collections import Counter
 
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report import many_launches
-from ncu_swizzle.report.comparison import compare
+from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports.comparison import compare
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import Recorded
 from tests.support.reports import launched

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.render import formats, kernels
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report.comparison import Comparison, JobResult, compare
-from ncu_swizzle.report.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
+from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
 from tests.support.pages import Page
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, without
@@ -57,7 +57,7 @@ def test_whatever_is_missing_nothing_crashes(
 
 
 def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
-    result = JobResult((comparison,), ENGINE)
+    result = JobResult(comparisons=(comparison,), engine=ENGINE)
     page = Page(report.render(comparison))
     assert ("Not in the report" in page.text) == bool(missing)
     for name in missing:

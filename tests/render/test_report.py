@@ -9,8 +9,8 @@ import time
 from dataclasses import replace
 
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report.comparison import SHARED_PIPE, compare
-from ncu_swizzle.report.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
+from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
+from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from tests.support.pages import HOSTILE, Page, rendered, shown, unpacked
 from tests.support.recordings import KERNELS, Recorded, faster
 from tests.support.reports import EMPTY
@@ -109,7 +109,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
     hostile = replace(
         profile,
         engine=HOSTILE,
-        kernel=KernelId(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        kernel=KernelId(name=HOSTILE, function=HOSTILE, family=HOSTILE, title=HOSTILE),
         problem={HOSTILE: 1},
         machine=MachineInfo(*[HOSTILE] * 2, 132, *[HOSTILE] * 4),
         when=HOSTILE,
@@ -124,7 +124,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
             )
             for i in profile.instructions[:500]
         ),
-        findings=(Finding(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        findings=(Finding(rule=HOSTILE, kind=HOSTILE, title=HOSTILE, message=HOSTILE),),
         sources={HOSTILE: f'{HOSTILE}\n"{HOSTILE}" // {HOSTILE}\n' * 200},
     )
     page = rendered(hostile, recorded("kernel2"))
@@ -136,7 +136,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
 
 
 def test_a_template_in_a_name_is_not_run() -> None:
-    page = rendered(replace(EMPTY, kernel=KernelId("{{ 7 * 7 }}{% include 'report.css' %}", "")))
+    page = rendered(replace(EMPTY, kernel=KernelId(name="{{ 7 * 7 }}{% include 'report.css' %}", function="")))
     assert "{{ 7 * 7 }}{% include 'report.css' %}" in page.text
 
 
@@ -151,7 +151,7 @@ def test_one_profile_has_no_change(recorded: Recorded) -> None:
 
 
 def test_a_profile_of_nothing_still_makes_a_page() -> None:
-    page = rendered(EMPTY, replace(EMPTY, kernel=KernelId("also bare", "")))
+    page = rendered(EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function="")))
     assert page.text.count("unknown") > 10
     for phrase in (
         "No shared-memory access",

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render.source import Panel, SourceLine
-from ncu_swizzle.report import pack
-from ncu_swizzle.report.model import Finding
+from ncu_swizzle.reports import pack
+from ncu_swizzle.reports.model import Finding
 from tests.support.pages import rendered, shown
 from tests.support.recordings import KERNELS, Recorded
 
@@ -167,7 +167,7 @@ def test_instructions_are_worst_first_from_the_first_pc(recorded: Recorded) -> N
 
 def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
     profile = recorded("kernel1")
-    finding = Finding("SharedMemoryConflicts", "optimization", "A title", "A message")
+    finding = Finding(rule="SharedMemoryConflicts", kind="optimization", title="A title", message="A message")
     page = rendered(replace(profile, findings=(finding,)))
     assert "A message" in page.text
     assert all(name in page.text for name in profile.metrics)
@@ -184,5 +184,5 @@ def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> 
     cost = next(one for one in pack.findings(profiles[0]) if one.rule == "ConflictCost")
     assert f"{cost.saving:.1f} % of the duration, {cost.low:.1f} % to {cost.high:.1f} %" in page.text
     assert "@source:" not in page.text
-    inside = Finding("SharedExcess", "optimization", "As ncu ran it", "Said twice")
+    inside = Finding(rule="SharedExcess", kind="optimization", title="As ncu ran it", message="Said twice")
     assert "Said twice" not in rendered(replace(profiles[0], findings=(inside,))).text

@@ -11,21 +11,22 @@ from rich.console import Console
 
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import listing, terminal
-from ncu_swizzle.report.comparison import JobResult, Timing, compare
-from ncu_swizzle.report.model import Engine, Profile
+from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import Engine
 
 MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
 
 
-def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Timing:
+def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> TimedFamily:
     found, _ = catalog.shipped().find(next(iter(times)))
     assert found.name == family
     kernels = tuple(kernel for kernel in found.kernels if kernel.name in times)
     facts: dict[str, Any] = {"machine": MACHINE, "problem": found.problem(), "times_ms": times, "copy_ms": copy}
-    return Timing(found, kernels, {**facts, "errors": {"transpose-xor": {"out": 0.0}}})
+    return TimedFamily(found, kernels, {**facts, "errors": {"transpose-xor": {"out": 0.0}}})
 
 
-def shown(one: Timing) -> str:
+def shown(one: TimedFamily) -> str:
     console = Console(file=StringIO(), width=120)
     listing.show_times(one, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -55,7 +56,7 @@ def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
 
 def compared(recorded: Callable[[str], Profile], *names: str) -> str:
     console = Console(file=StringIO(), width=80)
-    result = JobResult((compare([recorded(name) for name in names]),), Engine("recorded"))
+    result = JobResult(comparisons=(compare([recorded(name) for name in names]),), engine=Engine("recorded"))
     terminal.show(result, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 

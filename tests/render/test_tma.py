@@ -8,8 +8,8 @@ import pytest
 
 from ncu_swizzle.render import page as report
 from ncu_swizzle.render import pipes
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Metric, Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Metric, Profile
 from tests.support.recordings import Recorded
 
 MODES = ("tma-none", "tma-32", "tma-64", "tma-128")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render import pipes, text
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import DURATION, Metric, Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import DURATION, Metric, Profile
 from tests.support.pages import rendered
 from tests.support.recordings import Recorded
 

@@ -10,9 +10,10 @@ import pytest
 from ncu_swizzle.render import formats, page, source
 from ncu_swizzle.render.page import Colours
 from ncu_swizzle.render.source import Panel
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import EMULATED, Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import EMULATED
 from tests.support.pages import shown
 from tests.support.reports import EMPTY
 

@@ -40,7 +40,7 @@ def nested(leaves: list[tuple[int, int]]) -> Layout:
 def test_the_layout_of_article_001() -> None:
     plain = layout.parse_layout("(8,8):(1,8)")
     assert plain(0, 4) == 32
-    assert Swizzle(3, 2, 3)(plain(0, 4)) == 36
+    assert Swizzle(bits=3, base=2, shift=3)(plain(0, 4)) == 36
     assert str(plain) == "(8,8):(1,8)"
     assert (plain.size, plain.cosize) == (64, 64)
 
@@ -121,9 +121,9 @@ def test_what_is_no_layout_is_refused(text: str) -> None:
 def test_a_swizzle_is_a_bijection_and_its_own_inverse(bits: int, base: int, shift: int) -> None:
     if abs(shift) < bits:
         with pytest.raises(UsageError, match="with themselves"):
-            Swizzle(bits, base, shift)
+            Swizzle(bits=bits, base=base, shift=shift)
         return
-    one = Swizzle(bits, base, shift)
+    one = Swizzle(bits=bits, base=base, shift=shift)
     offsets = np.arange(1 << min(bits + base + abs(shift), 16))
     moved = one(offsets)
     assert (np.sort(moved) == offsets).all()
@@ -135,7 +135,7 @@ def test_a_swizzle_is_a_bijection_and_its_own_inverse(bits: int, base: int, shif
 def test_addition_is_a_bijection_and_the_others_are_not(bits: int, base: int, more: int) -> None:
     offsets = np.arange(1 << bits + base + bits + more)
     for combine, loses in (("xor", False), ("add", False), ("and", True), ("or", True)):
-        moved = Swizzle(bits, base, bits + more, combine)(offsets)
+        moved = Swizzle(bits=bits, base=base, shift=bits + more, combine=combine)(offsets)
         assert (len(np.unique(moved)) < len(offsets)) == loses, combine
 
 
@@ -166,14 +166,14 @@ def test_the_inverse_of_a_mapping_finds_every_cell() -> None:
 @pytest.mark.parametrize(
     ("text", "element_bytes", "found"),
     [
-        ("3,2,3", 4, Swizzle(3, 2, 3)),
-        ("Swizzle<3,2,3>", 4, Swizzle(3, 2, 3)),
-        ("bytes:3,2,3", 4, Swizzle(3, 0, 3)),
-        ("128B", 2, Swizzle(3, 3, 3)),
-        ("128b", 4, Swizzle(3, 2, 3)),
-        ("64B", 2, Swizzle(2, 3, 3)),
-        ("32B", 2, Swizzle(1, 3, 3)),
-        ("add:5,0,5", 4, Swizzle(5, 0, 5, "add")),
+        ("3,2,3", 4, Swizzle(bits=3, base=2, shift=3)),
+        ("Swizzle<3,2,3>", 4, Swizzle(bits=3, base=2, shift=3)),
+        ("bytes:3,2,3", 4, Swizzle(bits=3, base=0, shift=3)),
+        ("128B", 2, Swizzle(bits=3, base=3, shift=3)),
+        ("128b", 4, Swizzle(bits=3, base=2, shift=3)),
+        ("64B", 2, Swizzle(bits=2, base=3, shift=3)),
+        ("32B", 2, Swizzle(bits=1, base=3, shift=3)),
+        ("add:5,0,5", 4, Swizzle(bits=5, base=0, shift=5, combine="add")),
     ],
 )
 def test_swizzles_read_as_text(text: str, element_bytes: int, found: Swizzle) -> None:
@@ -354,7 +354,7 @@ def test_the_boxes_of_tma() -> None:
 
 def test_the_swizzle_that_only_half_works() -> None:
     tile = declared_tiles.policy_mapping("HalfSwizzle", 64, 64, 2, 16)
-    assert tile.transform == Swizzle(2, 3, 5)
+    assert tile.transform == Swizzle(bits=2, base=3, shift=5)
     found = access.parse("ldmatrix", tile.layout, 2).wavefronts(tile)
     assert found.actual.sum() == 4 * found.ideal.sum(), "two distinct values for eight rows leave four ways"
 

@@ -45,7 +45,7 @@ class MutatedCase:
         words = [*self._operand("a"), *self._operand("b"), int(self.fields["base"]), int(self.fields["expected"])]
         parameters = bytes(MAPS_AT) + self._map("a", A) + self._map("b", B) + struct.pack("<Q", C)
         parameters += b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
-        return Launch((2, 2, 1), (256, 1, 1), SHARED, parameters, buffers=BUFFERS)
+        return Launch(grid=(2, 2, 1), block=(256, 1, 1), shared_dynamic=SHARED, parameters=parameters, buffers=BUFFERS)
 
     def judged(self) -> FollowedTiles:
         code, launch = kernel("tiles", self.fields["kernel"]), self.launch()

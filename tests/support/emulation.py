@@ -33,8 +33,8 @@ from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
 from tests.support.recorded_code import from_report
@@ -84,10 +84,10 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
     machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, {0: known}, launch.memory, size)
-    machine.log = RequestLog(program.instructions, size, len(blocks))
+    machine.log = RequestLog(instructions=program.instructions, limit=size, blocks=len(blocks))
     machine.keep_contents()
     machine.stores = []
-    Schedule(program, machine, Clock(), HANDLERS).run()
+    Schedule(program=program, machine=machine, clock=Clock(), handlers=HANDLERS).run()
     count = words * int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:
@@ -126,7 +126,11 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
     )
     shared = family.shared_memory(variant, profile.problem)
     return source, Launch(
-        (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared, bytes(values), initialised(cubin.elf)
+        grid=(grid[0], grid[1], grid[2]),
+        block=(block[0], block[1], block[2]),
+        shared_dynamic=shared,
+        parameters=bytes(values),
+        memory=initialised(cubin.elf),
     )
 
 

@@ -13,7 +13,7 @@ from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs as specs_project_kernels
-from ncu_swizzle.report.model import EMULATED, Engine
+from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support.places import DATA
 
 CORPUS = DATA / "fix"
@@ -41,7 +41,7 @@ def with_text(target: Target, text: str, folder: Path, shared: str = "") -> Targ
 
 def context(folder: Path, timeout_s: float = 60) -> Context:
     """Return the context of the emulated engine."""
-    return Context(Request(EMULATED, timeout_s=timeout_s), Engine(EMULATED), folder)
+    return Context(request=Request(engine=EMULATED, timeout_s=timeout_s), engine=Engine(EMULATED), folder=folder)
 
 
 class OnceEmulated(Protocol):

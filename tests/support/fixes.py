@@ -45,7 +45,11 @@ def array(name: str, elements: int, size: int, place: Place, start: int = 0, aft
     first, new = BASE + start, BASE + (start if at < 0 else at)
     places = place(np.arange(elements)) * size
     return Moved(
-        name, range(first, first + elements * size), range(new, new + (after or elements) * size), size, places
+        name=name,
+        before=range(first, first + elements * size),
+        after=range(new, new + (after or elements) * size),
+        element_bytes=size,
+        places=places,
     )
 
 

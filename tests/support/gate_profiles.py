@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
-from ncu_swizzle.report.model import DURATION, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, Metric, Profile
 
 HOSTILE = "</script>\n::error file=x::|`<b>&\x00\u202e]]>%0A##[error]"
 
@@ -27,8 +27,17 @@ def named(profile: Profile, name: str, **fields: Any) -> Profile:
 def verdict_on(*texts: str) -> Verdict:
     """Return a verdict in which each text stands wherever a text can stand."""
     return Verdict(
-        tuple(
-            Check(outcome, text, "max-degree", text, text, place, text, text)
+        checks=tuple(
+            Check(
+                outcome=outcome,
+                kernel=text,
+                criterion="max-degree",
+                message=text,
+                access=text,
+                place=place,
+                origin=text,
+                hint=text,
+            )
             for text in texts
             for outcome in Outcome
             for place in (None, Place(text or "x", 3), Place(text or "x"))

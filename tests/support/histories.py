@@ -10,7 +10,7 @@ import pandas as pd
 from ncu_swizzle.gate import history
 from ncu_swizzle.gate.history import RUN, RunLabel
 from ncu_swizzle.gate.tracks import Track, tracks
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from tests.support.gate_profiles import lasting, measured, named
 
 Given = tuple[RunLabel, Sequence[Profile]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.fix import values
-from ncu_swizzle.fix.claims import About, State
+from ncu_swizzle.fix.claims import About, ClaimState
 from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.kernels.family import Target
 from tests.support.fix_corpus import with_text
@@ -31,7 +31,7 @@ def fate(old: Executable, target: Target, text: str, fix: Fix, folder: Path, set
     after = with_text(target, text, folder, fix.shared)
     proof = prove_version(old, after, fix.moved, settings)
     rebuilt = proof.claim(About.REBUILT)
-    if rebuilt is not None and rebuilt.state is State.FAILED:
+    if rebuilt is not None and rebuilt.state is ClaimState.FAILED:
         return Fate.INVALID
     if not proof.held:
         return Fate.REFUSED

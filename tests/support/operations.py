@@ -21,7 +21,7 @@ def machine() -> Machine:
 def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
     """Carry out instructions, one a line, with a, b, c in R2, R4, R6 (upper halves in R3, R5, R7), P0, P1."""
     lines = [*sass.splitlines(), "EXIT"]
-    code = Code("test", tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
+    code = Code(name="test", instructions=tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
     program = prepare(code, everything=True)
     m = machine()
     for place in range(3):

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 from ncu_swizzle.render import document
 from ncu_swizzle.render import page as report
 from ncu_swizzle.render.page import Colours
-from ncu_swizzle.report.comparison import compare
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Profile
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 PACKED = base64.b64encode(b"\x1f\x8b\x08").decode()  # how gzip in Base64 starts

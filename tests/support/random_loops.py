@@ -27,7 +27,9 @@ def program(chance: Random) -> Code:
     for _ in range(chance.randint(1, 2)):
         _loop(chance, lines, depth=0)
     lines += ["STS [R2], R3", "EXIT"]
-    return Code("loops", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=SHARED)
+    return Code(
+        name="loops", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=SHARED
+    )
 
 
 def _loop(chance: Random, lines: Lines, depth: int) -> None:

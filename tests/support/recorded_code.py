@@ -39,7 +39,13 @@ def from_report(
     ordered = sorted(rows)
     base = ordered[0][0] if ordered else 0
     instructions = tuple(Sass(address - base, _relative(text, base)) for address, text in ordered)
-    return Code(name, instructions, dict(constants or {}), shared_bytes, parameter_bytes=parameter_bytes)
+    return Code(
+        name=name,
+        instructions=instructions,
+        constants=dict(constants or {}),
+        shared_bytes=shared_bytes,
+        parameter_bytes=parameter_bytes,
+    )
 
 
 def _relative(text: str, base: int) -> str:

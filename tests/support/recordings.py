@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.report import container
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import PROGRAMS, RECORDINGS
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.container import MAGIC
-from ncu_swizzle.report.model import KernelId, LaunchId, MachineInfo, Profile
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.container import MAGIC
+from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
 
 
 def join(reports: Sequence[Path]) -> bytes:
@@ -38,7 +38,7 @@ def launched(profile: Profile, function: str, index: int = 0, grid: tuple[int, i
     name = re.split(r"::| ", name)[-1]
     kernel = dataclasses.replace(profile.kernel, name=name, function=function, family="", title="", mangled="")
     metrics = {key: metric for key, metric in profile.metrics.items() if not key.startswith("launch__grid")}
-    launch = LaunchId(index, 0, "kernel", grid, (32, 1, 1))
+    launch = LaunchId(index=index, occurrence=0, workload="kernel", grid=grid, block=(32, 1, 1))
     return dataclasses.replace(profile, kernel=kernel, metrics=metrics, launch=launch, problem={}, engine="ncu")
 
 
@@ -63,7 +63,7 @@ def without(profile: Profile, *metrics: str) -> Profile:
 
 EMPTY = Profile(
     engine="ncu",
-    kernel=KernelId("bare", ""),
+    kernel=KernelId(name="bare", function=""),
     problem={},
     machine=MachineInfo(),
     when="",

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from ncu_swizzle.render import terminal
-from ncu_swizzle.report import many_launches, pairing
-from ncu_swizzle.report.comparison import JobResult
-from ncu_swizzle.report.model import Engine, Profile
+from ncu_swizzle.reports import many_launches, pairing
+from ncu_swizzle.reports.comparison import JobResult
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import Engine
 from tests.support.recordings import Recorded
 from tests.support.reports import launched
 
@@ -36,7 +37,7 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
     comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
-    return JobResult(comparisons, ENGINE, notes=notes, title="a program")
+    return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")
 
 
 def shown(result: JobResult, width: int = 80) -> str:

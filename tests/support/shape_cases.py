@@ -57,7 +57,14 @@ class ShapeCase:
         head = first + bytes(MAPS_AT - len(first)) if g.a_in_registers else bytes(MAPS_AT) + first
         cluster = (1, 2, 1) if g.multicast else (1, 1, 1)
         block = (128 * g.groups, 1, 1)
-        return Launch((2, 2, 1), block, SHARED, head + b"".join(others), cluster=cluster, buffers=buffers)
+        return Launch(
+            grid=(2, 2, 1),
+            block=block,
+            shared_dynamic=SHARED,
+            parameters=head + b"".join(others),
+            cluster=cluster,
+            buffers=buffers,
+        )
 
     def judged(self) -> FollowedTiles:
         code, launch = kernel("shapes", self.kernel), self.launch()

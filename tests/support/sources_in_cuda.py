@@ -20,9 +20,9 @@ from ncu_swizzle.fix.webs import Members, carved
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 
-ROWS = RowXor(32, 32, 5, 0, 0)  # t[32][32]
-FLAT = RowXor(32, 0, 5, 0, 0)  # t[1024]
-FOURS = RowXor(32, 0, 3, 2, 0)  # that keeps four floats together
+ROWS = RowXor(columns=32, rows=32, bits=5, base=0, drop=0)  # t[32][32]
+FLAT = RowXor(columns=32, rows=0, bits=5, base=0, drop=0)  # t[1024]
+FOURS = RowXor(columns=32, rows=0, bits=3, base=2, drop=0)  # that keeps four floats together
 LONGER = Padding(32, 1)
 
 
@@ -60,14 +60,19 @@ def rewritten(
     declarations = {made.declared.id: made for made in every}
     web = follow(scopes, next(made for made in every if made.name == name), every)
     starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
-    members = {(m.place.declared.id, m.through.declared.id): Members(0, 4096, 4096, 1) for m in web.members}
+    members = {
+        (m.place.declared.id, m.through.declared.id): Members(offset=0, size=4096, stride=4096, count=1)
+        for m in web.members
+    }
     tiles = carved(web, starts, members)
     tile = next(made for made in tiles if any(name in (root.place.name, root.array.name) for root in made.roots))
     values = Constants(
-        file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
+        file=file, name=lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
-    draft = Draft(file, scopes, tile, values, 4, 4, {})
+    draft = Draft(
+        file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={}
+    )
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
@@ -76,8 +81,8 @@ def rewritten(
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, RowXor):
-        edits = XorEdits(draft, transform, flat, factors).edits()
+        edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
     else:
-        edits = PaddingEdits(draft, transform, declarations, flat).edits()
+        edits = PaddingEdits(draft=draft, padding=transform, declarations=declarations, flat=flat).edits()
     guard(draft, transform, edits, flat)
     return edited(file.text, edits).decode()

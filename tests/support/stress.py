@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report.model import Profile
-from ncu_swizzle.report.results import ReportResult
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.results import ReportResult
 from tests.support.places import RECORDED_STRESS, STRESS
 
 KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.report.counts import Instruction
-from ncu_swizzle.report.model import DURATION, Metric, Profile
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import DURATION, Metric, Profile
 from ncu_swizzle.sweep import plan
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
@@ -46,7 +46,7 @@ def transposes(
         error = failing.get((point.kernel, point.sizes["n"]))
         values = None if error else PointValues.of(scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2))
         outcomes.append(PointOutcome(point, values, error))
-    return Sweep(planned, "recorded", tuple(outcomes))
+    return Sweep(plan=planned, engine="recorded", outcomes=tuple(outcomes))
 
 
 def many(recorded: Recorded) -> Sweep:
@@ -58,7 +58,7 @@ def many(recorded: Recorded) -> Sweep:
         PointOutcome(point, replace(values[point.kernel], duration_ns=float(point.sizes["n"] ** 2)))
         for point in planned.points
     )
-    return Sweep(planned, "recorded", outcomes)
+    return Sweep(plan=planned, engine="recorded", outcomes=outcomes)
 
 
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>|`[a](http://x)"
@@ -78,9 +78,9 @@ def hostile(recorded: Recorded) -> Sweep:
             and replace(
                 one.values,
                 machine=replace(one.values.machine, gpu=HOSTILE),
-                where=Whereabouts(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+                where=Whereabouts(worker=HOSTILE, host=HOSTILE, gpu=HOSTILE, uuid=HOSTILE),
             ),
-            where=Whereabouts(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+            where=Whereabouts(worker=HOSTILE, host=HOSTILE, gpu=HOSTILE, uuid=HOSTILE),
         )
         for one in sweep.outcomes
     )

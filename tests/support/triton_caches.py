@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support.corpus import frames
 from tests.support.places import DATA, PROGRAMS
 

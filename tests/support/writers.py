@@ -17,15 +17,15 @@ from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status
 from ncu_swizzle.explain import shown as model_terminal
 from ncu_swizzle.gate import baseline, reporting
 from ncu_swizzle.gate.baseline import Policy
-from ncu_swizzle.gate.calls import Outputs
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.render import formats, listing, terminal
 from ncu_swizzle.render import page as report
-from ncu_swizzle.report import many_launches, pack, pairing
-from ncu_swizzle.report.comparison import JobResult, Timing, compare
-from ncu_swizzle.report.model import NEEDED, Engine, Finding, LaunchId, Profile
+from ncu_swizzle.reports import many_launches, pack, pairing
+from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
+from ncu_swizzle.reports.model import NEEDED, Finding, LaunchId, Profile
+from ncu_swizzle.reports.options import Engine, Outputs
 from ncu_swizzle.smem import access, bankmap, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
@@ -68,10 +68,10 @@ def small(profile: Profile) -> Profile:
         instructions=tuple(kept),
         sources=sources,
         metrics={name: profile.metrics[name] for name in (*[*profile.metrics][::9], *NEEDED)},
-        findings=(Finding("Rule", "warning", "a title", "a message"),),
+        findings=(Finding(rule="Rule", kind="warning", title="a title", message="a message"),),
         notes=("a note",),
         commit="abc",
-        launch=LaunchId(1, 0, "kernel", (8, 1, 1), (32, 1, 1)),
+        launch=LaunchId(index=1, occurrence=0, workload="kernel", grid=(8, 1, 1), block=(32, 1, 1)),
     )
 
 
@@ -79,20 +79,34 @@ def small(profile: Profile) -> Profile:
 
 
 def result_of(profiles: tuple[Profile, ...], engine: str = "ncu") -> JobResult:
-    return JobResult((compare(profiles, notes=[p.kernel.name for p in profiles]),), Engine(engine, "a reason"))
+    return JobResult(
+        comparisons=(compare(profiles, notes=[p.kernel.name for p in profiles]),), engine=Engine(engine, "a reason")
+    )
 
 
 def many_of(profiles: tuple[Profile, ...]) -> JobResult:
     """Return the profiles as launches of a program, before and after, in files named as their kernels."""
     rows = pairing.rows([profiles, profiles[:1]])
     comparisons, notes = many_launches.lay_out(rows, many_launches.columns([p.report for p in profiles]))
-    return JobResult(comparisons, Engine("ncu"), notes=notes, title=profiles[0].kernel.name)
+    return JobResult(comparisons=comparisons, engine=Engine("ncu"), notes=notes, title=profiles[0].kernel.name)
 
 
 def verdict_of(text: str = "x") -> Verdict:
-    checks = [Check(outcome, text, "max-degree", text, text, place, text, text)
-              for outcome in Outcome for place in (None, Place(text, 3))]  # fmt: skip
-    return Verdict(tuple(checks), notes=(text,))
+    checks = [
+        Check(
+            outcome=outcome,
+            kernel=text,
+            criterion="max-degree",
+            message=text,
+            access=text,
+            place=place,
+            origin=text,
+            hint=text,
+        )
+        for outcome in Outcome
+        for place in (None, Place(text, 3))
+    ]
+    return Verdict(checks=tuple(checks), notes=(text,))
 
 
 def poisoned_verdict(verdict: Verdict, change: Change, only: Collection[str] = ()) -> Verdict:
@@ -103,25 +117,27 @@ def poisoned_verdict(verdict: Verdict, change: Change, only: Collection[str] = (
 
 
 def diagnosis() -> Diagnosis:
-    return Diagnosis(tuple(HealthCheck("check", status, "what was found", "what to do") for status in Status))
+    return Diagnosis(
+        tuple(HealthCheck(name="check", outcome=status, said="what was found", cure="what to do") for status in Status)
+    )
 
 
-def timing() -> Timing:
+def timing() -> TimedFamily:
     family, _ = shipped().find("transpose-plain")
     names = [kernel.name for kernel in family.kernels]
     facts = {"problem": family.problem(), "machine": {"gpu": "H100", "driver": "5", "cuda": "13"}, "copy_ms": [1.0],
              "errors": {}, "times_ms": {name: [1.0] for name in names}}  # fmt: skip
-    return Timing(family, family.kernels, facts)
+    return TimedFamily(family, family.kernels, facts)
 
 
-def poisoned_timing(change: Change, only: Collection[str] = ()) -> Timing:
+def poisoned_timing(change: Change, only: Collection[str] = ()) -> TimedFamily:
     """Return times of kernels with hostile names; the facts name the kernels in the same way."""
     made = poisoned(timing(), change, only)
     times = {kernel.name: [1.0] for kernel in made.kernels}
     family = dataclasses.replace(made.family, flops="1", bytes="1")
     facts = {**made.facts, "times_ms": times, "errors": {}, "copy_ms": [1.0], "problem": {"n": 1},
              "machine": {key: change(value) for key, value in timing().facts["machine"].items()}}  # fmt: skip
-    return Timing(family, made.kernels, facts)
+    return TimedFamily(family, made.kernels, facts)
 
 
 def poisoned_sweep(sweep: Sweep, change: Change, only: Collection[str] = ()) -> Sweep:
@@ -206,7 +222,7 @@ def catalogs(catalog: Catalog, styled: bool = False) -> Iterator[Writer]:
     yield "md", lambda: listing.markdown(catalog)
 
 
-def times(shown: Timing, styled: bool = False) -> Iterator[Writer]:
+def times(shown: TimedFamily, styled: bool = False) -> Iterator[Writer]:
     yield "terminal", lambda: printed(listing.show_times, shown, styled)
 
 

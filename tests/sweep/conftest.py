@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import view
 from ncu_swizzle.sweep.folder import Sweep
 from tests.support import fake_cuda, fake_ncu, process

@@ -24,7 +24,7 @@ def tasks(*numbers: int, unit: str = "") -> list[FleetTask]:
 
 @pytest.mark.parametrize("options", [FleetOptions(), pytest.param(TWO, marks=needs_fleet)], ids=["alone", "two"])
 def test_every_task_is_done_once(options: FleetOptions, notes: Path, collected: Collected) -> None:
-    with crew(FleetJob(worked, notes, examined), options) as workers:
+    with crew(FleetJob(work=worked, common=notes, examine=examined), options) as workers:
         assert {member.facts["python"] for member in workers.members} == {"{}.{}".format(*sys.version_info)}
         workers.run(tasks(1, 2, 3, -1, 5, 6, 7, 8), collected.place, collected.take)
     assert [result.value[0] for n, result in sorted(collected.results.items()) if n != 3] == [1, 4, 9, 25, 36, 49, 64]
@@ -43,7 +43,7 @@ def test_every_task_is_done_once(options: FleetOptions, notes: Path, collected: 
 
 @needs_fleet
 def test_a_killed_worker_loses_nothing(notes: Path, collected: Collected) -> None:
-    with crew(FleetJob(worked, notes, examined), TWO) as workers:
+    with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
         workers.run(tasks(1, 2, -2, 4, 5, 6, 7, 8, 9, 10), collected.place, collected.take)
         said = workers.notes
     assert sorted(result.value[0] for result in collected.results.values()) == [1, 4, 4, 16, 25, 36, 49, 64, 81, 100]
@@ -55,7 +55,7 @@ def test_a_killed_worker_loses_nothing(notes: Path, collected: Collected) -> Non
 @needs_fleet
 def test_a_unit_stays_together_and_moves_as_a_whole(notes: Path, collected: Collected) -> None:
     given = [*tasks(1, 2, -2, 3, unit="a"), *tasks(4, 5, 6, unit="b"), *tasks(7, 8, unit="c")]
-    with crew(FleetJob(worked, notes, examined), TWO) as workers:
+    with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
         workers.run(given, collected.place, collected.take)
     pids = {n: result.value[1] for n, result in collected.results.items()}
     assert len(pids) == 9
@@ -66,7 +66,7 @@ def test_a_unit_stays_together_and_moves_as_a_whole(notes: Path, collected: Coll
 
 @needs_fleet
 def test_a_task_that_workers_die_of_fails(notes: Path, collected: Collected) -> None:
-    with crew(FleetJob(worked, notes, examined), TWO) as workers:
+    with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
         workers.run(tasks(1, -3, 3), collected.place, collected.take)
     assert [collected.results[n].value[0] for n in (0, 2)] == [1, 9]
     assert str(collected.results[1].error).startswith("3 workers ended while they ran it: worker-")
@@ -83,7 +83,7 @@ def test_a_task_that_workers_die_of_fails(notes: Path, collected: Collected) -> 
     ],
 )
 def test_nonsense_is_refused(options: FleetOptions, said: str, notes: Path) -> None:
-    with pytest.raises(UsageError, match=said), crew(FleetJob(worked, notes, examined), options):
+    with pytest.raises(UsageError, match=said), crew(FleetJob(work=worked, common=notes, examine=examined), options):
         pass
 
 
@@ -93,7 +93,10 @@ def test_a_cluster_that_is_not_there_is_said(notes: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(cluster, "JOIN_S", 1.0)
     for options in (FleetOptions(scheduler="tcp://127.0.0.1:9"), FleetOptions(scheduler="nonsense://x")):
-        with pytest.raises((EnvironmentLacking, UsageError)), crew(FleetJob(worked, notes, examined), options):
+        with (
+            pytest.raises((EnvironmentLacking, UsageError)),
+            crew(FleetJob(work=worked, common=notes, examine=examined), options),
+        ):
             pass
 
 

@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.engines.settings import silent
 from ncu_swizzle.sweep.cluster import Station
 from ncu_swizzle.sweep.dispatch import ManyWorkers
-from ncu_swizzle.sweep.worker import FleetResult, FleetTask, Member, Returned
+from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned
 from tests.support.fleets import Collected, needs_fleet
 
 pytestmark = needs_fleet  # bokeh's address is asked of Dask's client
@@ -32,7 +32,7 @@ class FakeFuture:
         assert timeout > 0
         if self.failures:
             raise self.failures.pop(0)
-        return Returned(self.number, {})
+        return Returned(value=self.number, files={})
 
     def release(self) -> None:
         self.status = "released"
@@ -77,7 +77,7 @@ class FakeRoster:
     notes: tuple[str, ...] = ()
 
     def __init__(self, client: FakeClient, *addresses: str) -> None:
-        self.stations = [Station(address, Member(None, address)) for address in addresses]
+        self.stations = [Station(address=address, member=CrewMember(facts=None, name=address)) for address in addresses]
         self.client = client
 
     def look(self) -> list[Station]:

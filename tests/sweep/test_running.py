@@ -16,8 +16,8 @@ from ncu_swizzle.base.errors import BadFile, NotWritable
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.catalog import Catalog
-from ncu_swizzle.report import run_folder
-from ncu_swizzle.report.run_folder import Destination
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep import folder, plan, running
 from ncu_swizzle.sweep.folder import PointValues, Sweep
 from tests.support.recordings import Recorded

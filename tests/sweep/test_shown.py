@@ -91,7 +91,7 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
     planned = plan.make_plan(catalog.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded(point.kernel))) for point in planned.points)
-    built = view.build(Sweep(planned, "recorded", outcomes))
+    built = view.build(Sweep(plan=planned, engine="recorded", outcomes=outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
     assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
     assert built.heads[:3] == ("Variant", "seq", "heads")
@@ -102,5 +102,5 @@ def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded("transpose-plain"))) for point in planned.points)
-    legend = view.build(Sweep(planned, "recorded", outcomes)).legend
+    legend = view.build(Sweep(plan=planned, engine="recorded", outcomes=outcomes)).legend
     assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20

@@ -90,7 +90,7 @@ def vote(ins: SassInstruction) -> Compute | None:
             sure = ~maybe.any(axis=1, keepdims=True)
             results.append(Value(bits[:, None], _simple(sure), value.origin, tag))
         if to_predicate:
-            results.append(_verdict(mode, yes, no, maybe, value, tag))
+            results.append(_verdict(mode, yes, no=no, maybe=maybe, value=value, tag=tag))
         return tuple(results)
 
     return compute

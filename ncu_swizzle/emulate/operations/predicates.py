@@ -79,7 +79,7 @@ def isetp(ins: SassInstruction) -> Compute | None:
     def compute(m: Machine) -> tuple[Value | None, ...]:
         result = _compared(m, a(m), b(m), compare, is_signed)
         if chained:
-            result = _with_lower(m, result, a(m), b(m), chained(m), relation, is_signed)
+            result = _with_lower(m, result, a=a(m), b=b(m), lower=chained(m), relation=relation, is_signed=is_signed)
         other = with_this(m)
         return combine(result, other), combine(negation(result), other)
 
@@ -226,7 +226,7 @@ def p2r(ins: SassInstruction) -> Compute | None:
 def _all_predicates() -> list[Reader]:
     from ncu_swizzle.emulate.code import Operand
 
-    return [predicate(Operand(PRED, number)) for number in range(7)]
+    return [predicate(Operand(kind=PRED, number=number)) for number in range(7)]
 
 
 @operation("R2P", "UR2P")

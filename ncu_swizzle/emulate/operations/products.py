@@ -89,7 +89,7 @@ def _wide_product(ins: SassInstruction) -> Compute | None:
         whole, over = _accumulated(sources, is_signed, minus)
         low_tag = total(scaled(_product_tag(a, b), -1 if minus else 1), low.tag)
         first_half = derived(low_half(whole), a, b, low, *sources[4:], tag=low_tag)
-        upper = _upper(m, whole, first_half, sources, is_signed, minus)
+        upper = _upper(m, whole, low=first_half, sources=sources, is_signed=is_signed, minus=minus)
         halves = [upper] if only_high else [first_half, upper]
         return (*halves, *([computed(over, *sources)] if count > 1 else []))
 

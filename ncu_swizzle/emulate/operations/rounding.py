@@ -13,7 +13,7 @@ STEPS = {"RN": np.rint, "RZ": np.trunc, "RM": np.floor, "RP": np.ceil}  # to nea
 ROUNDINGS = ("RM", "RP", "RZ")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Format:
     """A binary format: bits of the significand, exponents of the smallest and largest normal numbers, NaN's bits."""
 
@@ -33,9 +33,9 @@ class Format:
         return (2 - 2.0 ** (1 - self.precision)) * 2.0**self.most
 
 
-SINGLE = Format(24, -126, 127, 0x7FFFFFFF)
-HALF = Format(11, -14, 15, 0x7FFF)
-BRAIN = Format(8, -126, 127, 0x7FFF)  # bfloat16
+SINGLE = Format(precision=24, least=-126, most=127, nan=0x7FFFFFFF)
+HALF = Format(precision=11, least=-14, most=15, nan=0x7FFF)
+BRAIN = Format(precision=8, least=-126, most=127, nan=0x7FFF)  # bfloat16
 
 
 def rounded(numbers: Bits, target: Format, mode: str = "RN") -> Bits:

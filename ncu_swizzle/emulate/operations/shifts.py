@@ -124,8 +124,8 @@ def shf(ins: SassInstruction) -> Compute | None:
         low, count, upper = a(m), b(m), c(m)
         by = count.bits & np.uint32(31 if not of_64 else 63) if wraps else np.minimum(count.bits, 63 if of_64 else 32)
         if left:
-            return (_left(m, low, upper, count, by, high),)
-        return (_right(m, low, upper, count, by, high, is_signed, of_64),)
+            return (_left(m, low, upper=upper, count=count, by=by, high=high),)
+        return (_right(m, low, upper=upper, count=count, by=by, high=high, is_signed=is_signed, of_64=of_64),)
 
     return compute
 

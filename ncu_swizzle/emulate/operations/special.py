@@ -31,7 +31,7 @@ NAN = np.uint32(0x7FFFFFFF)
 
 
 @dataclass(frozen=True)
-class Layout:
+class FloatFields:
     """Where the fields of a word are: a float, or the upper half of a double."""
 
     mantissa: int  # bits
@@ -58,8 +58,8 @@ class Layout:
         return ((numbers.view(np.uint64) + np.uint64(1 << 31)) >> np.uint64(32)).astype(np.int64)
 
 
-SINGLE = Layout(23, 127)
-UPPER = Layout(20, 1023)
+SINGLE = FloatFields(23, 127)
+UPPER = FloatFields(20, 1023)
 
 
 @functools.cache
@@ -68,12 +68,12 @@ def _table(name: str) -> Bits:
     return np.frombuffer(lzma.decompress((TABLES / f"{name}.xz").read_bytes()), np.int8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """A function whose results for all exponents are, but for a power of two, those for the first one or two."""
 
     name: str
-    layout: Layout
+    layout: FloatFields
     exact: Callable[[Bits], Bits]
     at_zero: int  # the result's bits without a sign, which is the operand's
     at_infinity: int
@@ -129,11 +129,15 @@ def _two_to(bits: Bits) -> Bits:
 
 
 FUNCTIONS: dict[str, Callable[[Bits], Bits]] = {
-    "RCP": Function("rcp", SINGLE, np.reciprocal, 0x7F800000, 0),
-    "RSQ": Function("rsq", SINGLE, lambda x: 1 / np.sqrt(x), 0x7F800000, 0, root=True),
-    "SQRT": Function("sqrt", SINGLE, np.sqrt, 0, 0x7F800000, root=True, power=1),
-    "RCP64H": Function("rcp64h", UPPER, np.reciprocal, 0x7FF00000, 0),
-    "RSQ64H": Function("rsq64h", UPPER, lambda x: 1 / np.sqrt(x), 0x7FF00000, 0, root=True),
+    "RCP": Function(name="rcp", layout=SINGLE, exact=np.reciprocal, at_zero=0x7F800000, at_infinity=0),
+    "RSQ": Function(
+        name="rsq", layout=SINGLE, exact=lambda x: 1 / np.sqrt(x), at_zero=0x7F800000, at_infinity=0, root=True
+    ),
+    "SQRT": Function(name="sqrt", layout=SINGLE, exact=np.sqrt, at_zero=0, at_infinity=0x7F800000, root=True, power=1),
+    "RCP64H": Function(name="rcp64h", layout=UPPER, exact=np.reciprocal, at_zero=0x7FF00000, at_infinity=0),
+    "RSQ64H": Function(
+        name="rsq64h", layout=UPPER, exact=lambda x: 1 / np.sqrt(x), at_zero=0x7FF00000, at_infinity=0, root=True
+    ),
     "EX2": _two_to,
 }
 

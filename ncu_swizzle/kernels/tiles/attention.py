@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.kernels import declared_tiles
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Product, Tile
+from ncu_swizzle.kernels.declared_tiles import DeclaredProduct, KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
@@ -34,7 +34,15 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         _stage_output(blocks),
         _store_output(blocks),
     )
-    return (Tile("Q, K, V and O", source.mapping(ROWS, HEAD, ELEMENT, CHUNK), accesses, copies=3, unit=IN_CHUNK),)
+    return (
+        Tile(
+            name="Q, K, V and O",
+            mapping=source.mapping(ROWS, HEAD, ELEMENT, CHUNK),
+            accesses=accesses,
+            copies=3,
+            unit=IN_CHUNK,
+        ),
+    )
 
 
 def _of_warpgroups(problem: Names[str, int]) -> tuple[Tile, ...]:
@@ -42,15 +50,15 @@ def _of_warpgroups(problem: Names[str, int]) -> tuple[Tile, ...]:
     heads = problem["heads"] * problem["batch"]
     queries, keys = -(-problem["seq"] // (2 * ROWS)), -(-problem["seq"] // KEYS)
     times = 2 * heads * queries * keys  # warpgroups, times their tiles of keys
-    scores = Product("QK^T", KEYS, times * HEAD // 16)
-    values = Product("PV", HEAD, times * KEYS // 16, a_in_shared=False)
+    scores = DeclaredProduct(name="QK^T", columns=KEYS, times=times * HEAD // 16)
+    values = DeclaredProduct(name="PV", columns=HEAD, times=times * KEYS // 16, a_in_shared=False)
     warp, step = np.divmod(np.arange(WARPS * CHUNKS // 2)[:, None], CHUNKS // 2)
     rows, columns = WARP_ROWS * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16)
     staged = Access("O staged", "stmatrix.x4", rows, columns, times=2 * heads * queries)
     own, shared = (declared_tiles.boxed(128, rows, HEAD, ELEMENT) for rows in (ROWS, KEYS))
     return (
-        Tile("Q and O", own, (staged,), copies=2, unit=IN_CHUNK, products=(scores,)),
-        Tile("K and V", shared, (), copies=4, unit=IN_CHUNK, products=(values,)),
+        Tile(name="Q and O", mapping=own, accesses=(staged,), copies=2, unit=IN_CHUNK, products=(scores,)),
+        Tile(name="K and V", mapping=shared, accesses=(), copies=4, unit=IN_CHUNK, products=(values,)),
     )
 
 

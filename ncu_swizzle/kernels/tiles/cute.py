@@ -29,7 +29,7 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         raise UsageError("the kernel's source calls no known copy of a tile", f"one of {', '.join(_JOURNEYS)}")
     copies = WARPS if rows == 8 else 1
     accesses = _JOURNEYS[journey[1]](times)
-    return (Tile(f"{rows}x{columns} tile", mapping, accesses, copies=copies),)
+    return (Tile(name=f"{rows}x{columns} tile", mapping=mapping, accesses=accesses, copies=copies),)
 
 
 def _mapping(text: str) -> Mapping:
@@ -42,7 +42,7 @@ def _mapping(text: str) -> Mapping:
     if not swizzle:
         return Mapping(layout, Identity(), ELEMENT)
     bits, base, shift = map(int, swizzle.groups())
-    return Mapping(layout, Swizzle(bits, base, shift), ELEMENT)
+    return Mapping(layout, Swizzle(bits=bits, base=base, shift=shift), ELEMENT)
 
 
 def _columns_of_8(times: int) -> tuple[Access, ...]:

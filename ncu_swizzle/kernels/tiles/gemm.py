@@ -24,8 +24,8 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     times = n // ROWS * (n // COLUMNS) * (n // DEPTH)
     copies = STAGES if "Loads::kAhead" in source.text else 1
     return (
-        _tile("A", ROWS, COLUMNS // WARP_TILE, source, times, copies),
-        _tile("B", COLUMNS, ROWS // WARP_TILE, source, times, copies),
+        _tile("A", ROWS, readers=COLUMNS // WARP_TILE, source=source, times=times, copies=copies),
+        _tile("B", COLUMNS, readers=ROWS // WARP_TILE, source=source, times=times, copies=copies),
     )
 
 
@@ -33,7 +33,7 @@ def _tile(name: str, rows: int, readers: int, source: KernelSource, times: int, 
     mapping = source.mapping(rows, DEPTH, ELEMENT, CHUNK)
     straddles = int(mapping.addresses(np.array([[1]]), np.array([[0]]))[0, 0]) % 128 != 0
     accesses = (_copy(name, rows, "ca" if straddles else "cg", times), _fragments(name, rows, readers * times))
-    return Tile(f"tile of {name}", mapping, accesses, copies=copies, unit=IN_CHUNK)
+    return Tile(name=f"tile of {name}", mapping=mapping, accesses=accesses, copies=copies, unit=IN_CHUNK)
 
 
 def _copy(name: str, rows: int, cache: str, times: int) -> Access:

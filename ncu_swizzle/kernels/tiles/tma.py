@@ -30,4 +30,4 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     accesses = [Access("blocks out", "ldmatrix.x4", rows, columns, times=times)]
     if "tma::stream<" in source.text:
         accesses.append(Access("blocks back", "stmatrix.x4", rows, columns, times=times))
-    return (Tile("64x64 tile", mapping, tuple(accesses), unit=IN_CHUNK),)
+    return (Tile(name="64x64 tile", mapping=mapping, accesses=tuple(accesses), unit=IN_CHUNK),)

@@ -24,4 +24,4 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         Access("rows in", "st.shared.b32", line, lane, times=blocks),
         Access("columns out", "ld.shared.b32", lane, line, times=blocks),
     )
-    return (Tile("32x32 tile", source.mapping(TILE, TILE, ELEMENT, ELEMENT), accesses),)
+    return (Tile(name="32x32 tile", mapping=source.mapping(TILE, TILE, ELEMENT, ELEMENT), accesses=accesses),)

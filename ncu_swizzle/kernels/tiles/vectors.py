@@ -24,4 +24,4 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         Access("columns out", f"ld.shared.{kind}", lane, step * width, times=problem["tiles"]),
     )
     mapping = source.mapping(TILE, TILE, ELEMENT, ELEMENT * width)
-    return (Tile("32x32 tile of a warp", mapping, accesses, copies=WARPS, unit=width),)
+    return (Tile(name="32x32 tile of a warp", mapping=mapping, accesses=accesses, copies=WARPS, unit=width),)

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.kernels import declared_tiles
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Product, Tile
+from ncu_swizzle.kernels.declared_tiles import DeclaredProduct, KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 
@@ -31,8 +31,15 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     products = n * n * n // (64 * columns * 16)
     a, b = _mapping(span, ROWS), _mapping(span, columns)
     operands = (
-        Tile("tile of A", a, (), copies=stages, unit=IN_CHUNK, products=(Product("A B^T", columns, products),)),
-        Tile("tile of B", b, (), copies=stages, unit=IN_CHUNK),
+        Tile(
+            name="tile of A",
+            mapping=a,
+            accesses=(),
+            copies=stages,
+            unit=IN_CHUNK,
+            products=(DeclaredProduct(name="A B^T", columns=columns, times=products),),
+        ),
+        Tile(name="tile of B", mapping=b, accesses=(), copies=stages, unit=IN_CHUNK),
     )
     if step < STEPS.index("Staged"):
         return operands
@@ -50,7 +57,7 @@ def _pieces(source: KernelSource, step: str, times: int) -> Tile:
     accesses = [_stored(times) if step == "Staged" else _matrices(times)]
     if step != "Stored":
         accesses.append(_loaded(times))
-    return Tile("piece of C", mapping, tuple(accesses), copies=4, unit=IN_CHUNK)
+    return Tile(name="piece of C", mapping=mapping, accesses=tuple(accesses), copies=4, unit=IN_CHUNK)
 
 
 def _plain() -> Mapping:

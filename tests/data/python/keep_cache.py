@@ -27,10 +27,10 @@ def main() -> int:
     NEUTRAL.mkdir(parents=True)
     for name in ("inlined.py", "inlined_helpers.py"):
         shutil.copy(HERE / name, NEUTRAL)
-    matrices = [Given(name, "float32", (1024, 1024)) for name in ("source", "target")]
-    numbers = [Given("size", "literal", value="1024"), Given("TILE", "literal", value="32")]
+    matrices = [Given(name=name, dtype="float32", shape=(1024, 1024)) for name in ("source", "target")]
+    numbers = [Given(name="size", dtype="literal", value="1024"), Given(name="TILE", dtype="literal", value="32")]
     request = CompileRequest(
-        str(NEUTRAL / "inlined.py"), "turn_tiles", arguments=(*matrices, *numbers), grid=("32", "32")
+        file=str(NEUTRAL / "inlined.py"), function="turn_tiles", arguments=(*matrices, *numbers), grid=("32", "32")
     )
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache

@@ -46,8 +46,8 @@ from ncu_swizzle.kernels.__main__ import output_errors
 from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.gpu import Buffers
 from ncu_swizzle.kernels.output import nvcc_version
-from ncu_swizzle.report import reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import reader
+from ncu_swizzle.reports.model import Profile
 
 
 def main(arguments: list[str]) -> int:

@@ -44,7 +44,7 @@ from ncu_swizzle.kernels.__main__ import output_errors
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.kernels.gpu import Buffers
 from ncu_swizzle.kernels.output import PyCudaCompiler, nvcc_version
-from ncu_swizzle.report import reader
+from ncu_swizzle.reports import reader
 
 
 def main(arguments: list[str]) -> int:

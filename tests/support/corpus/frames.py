@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from ncu_swizzle.report import container, results
+from ncu_swizzle.reports import container, results
 from tests.support.corpus import hostile
 
 Field = tuple[int, int, int | bytes]  # number, wire type, value

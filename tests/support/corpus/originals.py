@@ -16,8 +16,8 @@ from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels import catalog, recipe
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
-from ncu_swizzle.report import container, reader
-from ncu_swizzle.report.model import Profile
+from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports.model import Profile
 from tests.support.corpus import trees
 from tests.support.corpus.hostile import EVIL, MODULE, PROGRAM
 from tests.support.own_kernel import EXAMPLE, TYPED

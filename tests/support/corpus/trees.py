@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.report import container
+from ncu_swizzle.reports import container
 from tests.support.corpus import hostile
 
 Content = dict[str, Any]

@@ -1,0 +1,189 @@
+"""The tiles of a profile whose requests are known: those that the emulated engine saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import NamedTuple
+
+from ncu_swizzle.cubin.lines import Location, is_library
+from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
+from ncu_swizzle.reports.counts import Instruction, SavedRequests
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.judge import Constraints
+
+# Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
+
+
+Stack = tuple[Location, ...]
+Here = Callable[[str], bool]  # whether a file is in the checkout that is being worked on
+
+
+def nowhere(_: str) -> bool:
+    """Say that no file is known to be in the checkout."""
+    return False
+
+
+class FrameOwners:
+    """Tells the user's own frames of a profile's call stacks from those of libraries.
+
+    A file in the checkout beats one below the profile's source folders or with a text in the profile, that beats one
+    elsewhere, and anything beats a library's. If all frames are alike, all are own: somebody works on that library.
+    """
+
+    def __init__(self, profile: Profile, here: Here = nowhere) -> None:
+        self._sources = profile.sources
+        self._here = here
+        self._ranks: dict[str, int] = {}
+
+    def own(self, stack: Stack) -> Stack:
+        """Return the stack without the frames of others, innermost first; empty only if the stack is."""
+        ranks = [self._rank(file) for file, _ in stack]
+        best = max(ranks, default=0)
+        return tuple(frame for frame, rank in zip(stack, ranks, strict=True) if rank == best)
+
+    def named(self, instruction: Instruction) -> Location | None:
+        """Return the line that ncu shows for an instruction.
+
+        If that is in a library outside the profile's source folders, return the nearest own one.
+        """
+        named = instruction.named
+        if named is None or _relative(named[0]) or not is_library(named[0]):
+            return named
+        callers = instruction.stack[instruction.stack.index(named) :]
+        return self.own(callers)[0]
+
+    def _rank(self, file: str) -> int:
+        rank = self._ranks.get(file)
+        if rank is None:
+            rank = self._ranks[file] = self._ranked(file)
+        return rank
+
+    def _ranked(self, file: str) -> int:
+        relative = _relative(file)
+        if is_library(file) and not (relative and file in self._sources):
+            return 0
+        if self._here(file):
+            return 3
+        return 2 if relative or file in self._sources else 1
+
+
+def _relative(file: str) -> bool:
+    """Return whether a path is below one of the folders that the profile's sources come from."""
+    return not (PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute())
+
+
+# Blame each shared-memory access on a source line of the user's own.
+#
+# The innermost line is often an asm statement in a helper, the outermost the call of the kernel's whole body: the line
+# to blame is the outermost own one whose instructions are mostly shared-memory accesses. Own lines are those in the
+# user's folders, see `ownership`: nobody can change the headers of CUDA that `load_matrix_sync` or `atomicAdd` is
+# inlined from.
+
+
+class Site(NamedTuple):
+    """An access, the line to blame, and the lines of others that were inlined there, innermost first."""
+
+    access: Instruction
+    line: Location
+    through: tuple[Location, ...]
+
+    @property
+    def name(self) -> str:
+        """The line to blame as ``my.cu:23``."""
+        file, line = self.line
+        return f"{file.rpartition('/')[2]}:{line}"
+
+
+def sites(profile: Profile, here: Here = nowhere) -> Iterator[Site]:
+    """Yield each access that has a source line, with the line to blame; `here` knows the files of the checkout."""
+    totals, accesses = _executed(profile.instructions), _executed(profile.shared())
+    ownership = FrameOwners(profile, here)
+    for access in profile.shared():
+        if access.stack:
+            own = ownership.own(access.stack)
+            line = _blamed(own, totals, accesses)
+            inner = access.stack[: access.stack.index(line)]
+            yield Site(access, line, tuple(frame for frame in inner if frame not in own))
+
+
+def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
+    """Return the warp instructions executed per line, inlined ones included; unknown counts are 0."""
+    totals: Counter[Location] = Counter()
+    for instruction in instructions:
+        for location in dict.fromkeys(instruction.stack):
+            totals[location] += instruction.executed or 0
+    return totals
+
+
+def _blamed(own: tuple[Location, ...], totals: Mapping[Location, int], accesses: Mapping[Location, int]) -> Location:
+    line, *callers = own
+    for caller in callers:
+        if 2 * accesses[caller] <= totals[caller]:
+            break
+        line = caller
+    return line
+
+
+# TMA and wgmma use the hardware's own swizzle modes, for tiles whose requests the emulator does not see.
+HARDWARE = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+KEPT = 16  # profiles, whose tiles are shown several times in one run
+
+Labels = tuple[tuple[int, str], ...]
+Offsets = frozenset[int]
+
+
+def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
+    """Return the tiles, with accesses named by the source line to blame, such as ``tile.cu:12``; empty if unknown.
+
+    Raises DamagedFile if the saved requests are damaged.
+    """
+    return _tiles(profile.requests, _labels(profile), _leading(profile))
+
+
+def advice(profile: Profile) -> tuple[Advice, ...]:
+    """Return a mapping for each tile with conflicts, tried on its requests; none where a compiler chose the layout."""
+    if any(not note.explicit for note in profile.layouts):
+        return ()
+    unknown = len(untried(profile))
+    return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile), unknown)
+
+
+def untried(profile: Profile) -> tuple[str, ...]:
+    """Return the accesses whose addresses are unknown, such as ``LDS at tile.cu:12``: no mapping is tried on them."""
+    lines = dict(_labels(profile))
+    missed = [access for access in profile.shared() if access.wavefronts is None and access.executed != 0]
+    named = (f"{access.access} at {lines.get(access.pc, f'{access.pc:#x}')}" for access in missed)
+    return tuple(dict.fromkeys(named))
+
+
+def constraints(profile: Profile, given: Constraints = Constraints()) -> Constraints:
+    """Return what a mapping of the profile's tiles must respect, besides what is given."""
+    hardware = any(instruction.opcode.split(".")[0] in HARDWARE for instruction in profile.instructions)
+    return replace(given, tma=given.tma or hardware)
+
+
+def _labels(profile: Profile) -> Labels:
+    if not profile.requests:
+        return ()
+    return tuple((site.access.pc, site.name) for site in sites(profile))
+
+
+def _leading(profile: Profile) -> Offsets:
+    return frozenset(access.pc for access in profile.shared() if access.by_wmma)
+
+
+@lru_cache(KEPT)
+def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -> tuple[ObservedTile, ...]:
+    names = dict(labels)
+    return observed_tiles({made.pc: made.unpacked() for made in saved}, lambda offset: names.get(offset, ""), leading)
+
+
+@lru_cache(KEPT)
+def _advice(
+    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, limits: Constraints, unknown: int
+) -> tuple[Advice, ...]:
+    return advise(_tiles(saved, labels, leading), limits, unknown)

@@ -1,0 +1,428 @@
+"""Tables of a profile as pandas DataFrames: ncu's counts, unrounded, unknown values NA.
+
+Columns and their units are defined once, here; the command line's CSV has the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import pandas as pd
+
+from ncu_swizzle.base.validate import LIMIT
+from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import NEVER as GUARD
+from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
+from ncu_swizzle.reports.model import Metric, Profile
+from ncu_swizzle.reports.options import EMULATED
+
+# The instruction mix: warp instructions executed, by class of SASS opcode.
+#
+# The classes follow the instruction set tables of NVIDIA's "CUDA Binary Utilities". Shared-memory and tensor-core
+# opcodes are counted one by one: a swizzle must not change their number.
+
+
+TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
+PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the LDS around LDGSTS
+INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control", "Other"
+
+# The first pattern that matches the start of an opcode gives its class.
+_CLASSES: tuple[tuple[str, str], ...] = (
+    (PREDICATED_OFF, rf"{GUARD} [\w.]+"),
+    (TENSOR, r"[A-Z]*MMA|UTC\w*MMA"),
+    (SHARED, r"LDSM?|STSM?|ATOMS|LDGSTS|STAS|REDAS"),
+    (TMA, r"UTMA\w*|UBLK\w*"),
+    ("Global and local memory", r"(LD|ST)[GL]?|ATOMG?|REDG?|CCTL\w*|SU(LD|ST|RED|ATOM)|TEX|TLD"),
+    ("Constants", r"U?LDCU?"),
+    ("Special functions", r"MUFU"),
+    ("Conversion", r"U?[FI]2[FI]P?|F2FP|FRND"),
+    (MOVE, r"U?MOVM?|IMAD\.MOV|C?S2U?R|U?R2P|U?P2R|R2UR|UP2UR|R2B|B2R|U?PRMT|U?SEL"),
+    ("Cross-lane", r"SHFL|VOTEU?|MATCH|C?REDUX"),
+    (CONTROL, r"BR[AX]U?|JM[PX]|CALL|RET|EXIT|BAR|BSSY|BSYNC|BREAK|BMOV|WARPSYNC|NOP|DEPBAR|LDGDEPBAR|SYNCS|ARRIVES|"
+              r"FENCE|MEMBAR|ERRBAR|NANOSLEEP|YIELD|KILL|BPT|ELECT|ENDCOLLECTIVE|USETMAXREG|UCGABAR\w*|WARPGROUP|"
+              r"ACQBULK|PREEXIT|UTCBAR"),
+    ("Floating point", r"U?F(ADD|MUL|FMA|MNMX|SETP?|SEL|CHK|SWZADD)\w*|[HD](ADD|MUL|FMA|MNMX|SETP?)\w*"),
+    (INTEGER, r"U?I(ADD|MAD|MUL|SETP|MNMX|ABS|SCADD|DP)\w*|U?LEA|U?P?LOP3?|U?SHF|U?SH[LR]|U?VI?(ADD|MNMX)\w*|"
+              r"U?FLO|U?POPC|U?BREV|U?BMSK|U?SGXT|VABSDIFF\w*"),
+)  # fmt: skip
+# A dot, a digit or the end must follow, so that LD does not match LDGDEPBAR.
+_PATTERNS = tuple((name, re.compile(f"(?:{pattern})(?:[.\\d]|$)")) for name, pattern in _CLASSES)
+# In display order: what must stay the same, what address computation costs, the rest.
+_FIRST = (TENSOR, SHARED, TMA, INTEGER, MOVE)
+NAMES = (*_FIRST, *(name for name, _ in _CLASSES if name not in _FIRST), OTHER)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Warp instructions executed, by full opcode; `known` says whether there are execution counts.
+
+    `uncounted` has the instructions, by opcode, of which the emulator does not know how often they ran: the counts of
+    those opcodes are what the others add up to, hence lower bounds.
+    """
+
+    opcodes: Counter[str]
+    known: bool
+    uncounted: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def classes(self) -> Counter[tuple[str, str]]:
+        """The counts by class; tensor-core, shared-memory and TMA opcodes also by their first word."""
+        return _by_class(self.opcodes)
+
+    @property
+    def uncounted_classes(self) -> Counter[tuple[str, str]]:
+        """The classes with uncounted instructions, and how many they have."""
+        return _by_class(self.uncounted)
+
+    def total(self) -> int:
+        """Return all warp instructions executed."""
+        return self.opcodes.total()
+
+
+def _by_class(opcodes: Counter[str]) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for opcode, number in opcodes.items():
+        counts[key(opcode)] += number
+    return counts
+
+
+def count(profile: Profile) -> Mix:
+    """Return a profile's instruction mix; an opcode that is in the code but never ran counts 0."""
+    opcodes: Counter[str] = Counter()
+    uncounted: Counter[str] = Counter()
+    counted = False
+    for instruction in profile.instructions:
+        opcode = guarded_opcode(instruction)
+        opcodes[opcode] += instruction.executed or 0
+        counted = counted or instruction.executed is not None
+        if profile.engine == EMULATED and instruction.executed is None:  # ncu leaves out what never ran
+            uncounted[opcode] += 1
+    return Mix(opcodes, True, uncounted) if counted else Mix(Counter(), known=False)
+
+
+def guarded_opcode(instruction: Instruction) -> str:
+    """Return an instruction's opcode for `classify`, behind its guard if that is always false."""
+    return f"{GUARD} {instruction.opcode}" if instruction.never else instruction.opcode
+
+
+def classify(opcode: str) -> str:
+    """Return the class of an opcode such as ``IMAD.MOV.U32``: a move, although IMAD is arithmetic."""
+    return next((name for name, pattern in _PATTERNS if pattern.match(opcode)), OTHER)
+
+
+def key(opcode: str) -> tuple[str, str]:
+    """Return an opcode's class, and its first word if the class is counted by opcode."""
+    name = classify(opcode)
+    return name, opcode.partition(".")[0] if name in (TENSOR, SHARED, TMA) else ""
+
+
+Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
+Row = TypeVar("Row")
+
+COUNT, RATIO = "Int64", "Float64"
+TEXT = "string[python]"  # where pyarrow is installed, plain "string" is its kind, which holds valid UTF-8 only
+STALL = "stall_"  # + the reason: one column of warp samples per reason that occurs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Generic[Row]):
+    """One column: its unit, its meaning, and how to get it from a row. Any value but text can be unknown (NA)."""
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    get: Callable[[Row], object]
+
+
+class PlacedInstruction(NamedTuple):
+    """An instruction, and the address of its kernel's first instruction."""
+
+    instruction: Instruction
+    start: int
+
+
+class LineTotal(NamedTuple):
+    """A source line and its counts."""
+
+    file: str
+    line: int
+    total: Total
+
+
+class KindTotal(NamedTuple):
+    """An access kind and its counts."""
+
+    access: str
+    total: Total
+
+
+class Stall(NamedTuple):
+    """A stall reason: its warp samples, and those of all reasons."""
+
+    reason: str
+    samples: int
+    all_samples: int
+
+
+class NamedMetric(NamedTuple):
+    """A metric under ncu's name."""
+
+    name: str
+    metric: Metric
+
+
+INSTRUCTIONS: tuple[Column[PlacedInstruction], ...] = (
+    Column(name="pc", dtype=COUNT, unit="bytes", meaning="address as in the report", get=lambda s: s.instruction.pc),
+    Column(
+        name="offset",
+        dtype=COUNT,
+        unit="bytes",
+        meaning="from the kernel's first instruction",
+        get=lambda s: s.instruction.pc - s.start,
+    ),
+    Column(name="sass", dtype=TEXT, unit="", meaning="the instruction", get=lambda s: s.instruction.sass),
+    Column(
+        name="opcode",
+        dtype=TEXT,
+        unit="",
+        meaning="opcode with modifiers, without the predicate",
+        get=lambda s: s.instruction.opcode,
+    ),
+    Column(
+        name="class",
+        dtype=TEXT,
+        unit="",
+        meaning="class in the instruction mix",
+        get=lambda s: classify(guarded_opcode(s.instruction)),
+    ),
+    Column(
+        name="access",
+        dtype=TEXT,
+        unit="",
+        meaning="LDS, LDSM, STS …; empty if it does not access shared memory",
+        get=lambda s: s.instruction.access,
+    ),
+    Column(
+        name="file",
+        dtype=TEXT,
+        unit="",
+        meaning="source file of the innermost inlined function",
+        get=lambda s: s.instruction.file,
+    ),
+    Column(name="line", dtype=COUNT, unit="", meaning="line in that file", get=lambda s: s.instruction.line or None),
+    Column(
+        name="callers",
+        dtype=TEXT,
+        unit="",
+        meaning="lines it was inlined into, innermost first",
+        get=lambda s: " < ".join(f"{file}:{line}" for file, line in s.instruction.stack[1:]),
+    ),
+    Column(
+        name="executed",
+        dtype=COUNT,
+        unit="warps",
+        meaning="warp-level executions",
+        get=lambda s: s.instruction.executed,
+    ),
+    Column(
+        name="wavefronts",
+        dtype=COUNT,
+        unit="wavefronts",
+        meaning="actual wavefronts",
+        get=lambda s: s.instruction.wavefronts,
+    ),
+    Column(
+        name="ideal",
+        dtype=COUNT,
+        unit="wavefronts",
+        meaning="fewest wavefronts possible",
+        get=lambda s: s.instruction.ideal,
+    ),
+    Column(
+        name="excessive",
+        dtype=COUNT,
+        unit="wavefronts",
+        meaning="actual minus ideal",
+        get=lambda s: s.instruction.excessive,
+    ),
+    Column(name="degree", dtype=RATIO, unit="ratio", meaning="actual over ideal", get=lambda s: s.instruction.degree),
+    Column(
+        name="samples",
+        dtype=COUNT,
+        unit="warp samples",
+        meaning="samples, all stall reasons",
+        get=lambda s: sum(s.instruction.samples.values()),
+    ),
+)
+
+
+def _totals() -> tuple[Column[Any], ...]:
+    """Return the columns shared by rows that have a `total`."""
+    return (
+        Column(
+            name="executed",
+            dtype=COUNT,
+            unit="warps",
+            meaning="warp-level executions of its instructions",
+            get=lambda r: r.total.executed,
+        ),
+        Column(
+            name="wavefronts",
+            dtype=COUNT,
+            unit="wavefronts",
+            meaning="actual wavefronts",
+            get=lambda r: r.total.wavefronts,
+        ),
+        Column(
+            name="ideal",
+            dtype=COUNT,
+            unit="wavefronts",
+            meaning="fewest wavefronts possible",
+            get=lambda r: r.total.ideal,
+        ),
+        Column(
+            name="excessive",
+            dtype=COUNT,
+            unit="wavefronts",
+            meaning="actual minus ideal",
+            get=lambda r: r.total.excessive,
+        ),
+        Column(name="degree", dtype=RATIO, unit="ratio", meaning="actual over ideal", get=lambda r: r.total.degree),
+        Column(
+            name="samples",
+            dtype=COUNT,
+            unit="warp samples",
+            meaning="samples, all stall reasons",
+            get=lambda r: r.total.samples,
+        ),
+    )
+
+
+LINES: tuple[Column[LineTotal], ...] = (
+    Column(name="file", dtype=TEXT, unit="", meaning="source file", get=lambda r: r.file),
+    Column(
+        name="line", dtype=COUNT, unit="", meaning="line, including everything inlined into it", get=lambda r: r.line
+    ),
+    *_totals(),
+)
+ACCESSES: tuple[Column[KindTotal], ...] = (
+    Column(
+        name="access", dtype=TEXT, unit="", meaning="LDS, LDSM, STS …, most wavefronts first", get=lambda r: r.access
+    ),
+    Column(
+        name="transfer",
+        dtype=TEXT,
+        unit="",
+        meaning="source and destination of the data",
+        get=lambda r: TRANSFERS.get(r.access, ""),
+    ),
+    *_totals(),
+)
+STALLS: tuple[Column[Stall], ...] = (
+    Column(
+        name="reason",
+        dtype=TEXT,
+        unit="",
+        meaning="stall reason; `selected` means that the warp issued",
+        get=lambda r: r.reason,
+    ),
+    Column(name="samples", dtype=COUNT, unit="warp samples", meaning="samples, most first", get=lambda r: r.samples),
+    Column(
+        name="share",
+        dtype=RATIO,
+        unit="%",
+        meaning="share of the profile's samples",
+        get=lambda r: 100 * r.samples / r.all_samples,
+    ),
+)
+METRICS: tuple[Column[NamedMetric], ...] = (
+    Column(name="name", dtype=TEXT, unit="", meaning="ncu's name", get=lambda r: r.name),
+    Column(name="value", dtype="object", unit="see unit", meaning="number or text", get=lambda r: r.metric.value),
+    Column(name="unit", dtype=TEXT, unit="", meaning="ncu's unit", get=lambda r: r.metric.unit),
+)
+COLUMNS: dict[Kind, tuple[Column[Any], ...]] = {
+    "instructions": INSTRUCTIONS,
+    "lines": LINES,
+    "accesses": ACCESSES,
+    "stalls": STALLS,
+    "metrics": METRICS,
+}
+
+
+def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
+    """Return one table of a profile with the columns in `COLUMNS`; raise ValueError for an unknown kind.
+
+    Instructions have one more column of warp samples per stall reason.
+    """
+    if kind not in COLUMNS:
+        raise ValueError(f"no table is called {kind!r}: choose one of {', '.join(COLUMNS)}")
+    rows = list(_rows(profile, kind))
+    table = frame(COLUMNS[kind], rows)
+    if kind != "instructions":
+        return table
+    samples = [instruction.samples for instruction in profile.instructions]
+    reasons = sorted({reason for counts in samples for reason in counts})
+    return table.assign(
+        **{f"{STALL}{reason}": _series([c.get(reason, 0) for c in samples], COUNT) for reason in reasons}
+    )
+
+
+def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.DataFrame:
+    """Return the stacked tables of all profiles, led by the columns `profile` (its label) and `engine`.
+
+    A stall reason without samples in a profile counts 0 there.
+    """
+    return _stacked(list(zip(comparison.labels, comparison.profiles, strict=True)), kind)
+
+
+def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
+    """Return the stacked tables of several comparisons; a profile is named by its kernel and, in a pair, its label."""
+    named = [
+        (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
+        for comparison in comparisons
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+    ]
+    return _stacked(named, kind)
+
+
+def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
+    tables = [of_profile(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
+    columns = [column.name for column in COLUMNS[kind]]
+    stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
+    filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]
+    stacked = pd.concat(filled, ignore_index=True)
+    return stacked.assign(**{name: _series(stacked[name].fillna(0), COUNT) for name in stalls})
+
+
+def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
+    if kind == "instructions":
+        start = min((i.pc for i in profile.instructions), default=0)
+        return (PlacedInstruction(instruction, start) for instruction in profile.instructions)
+    if kind == "lines":
+        return (LineTotal(file, line, total) for (file, line), total in profile.lines.items())
+    if kind == "accesses":
+        return (KindTotal(access, total) for access, total in profile.accesses.items())
+    if kind == "stalls":
+        stalls = profile.stalls
+        return (Stall(reason, samples, sum(stalls.values()) or 1) for reason, samples in stalls.items())
+    return (NamedMetric(name, metric) for name, metric in profile.metrics.items())
+
+
+def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:
+    """Return these rows as a table."""
+    series = [_series([column.get(row) for row in rows], column.dtype) for column in columns]
+    table = pd.DataFrame(dict(enumerate(series)))
+    table.columns = pd.Index([column.name for column in columns], dtype="object")  # as in TEXT
+    return table
+
+
+def _series(values: Iterable[Any], dtype: Any) -> pd.Series[Any]:
+    """Return values as a column; counts beyond 63 bits, which only an implausible report has, stay Python's ints."""
+    cells = pd.Series(list(values), dtype="object")  # an integer beside a None would become a float
+    fits = dtype != COUNT or all(value is None or -LIMIT <= value < LIMIT for value in cells)
+    return cells.astype(dtype) if fits else cells.fillna(pd.NA)

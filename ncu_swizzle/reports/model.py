@@ -1,0 +1,346 @@
+"""What a launch gets wrong, kept as findings: the message, and the source line as the title.
+
+Accesses outside of its buffers, and tiles that wgmma reads otherwise than TMA wrote them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import BadFile, DamagedFile
+from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
+from ncu_swizzle.reports.options import EMULATED
+
+# The source of the numbers.
+
+
+# What the compiler of a kernel in Python says of accesses with conflicts: saved with the profile.
+
+
+@dataclass(frozen=True)
+class LayoutNote:
+    """A sentence on the accesses at `offsets`: their operation, its layouts, and what changes them.
+
+    With `explicit` layouts, which the author chose, a swizzle that was tried can be used.
+    """
+
+    text: str
+    offsets: tuple[Count, ...]
+    explicit: bool = False
+
+
+# The profile of one kernel launch: plain data, saved as JSON and loaded back equal.
+#
+# Counts are stored, ratios are properties. ``docs/profile.md`` describes the file.
+
+
+SCHEMA = 5
+# More than any compiler's kernel has: the time to show a profile grows with them.
+MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
+READABLE = (1, 2, 3, 4, SCHEMA)  # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`
+
+DURATION = "gpu__time_duration.sum"
+WAVEFRONTS = "memory_l1_wavefronts_shared"
+IDEAL = "memory_l1_wavefronts_shared_ideal"
+EXECUTED = "inst_executed"
+STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
+NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelId:
+    """The kernel: its name in the catalogue, or else the function's own name."""
+
+    name: str
+    function: str
+    family: str = ""
+    title: str = ""
+    mangled: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchId:
+    """The launch: its index in the report from 0 (ncu's ID), what was profiled, and the launch size.
+
+    `occurrence` is the number of earlier results of the same function. `workload` is "kernel", or "range", "graph" or
+    "command list", whose results have no instructions. Sizes are empty if unknown.
+    """
+
+    index: Count = 0
+    occurrence: Count = 0
+    workload: str = "kernel"
+    grid: tuple[Count, ...] = ()
+    block: tuple[Count, ...] = ()
+
+
+MEASURED_ON = "9.0"  # the compute capability that the rules of docs/wavefronts.md were measured on
+RULE_FROM = "rule measured on sm_90"
+
+
+@dataclass(frozen=True)
+class MachineInfo:
+    """The machine it ran on. Unknown fields are empty (or 0)."""
+
+    gpu: str = ""
+    compute_capability: str = ""
+    sm_count: Count = 0
+    driver: str = ""
+    cuda: str = ""
+    ncu: str = ""
+    clock_control: str = ""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One of ncu's values, a number or a string, in ncu's unit."""
+
+    value: float | Whole | str
+    unit: str = ""
+
+
+def stall_reason(metric: str) -> str:
+    """Return the stall reason whose warp samples a metric counts; empty for any other metric."""
+    counts = metric.startswith(STALLED) and not metric.endswith("_not_issued")
+    return metric.removeprefix(STALLED) if counts else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The message of one of ncu's rules about the launch."""
+
+    rule: str
+    kind: str
+    title: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One profiled launch."""
+
+    engine: str  # source of the values: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
+    kernel: KernelId
+    problem: Mapping[str, Count]
+    machine: MachineInfo
+    when: str  # ISO 8601, UTC
+    command: str  # ncu's command line
+    report: str  # name of the .ncu-rep
+    report_sha256: str
+    errors: Mapping[str, Amount]  # relative error of each output checked before profiling
+    metrics: Mapping[str, Metric]
+    instructions: tuple[Instruction, ...]
+    findings: tuple[Finding, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""  # of the kernel's sources, with -dirty if they were changed
+    launch: LaunchId = LaunchId()
+    notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
+    beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
+    requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
+    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
+    sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
+
+    @property
+    def of_sample(self) -> str:
+        """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
+        return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
+
+    @property
+    def rule_from(self) -> str:
+        """Which GPU's rule gave an emulated profile's wavefronts, if its own architecture was never measured."""
+        own = self.machine.compute_capability
+        if self.engine != EMULATED or own in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
+            return ""
+        return RULE_FROM
+
+    @property
+    def library(self) -> bool:
+        """Whether it is a catalogued kernel without a source: a library's, shown for reference."""
+        return bool(self.kernel.family) and not self.sources
+
+    def number(self, name: str) -> float | None:
+        """Return a metric's value; None if the report lacks it or it is not a finite number."""
+        metric = self.metrics.get(name)
+        if metric is None or not isinstance(metric.value, int | float) or not math.isfinite(metric.value):
+            return None
+        return float(metric.value)
+
+    @property
+    def duration_ns(self) -> float | None:
+        return self.number(DURATION)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The required metrics that the report lacks. An emulated profile's `notes` say what could not be computed."""
+        if self.engine == EMULATED:
+            return ()
+        return tuple(name for name in NEEDED if name not in self.metrics)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Blocks in x, y, z; zeros if unknown."""
+        return self._dimensions("grid") or self.launch.grid or (0, 0, 0)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Threads in x, y, z; zeros if unknown."""
+        return self._dimensions("block") or self.launch.block or (0, 0, 0)
+
+    def _dimensions(self, what: str) -> tuple[int, ...]:
+        sizes = tuple(int(self.number(f"launch__{what}_dim_{axis}") or 0) for axis in "xyz")
+        return sizes if any(sizes) else ()
+
+    @cached_property
+    def total(self) -> Total:
+        """All shared-memory accesses together."""
+        return added(self.shared())
+
+    @cached_property
+    def accesses(self) -> dict[str, Total]:
+        """The totals per access kind, most wavefronts first."""
+        totals = grouped(self.shared(), lambda instruction: [instruction.access])
+        return dict(sorted(totals.items(), key=lambda item: -(item[1].wavefronts or 0)))
+
+    @cached_property
+    def lines(self) -> dict[Location, Total]:
+        """The totals per source line, including everything inlined there."""
+        return grouped(self.instructions, lambda instruction: dict.fromkeys(instruction.stack))
+
+    @cached_property
+    def stalls(self) -> dict[str, int]:
+        """Warp samples per stall reason, most first. "selected" is not a stall: the warp issued."""
+        reasons = {reason: int(self.number(name) or 0) for name in self.metrics if (reason := stall_reason(name))}
+        return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+    def shared(self) -> Iterator[Instruction]:
+        """Yield the instructions that access shared memory and that ncu counted wavefronts for.
+
+        In an emulated profile that is every access: one with unknown wavefronts makes the totals unknown.
+        """
+        return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.engine == EMULATED))
+
+    # ------------------------------------------------------------------------------------------ JSON
+
+    def to_json(self) -> str:
+        """Return the profile as JSON, with the schema number and a digest of everything else."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:  # cached: it is saved, and also embedded in the page
+        bare = dataclasses.replace(self, instructions=())  # written as a table: dictionaries are slow
+        content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
+        content["instructions"] = _to_table(self.instructions)
+        return in_json({**content, "digest": cache.sha256_of_json(content)}, allow_nan=True)
+
+    @classmethod
+    def from_json(cls, text: str, name: str = "the profile") -> Profile:
+        """Return the profile that `to_json` wrote; raise BadFile or DamagedFile."""
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise DamagedFile(f"{name} is damaged: {error}", "profile the kernel again") from error
+        if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
+            raise BadFile(f"{name} is not a saved profile", "give a file written by ncu-swizzle profile")
+        if content["schema"] not in READABLE:
+            raise BadFile(
+                f"{name} has schema {content['schema']}; this ncu-swizzle reads up to {SCHEMA}",
+                "read its .ncu-rep instead, or profile the kernel again",
+            )
+        if content.pop("digest") != cache.sha256_of_json(content):
+            raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
+        del content["schema"]
+        return cls(
+            **{
+                **content,
+                "kernel": KernelId(**content["kernel"]),
+                "launch": _launch(content.get("launch", {})),
+                "machine": MachineInfo(**content["machine"]),
+                "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
+                "instructions": _from_table(content["instructions"]),
+                "findings": tuple(Finding(**finding) for finding in content["findings"]),
+                "notes": tuple(content.get("notes", ())),
+                "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
+                "layouts": tuple(
+                    LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in content.get("layouts", ())
+                ),
+            }
+        )
+
+    def save(self, path: str | Path) -> None:
+        write_atomically(Path(path), self.to_json().encode())
+
+
+def _launch(content: Mapping[str, Any]) -> LaunchId:
+    sizes = {name: tuple(content.get(name, ())) for name in ("grid", "block")}
+    return LaunchId(**{**content, **sizes})
+
+
+def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
+    """Return columns and rows; rows refer to stacks by number, as many instructions share one."""
+    columns = [column.name for column in dataclasses.fields(Instruction)]
+    stacks: dict[tuple[Location, ...], int] = {}
+    rows = []
+    for instruction in instructions:
+        row = {column: getattr(instruction, column) for column in columns}
+        row["stack"] = stacks.setdefault(instruction.stack, len(stacks))
+        rows.append(list(row.values()))
+    return {"columns": columns, "rows": rows, "stacks": list(stacks)}
+
+
+def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
+    stacks = [tuple((file, line) for file, line in stack) for stack in table["stacks"]]
+    deepest = max(map(len, stacks), default=0)
+    frames = sum(len(stacks[row[table["columns"].index("stack")]]) for row in table["rows"])
+    if deepest > MOST_FRAMES or len(table["rows"]) > MOST_INSTRUCTIONS or frames > MOST_PLACES:
+        raise DamagedFile(
+            f"the profile has {len(table['rows']):,} instructions with {frames:,} source lines, inlined up to "
+            f"{deepest:,} deep; the limits are {MOST_INSTRUCTIONS:,}, {MOST_PLACES:,} and {MOST_FRAMES:,}",
+            "no compiler writes such a kernel: profile it again",
+        )
+    rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
+    return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
+
+
+BOUNDS_RULE, TILES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles"
+RULES = (BOUNDS_RULE, TILES_RULE)
+
+
+class Violation(NamedTuple):
+    """What is wrong, the own source line that does it, if known, and which rule says so."""
+
+    message: str
+    line: Location | None
+    rule: str = BOUNDS_RULE
+
+
+def finding(violation: Violation) -> Finding:
+    """Return a violation as a finding."""
+    title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
+    return Finding(rule=violation.rule, kind="warning", title=title, message=violation.message)
+
+
+def violations(profile: Profile) -> Iterator[Violation]:
+    """Yield a profile's violations."""
+    for told in profile.findings:
+        if told.rule in RULES:
+            file, _, line = told.title.rpartition(":")
+            located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
+            yield Violation(told.message, (file, int(line)) if located else None, told.rule)
+
+
+def warnings_about(label: str, profile: Profile) -> Iterator[str]:
+    """Yield a sentence per violation, its source line first."""
+    for message, line, _ in violations(profile):
+        where = f"{line[0]}:{line[1]}: " if line else ""
+        yield f"{label}: {where}{message}."

@@ -1,0 +1,274 @@
+"""The verdict on profiles side by side, in one sentence, and the warnings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.reports import model, sanity
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import EMULATED
+
+# The ncu command that collects what a report lacks, derived from the command that produced the report.
+#
+# A report stores ncu's command line with its words joined by spaces: quoting is lost, so the program's part is repeated
+# verbatim.
+
+
+SECTION = "SwizzleConflicts"
+UNKNOWN_PROGRAM = "PROGRAM"
+MOST_MANGLED = 120  # characters; longer names do not belong on a command line
+
+
+def _options(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# ncu options without a value.
+FLAGS = _options(
+    "-f --force-overwrite --nvtx --null-stdin --call-stack --csv --quiet --verbose --open-in-ui --details-all "
+    "--print-fp --print-rule-details --disable-profiler-start-stop --lockstep-kernel-launch "
+    "--section-folder-restore --list-sections --list-sets --list-metrics --list-rules --query-metrics --list-chips "
+    "-h --help -v --version"
+)
+# Options that say how the program runs and where ncu looks; the others select metrics and kernels.
+KEPT = _options(
+    "--profile-from-start --target-processes --target-processes-filter --replay-mode --app-replay-match "
+    "--app-replay-mode --clock-control --cache-control --devices --nvtx --nvtx-include --nvtx-exclude --range-filter "
+    "--disable-profiler-start-stop --null-stdin --config-file --config-file-path --preload-library --kill "
+    "--check-exit-code --source-folders"
+)
+# With these, a launch's occurrence in the report differs from its occurrence in the program.
+SKIPPING = _options("-s --launch-skip --launch-skip-before-match --kernel-id --filter-mode")
+CHOOSING = _options("-k --kernel-name --kernel-name-base -c --launch-count") | SKIPPING
+
+
+@dataclass(frozen=True)
+class Session:
+    """An ncu command line: its options with their values, and the program with its arguments."""
+
+    options: tuple[tuple[str, ...], ...] = ()
+    program: str = ""
+
+
+def split_command(command: str) -> Session:
+    """Split a command line as stored in a report; empty if it is not one of ncu's."""
+    words = [(word.group(), word.start()) for word in re.finditer(r"\S+", command)]
+    options: list[tuple[str, ...]] = []
+    position = 1
+    while position < len(words):
+        word, start = words[position]
+        if word == "--":
+            return Session(tuple(options), command[start + 2 :].strip())
+        if not word.startswith("-"):
+            return Session(tuple(options), command[start:].strip())
+        name, equals, value = word.partition("=")
+        position += 1
+        if equals:
+            options.append((name, value))
+        elif name in FLAGS or position == len(words):
+            options.append((name,))
+        else:
+            options.append((name, words[position][0]))
+            position += 1
+    return Session(tuple(options))
+
+
+def command(profile: Profile) -> str:
+    """Return the command that collects every metric for this very launch, with its program if known."""
+    session = split_command(profile.command)
+    return _command(session, KEPT, _filter(profile, session))
+
+
+def command_for_all(profile: Profile) -> str:
+    """Return the command that collects every metric for all kernels of the profile's report."""
+    return _command(split_command(profile.command), KEPT | CHOOSING, [])
+
+
+def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
+    words = ["ncu", "--section-folder", str(paths.rules()), "--section", SECTION]
+    for name, *values in session.options:
+        if name in kept and not (name == "--replay-mode" and "range" in "".join(values)):
+            words += [name, *values]
+    words += [*chosen, "--import-source", "yes", "--export", "complete"]
+    return f"{shlex.join(words)} -- {session.program or UNKNOWN_PROGRAM}"
+
+
+def _filter(profile: Profile, session: Session) -> list[str]:
+    """Return the options that select this launch; none for a range or graph, whose kernels are not known."""
+    launch, kernel = profile.launch, profile.kernel
+    if launch.workload != "kernel":
+        return []
+    if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
+        chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
+    else:
+        chosen = ["--kernel-name", symbols.function(kernel.function) or kernel.name]
+    countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
+    return [*chosen, *(["--launch-skip", str(launch.occurrence)] if countable else []), "--launch-count", "1"]
+
+
+Named = Sequence[tuple[str, Profile]]
+UNCHECKED = "output not checked, as an emulated run follows addresses and not data"
+MICROSECONDS = 1e5  # ns: shorter durations are shown in microseconds
+
+
+def speedup(profiles: Sequence[Profile]) -> float | None:
+    """Return the first duration over the second; None if either is unknown."""
+    if len(profiles) < 2 or not profiles[0].duration_ns or not profiles[1].duration_ns:
+        return None
+    return profiles[0].duration_ns / profiles[1].duration_ns
+
+
+def best(profiles: Sequence[Profile]) -> int:
+    """Return the index of the profile to hold against the first: the fastest, else the one with the least excess.
+
+    Launches of another problem and library kernels do not compete. If nothing does, it is the second profile.
+    """
+    first = profiles[0]
+    rivals = [n for n, p in enumerate(profiles) if n and not p.library and p.problem == first.problem]
+    times = [(profiles[n].duration_ns, n) for n in rivals]
+    excess = [(profiles[n].total.excessive, n) for n in rivals]
+    for costs in (times, excess):
+        known = [(cost, n) for cost, n in costs if cost is not None]
+        if known and len(known) == len(rivals):
+            return min(known)[1]
+    return min(1, len(profiles) - 1)
+
+
+def verdict(named: Named) -> str:
+    """Return what happened to the excessive wavefronts and the time, from the first profile to the best."""
+    if len(named) == 1:
+        return f"{_waste(*named[0])}."
+    (label, before), (rival, after) = named[0], named[best([profile for _, profile in named])]
+    was, now = before.total.excessive, after.total.excessive
+    change = f"{rival} {_change(was, now, label)}" if was is not None and now is not None else ""
+    if before.total.degree and after.total.degree:
+        change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
+    pace = _pace(before, after)
+    return _sentence(named, change, f"{pace}: {_times(before, after)}" if pace else "")
+
+
+def headline(named: Named) -> str:
+    """Return the verdict without the counts and times, for a page that shows them in a picture next to it."""
+    label, before = named[0]
+    if len(named) == 1:
+        total = before.total
+        needs = f"{label} takes {total.degree or 0:.2f}x as many shared-memory wavefronts as needed"
+        return f"{needs if total.excessive and total.degree else _waste(label, before)}."
+    rival, after = named[best([profile for _, profile in named])]
+    was, now = before.total.excessive, after.total.excessive
+    change = f"{rival} {_change_in_words(was, now, label)}" if was is not None and now is not None else ""
+    return _sentence(named, change, _pace(before, after))
+
+
+def _sentence(named: Named, change: str, pace: str) -> str:
+    """Join the clauses on the excess and on the pace of the best profile."""
+    number = best([profile for _, profile in named])
+    (label, before), (rival, after) = named[0], named[number]
+    prefix = "" if number == 1 else f"Best of {len(named)}: "
+    if not change:
+        return f"{label} and {rival} cannot be judged: {_unknown(before, after)}."
+    if before.total.excessive == after.total.excessive == 0:
+        neither = f"Neither {label} nor {rival} has excessive wavefronts"
+        return f"{prefix}{neither}; {rival} {pace}." if pace else f"{prefix}{neither}."
+    return f"{prefix}{' and '.join(part for part in (change, pace) if part)}."
+
+
+def _change_in_words(was: int, now: int, before: str) -> str:
+    if not now:
+        return f"removes all excessive wavefronts of {before}"
+    if was == now:
+        return f"has as many excessive wavefronts as {before}"
+    if was > now:
+        return f"removes {100 * (was - now) / was:.1f} % of the excessive wavefronts of {before}"
+    return f"has more excessive wavefronts than {before}"
+
+
+def _change(was: int, now: int, before: str) -> str:
+    if not now:
+        return f"removes all {was:,} excessive wavefronts of {before}"
+    if was > now:
+        return f"removes {was - now:,} of the {was:,} excessive wavefronts of {before}"
+    if was < now:
+        return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
+    return f"has the same number of excessive wavefronts as {before}: {now:,}"
+
+
+def _waste(label: str, profile: Profile) -> str:
+    total = profile.total
+    if total.excessive is None or total.degree is None:
+        return f"{label} cannot be judged: {_unknown(profile)}"
+    if not total.excessive:
+        return f"{label} has no excessive shared-memory wavefronts"
+    return f"{label} has {total.excessive:,} excessive wavefronts: {total.degree:.2f}x as many wavefronts as needed"
+
+
+def _unknown(*profiles: Profile) -> str:
+    if any(profile.engine == EMULATED and profile.accesses for profile in profiles):
+        return "not all wavefronts could be computed"
+    missing = sorted({name for profile in profiles for name in profile.missing})
+    return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
+
+
+def _pace(before: Profile, after: Profile) -> str:
+    """Return how fast the second is, and where that is recorded if the counts are not; empty if a time is unknown."""
+    ratio = speedup((before, after))
+    if not ratio:
+        return ""
+    change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
+    source = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
+    return f"was {change}, {source}" if source else f"is {change}"
+
+
+def _times(before: Profile, after: Profile) -> str:
+    times = [profile.duration_ns or 0.0 for profile in (before, after)]
+    if max(times) < MICROSECONDS:
+        return f"{times[0] / 1e3:.2f} → {times[1] / 1e3:.2f} µs"
+    return f"{times[0] / 1e6:.3f} → {times[1] / 1e6:.3f} ms"
+
+
+# What has to agree for the times of two profiles, and mostly their counts, to be comparable.
+_CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
+    ("GPU", lambda p: p.machine.gpu),
+    ("problem", lambda p: in_words(p.problem)),
+    ("clock control", lambda p: p.machine.clock_control),
+    ("driver", lambda p: p.machine.driver),
+    ("CUDA", lambda p: p.machine.cuda),
+    ("ncu", lambda p: p.machine.ncu),
+    ("engine", lambda p: "" if p.beside else p.engine),  # with `beside`, only its wavefronts are computed
+)
+
+
+def warnings_of(named: Named) -> list[str]:
+    """Return what makes the comparison doubtful: differing conditions, missing metrics, implausible values."""
+    warnings = []
+    for what, get in _CONDITIONS:
+        values = {label: get(profile) for label, profile in named if get(profile)}
+        if len(set(values.values())) > 1:
+            warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
+    warnings += [note for _, profile in named for note in profile.notes]
+    warnings += [warning for label, profile in named for warning in model.warnings_about(label, profile)]
+    if unchecked := [label for label, profile in named if profile.engine == EMULATED]:
+        warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
+    for label, profile in named:
+        if profile.missing:
+            warnings.append(
+                f"{label} lacks {', '.join(profile.missing)}{_because(profile)}. Collect it with: {command(profile)}"
+            )
+        warnings += [f"{label}: {doubt}." for doubt in sanity.doubts(profile)]
+    return warnings
+
+
+def asides_of(named: Named) -> list[str]:
+    """Return those warnings that cast no doubt on the figures shown."""
+    return [f"{label}: {aside}." for label, profile in named for aside in sanity.asides(profile)]
+
+
+def _because(profile: Profile) -> str:
+    workload = profile.launch.workload
+    return "" if workload == "kernel" else f" (ncu has no per-instruction counts for a {workload})"

@@ -1,0 +1,334 @@
+"""One result of a .ncu-rep: names, sizes, metrics, counts per instruction, sources, findings of rules.
+
+Decoded from the messages ``ProfileResult``, ``RangeResult``, ``GraphResult`` and ``CmdlistResult``, as documented by
+the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``. Three things are not in the file: the
+units of metrics, the text of instructions and the lines that ncu shows for them; see `disassembly`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ncu_swizzle.reports.model import Finding
+
+# The wire format of protobuf messages, which make up a .ncu-rep; field numbers come from its ``.proto`` files.
+#
+# Everything raises ValueError, IndexError or struct.error if the bytes are not a valid message.
+
+
+Value = int | memoryview
+
+
+class Message:
+    """The fields of one message by number; a missing one reads as 0 or empty, a repeated one as its last value."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._fields: dict[int, list[Value]] = {}
+        for number, value, _ in fields(data):
+            self._fields.setdefault(number, []).append(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._fields)
+
+    def __contains__(self, field: int) -> bool:
+        return field in self._fields
+
+    def number(self, field: int) -> int:
+        value = self._fields.get(field, [0])[-1]
+        if not isinstance(value, int):
+            raise ValueError(f"field {field} is not a number")
+        return value
+
+    def bytes(self, field: int) -> memoryview:
+        return self.all_bytes(field)[-1] if field in self._fields else memoryview(b"")
+
+    def all_bytes(self, field: int) -> list[memoryview]:
+        """Return every value of a repeated field."""
+        values = []
+        for value in self._fields.get(field, []):
+            if isinstance(value, int):
+                raise ValueError(f"field {field} is a number")
+            values.append(value)
+        return values
+
+    def text(self, field: int) -> str:
+        return text(self.bytes(field))
+
+    def texts(self, field: int) -> list[str]:
+        return [text(value) for value in self.all_bytes(field)]
+
+    def message(self, field: int) -> Message:
+        return Message(self.bytes(field))
+
+    def messages(self, field: int) -> list[Message]:
+        return [Message(value) for value in self.all_bytes(field)]
+
+    def float32(self, field: int) -> float:
+        return float(struct.unpack("<f", self.bytes(field))[0])
+
+    def float64(self, field: int) -> float:
+        return float(struct.unpack("<d", self.bytes(field))[0])
+
+
+def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value, int]]:
+    """Yield number, value and start of each field in a message, from a field's start on; raise ValueError."""
+    while position < len(message):
+        start = position
+        tag, position = varint(message, position)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError("a message has field number 0")
+        if wire == 0:
+            value, position = varint(message, position)
+            yield number, value, start
+            continue
+        if wire == 2:
+            size, position = varint(message, position)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError(f"a message has a field of unknown wire type {wire}")
+        if position + size > len(message):
+            raise ValueError("a field is longer than its message")
+        yield number, message[position : position + size], start
+        position += size
+
+
+def varint(data: memoryview | bytes, position: int) -> tuple[int, int]:
+    """Return the number at the position, and the position after it."""
+    value = shift = 0
+    while shift < 70:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80:
+            return value, position
+    raise ValueError("a number does not end")
+
+
+def text(value: memoryview) -> str:
+    return bytes(value).decode("utf-8", "replace")
+
+
+Number = int | float
+
+# ProfileResult
+_MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _METRICS, _SOURCE, _RULES, _CLOCKS = 5, 6, 7, 10, 11, 13, 15, 19, 25
+_AXES = (1, 2, 3)  # Uint64x3
+_LOCKED = 2  # ProfilerClockStatusMessage
+# The other results: the workload, and the field numbers of metrics and rule results
+OTHERS = {7: ("range", 4, 20), 8: ("command list", 4, 21), 9: ("graph", 4, 22)}
+# SourceData; SourceFile; RelocationSymbolEntry
+_REFERENCE, _BINARY, _TARGET, _FILES, _RELOCATIONS = 1, 4, (5, 6, 7), 8, 9
+_FILE_NAME, _FILE_TEXT = 1, 2
+_SYMBOL, _PLACE = 1, 2
+# ProfileMetricResult; ProfileMetricValue
+_NAME, _VALUE, _LIST = 1, 2, 3
+_STRING, _FLOAT, _DOUBLE, _UINT32, _UINT64 = 1, 2, 3, 4, 5
+# RuleResult; RuleResultBodyItem; RuleResultMessage
+_RULE, _BODY, _ITEMS, _MESSAGE = 1, 3, 1, 1
+_SAID, _TYPE, _TITLE = 1, 2, 4
+KINDS = ("none", "ok", "warning", "error", "optimization")  # RuleResultMessageType
+
+# ProfileMetricListElement; as bytes: both are messages with one integer
+_ADDRESS, _COUNT = 1, 2
+_WHOLE = rb"([\x00-\x7f])[\x20\x28]([\x80-\xff]*+[\x00-\x7f])"
+_ELEMENT = re.compile(rb"\x1a([\x00-\x7f])\x0a" + _WHOLE + rb"\x12" + _WHOLE, re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleSource:
+    """A module in a report: its cubin, the imported source files, and the addresses of its functions."""
+
+    cubin: bytes = b""
+    target: tuple[int, ...] = ()  # identifies the cubin's architecture for a disassembler
+    files: Mapping[str, str] = field(default_factory=dict)  # texts by path
+    functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
+
+    def updated(self, newer: ModuleSource) -> ModuleSource:
+        """Return both merged: for a later result of the same code, ncu writes only what is new."""
+        return ModuleSource(
+            cubin=newer.cubin or self.cubin,
+            target=newer.target if newer.cubin else self.target,
+            files={**self.files, **newer.files},
+            functions={**self.functions, **newer.functions},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportResult:
+    """One result. `function` is the mangled name; for a range, graph or command list, that word.
+
+    `lists` holds the undecoded elements of the metrics that have any; see `per_instruction`.
+    """
+
+    workload: str = "kernel"
+    name: str = ""
+    function: str = ""
+    demangled: str = ""
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    clocks_locked: bool | None = None
+    source: ModuleSource = ModuleSource()
+    metrics: Mapping[str, Number | str] = field(default_factory=dict)
+    lists: Mapping[str, memoryview] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def cubin(self) -> bytes:
+        return self.source.cubin
+
+    @property
+    def address(self) -> int:
+        """The address of the function's code; 0 if unknown."""
+        return self.source.functions.get(self.function, 0)
+
+    def per_instruction(self, name: str) -> dict[int, int]:
+        """Return a metric's counts by instruction address; empty if it has none."""
+        return _by_address(self.lists[name]) if name in self.lists else {}
+
+
+def source(content: memoryview) -> tuple[int, ModuleSource]:
+    """Return a SourceData, and the number that results refer to it by."""
+    message = Message(content)
+    files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
+    texts = {name: content for name, content in files.items() if content}
+    functions = {symbol.text(_SYMBOL): symbol.number(_PLACE) for symbol in message.message(_RELOCATIONS).messages(1)}
+    target = tuple(message.number(part) for part in _TARGET)
+    return message.number(_REFERENCE), ModuleSource(
+        cubin=bytes(message.bytes(_BINARY)), target=target, files=texts, functions=functions
+    )
+
+
+def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, ModuleSource]) -> ReportResult:
+    """Return a ProfileResult."""
+    message = Message(content)
+    clocks = message.message(_CLOCKS)
+    metrics, lists = _metrics(message.all_bytes(_METRICS), strings)
+    return ReportResult(
+        name=message.text(_FUNCTION),
+        function=message.text(_MANGLED),
+        demangled=message.text(_DEMANGLED) or message.text(_FUNCTION),
+        grid=_sizes(message, _GRID),
+        block=_sizes(message, _BLOCK),
+        clocks_locked=bool(clocks.number(_LOCKED)) if clocks else None,
+        source=sources.get(message.message(_SOURCE).number(_REFERENCE), ModuleSource()),
+        metrics=metrics,
+        lists=lists,
+        findings=_findings(message.messages(_RULES)),
+    )
+
+
+def other(kind: int, content: memoryview, strings: Sequence[str]) -> ReportResult:
+    """Return a result that is not a kernel; `kind` is its number in OTHERS."""
+    message = Message(content)
+    workload, metrics_field, rules_field = OTHERS[kind]
+    metrics, lists = _metrics(message.all_bytes(metrics_field), strings)
+    return ReportResult(
+        workload=workload,
+        name=workload,
+        function=workload,
+        demangled=workload,
+        metrics=metrics,
+        lists=lists,
+        findings=_findings(message.messages(rules_field)),
+    )
+
+
+def _sizes(message: Message, number: int) -> tuple[int, ...]:
+    sizes = message.message(number)
+    return tuple(sizes.number(axis) for axis in _AXES) if sizes else ()
+
+
+def _metrics(
+    contents: Sequence[memoryview], strings: Sequence[str]
+) -> tuple[dict[str, Number | str], dict[str, memoryview]]:
+    """Return the metrics' values, and the undecoded elements of those that have several."""
+    values: dict[str, Number | str] = {}
+    lists = {}
+    for content in contents:
+        name, value, elements = _metric(content)
+        if value is not None:
+            values[strings[name]] = value
+        if elements:
+            lists[strings[name]] = elements
+    return values, lists
+
+
+def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
+    """Return a ProfileMetricResult: the number of its name, its value, and everything from its first element on."""
+    name, value = 0, None
+    for number, field_value, start in fields(content):
+        if number == _LIST:
+            return name, value, content[start:]
+        if number == _NAME and isinstance(field_value, int):
+            name = field_value
+        elif number == _VALUE and isinstance(field_value, memoryview):
+            value = _value(Message(field_value))
+    return name, value, content[:0]
+
+
+def _value(message: Message) -> Number | str | None:
+    """Return a ProfileMetricValue."""
+    if _STRING in message:
+        return message.text(_STRING)
+    if _FLOAT in message:
+        return message.float32(_FLOAT)
+    if _DOUBLE in message:
+        return message.float64(_DOUBLE)
+    return next((message.number(kind) for kind in (_UINT32, _UINT64) if kind in message), None)
+
+
+def _by_address(elements: memoryview) -> dict[int, int]:
+    """Return a metric's counts by address; empty if its elements have no addresses.
+
+    A launch has tens of thousands of elements, nearly always of the same form: a regular expression reads those.
+    """
+    alike = _ELEMENT.findall(elements)
+    end = sum(len(pc) + len(count) + 8 for _, _, pc, _, count in alike)
+    if end != len(elements):  # others lie between them, or nothing matches
+        alike, end = [], 0
+    counts = {}
+    for size, pc_size, pc, count_size, count in alike:
+        if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
+            raise ValueError("an element of a metric has the wrong length")
+        counts[_number(pc)] = _number(count)
+    for number, element, _ in fields(elements, end):
+        if number == _LIST and isinstance(element, memoryview):
+            address, count = (_value(Message(element).message(part)) for part in (_ADDRESS, _COUNT))
+            if not isinstance(address, int):
+                return {}
+            if not isinstance(count, int | float):
+                raise ValueError("a count of a metric is not a number")
+            counts[address] = int(count)
+    return counts
+
+
+@lru_cache(1 << 16)
+def _number(written: bytes) -> int:
+    """Return a decoded number; cached because addresses and small counts repeat."""
+    return varint(written, 0)[0]
+
+
+def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
+    """Return the messages of RuleResults."""
+    return tuple(
+        Finding(
+            rule=rule.text(_RULE),
+            kind=_kind(message.number(_TYPE)),
+            title=message.text(_TITLE),
+            message=message.text(_SAID),
+        )
+        for rule in rules
+        for item in rule.message(_BODY).messages(_ITEMS)
+        for message in item.messages(_MESSAGE)
+        if _SAID in message
+    )
+
+
+def _kind(number: int) -> str:
+    return KINDS[number] if number < len(KINDS) else ""

@@ -1,0 +1,271 @@
+"""The folder of one run: reports, profiles, the HTML page, and the manifest ``run.json``.
+
+A run is built in a hidden folder next to its destination and moved there when complete, so that an interrupted one
+leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.base import unfinished
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
+from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
+from ncu_swizzle.reports import sanity
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import Destination
+from ncu_swizzle.reports.pairing import Row
+
+# Where a run is saved.
+
+
+# How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
+
+
+LONGEST_NAME = 20_000  # characters
+LONGEST_TEXT = 1_000_000
+_MOST: tuple[tuple[str, int, Callable[[Profile], Sized]], ...] = (
+    ("metrics", 20_000, lambda p: p.metrics),
+    ("findings", 5_000, lambda p: p.findings),
+    ("notes", 1_000, lambda p: p.notes),
+    ("checked outputs", 1_000, lambda p: p.errors),
+    ("problem sizes", 1_000, lambda p: p.problem),
+    ("sources", 10_000, lambda p: p.sources),
+    ("stall reasons", 200, lambda p: {reason for i in p.instructions for reason in i.samples} | p.stalls.keys()),
+)
+
+
+def excess(profile: Profile) -> str:
+    """Return which part of a profile is larger than any that ncu writes, and the limit; empty if none is."""
+    return next(_excesses(profile), "")
+
+
+def _excesses(profile: Profile) -> Iterator[str]:
+    for what, most, part in _MOST:
+        if len(part(profile)) > most:
+            yield f"it has {len(part(profile)):,} {what}, and the limit is {most:,}"
+    kernel = profile.kernel
+    for name in (kernel.name, kernel.function, kernel.family, kernel.title, kernel.mangled, *profile.metrics):
+        if len(name) > LONGEST_NAME:
+            yield f"the name {name[:20]}… has {len(name):,} characters, and the limit is {LONGEST_NAME:,}"
+    for text in (profile.command, *profile.notes, *(finding.message for finding in profile.findings)):
+        if len(text) > LONGEST_TEXT:
+            yield f"the text {text[:20]}… has {len(text):,} characters, and the limit is {LONGEST_TEXT:,}"
+    if sum(len(i.sass) + len(i.opcode) for i in profile.instructions) > 50 * LONGEST_TEXT:
+        yield f"its instructions have more than {50 * LONGEST_TEXT:,} characters, the limit"
+
+
+MANIFEST, REPORT = "run.json", "report.html"
+DEFAULT = Path("swizzle-out")
+MOST_BYTES = 256 << 20  # of a saved profile
+AGAIN = "profile the kernel again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run: the kernel or program it was made for, and all profiles, the baseline first.
+
+    For a program, `rows` holds the matching launches, and `columns` says whose they are, the program's own last.
+    """
+
+    kernel: str
+    profiles: tuple[Profile, ...]
+    rows: tuple[Row, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[Profile, ...]:
+        """The profiles of what the run was made for: one kernel's, or the program's launches."""
+        if self.rows:
+            return tuple(row[-1] for row in self.rows if row[-1] is not None)
+        return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
+
+
+@contextlib.contextmanager
+def staging(near: Path) -> Iterator[Path]:
+    """Yield an empty folder on the same disk as `near`; remove it at the end in any case, see `unfinished`.
+
+    Parent folders created for it are removed too if they are still empty.
+    """
+    created = [parent for parent in near.parents if not parent.exists()]
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_empty, created)
+        try:
+            near.parent.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(unfinished.folder(near.parent, f".{near.name}"))
+        except OSError as error:
+            raise not_writable(f"to {near.parent}", error) from error
+        yield folder
+
+
+def _remove_empty(folders_: Sequence[Path]) -> None:
+    for folder in folders_:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def refuse_to_overwrite(destination: Destination) -> None:
+    """Raise NotWritable, before any work is done, if the destination already holds a run."""
+    folder = destination.export
+    if folder is not None and not destination.force_overwrite and (folder / MANIFEST).exists():
+        raise _taken(folder, MANIFEST)
+
+
+def _taken(folder: Path, files: str) -> NotWritable:
+    return NotWritable(f"{folder} already holds {files}", "replace it with -f, or choose another folder with -o")
+
+
+def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile]) -> list[str]:
+    """Save the profiles under these names and return the file names."""
+    files = [f"{slug(name)}.json" for name in names]
+    for file, profile in zip(files, profiles, strict=True):
+        profile.save(staged / file)
+    return files
+
+
+def finish(
+    staged: Path, kernel: str, profiles: Sequence[str], columns: Sequence[str] = (), rows: Sequence[Row] = ()
+) -> None:
+    """Write the manifest; `profiles` are the file names of the saved profiles, the baseline first.
+
+    For a program, they are those in `rows`, left to right and top to bottom.
+    """
+    content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
+    if rows:
+        names = iter(profiles)
+        named = [[None if profile is None else next(names) for profile in row] for row in rows]
+        content |= {"columns": list(columns), "rows": named}
+    write_json(staged / MANIFEST, content)
+
+
+def publish(staged: Path, kernel: str, destination: Destination) -> Path:
+    """Move a finished run to its destination and return it.
+
+    By default that is swizzle-out/KERNEL, or the first free one of KERNEL-2, KERNEL-3, …, so that nothing is lost;
+    with `force_overwrite` the last one there is. In a named folder, existing files are only replaced with
+    `force_overwrite`; otherwise raises NotWritable.
+    """
+    if destination.export is not None:
+        return _move_into(staged, destination.export, destination.force_overwrite)
+    if destination.force_overwrite and (last := _last(kernel)):
+        stale = _profiles_of(last)
+        folder = _move_into(staged, last, overwrite=True)
+        for name in stale - _profiles_of(last):
+            (last / name).unlink(missing_ok=True)
+        return folder
+    number = 1
+    while True:
+        folder = _numbered(kernel, number)
+        try:
+            # Renaming to a missing or empty folder is atomic.
+            staged.chmod(0o755)
+            staged.rename(folder)
+            note_finished(folder)
+            return folder
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise not_writable(folder, error) from error
+            number += 1
+
+
+def _numbered(kernel: str, number: int) -> Path:
+    return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+
+
+def _last(kernel: str) -> Path | None:
+    """Return the last run of this name in swizzle-out; None if there is none, or it is not a run's folder."""
+    number = 1
+    while _numbered(kernel, number).exists():
+        number += 1
+    last = _numbered(kernel, number - 1)
+    return last if number > 1 and (last / MANIFEST).is_file() else None
+
+
+def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
+    files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # manifest last
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):  # of two concurrent runs, one wins completely
+            taken = [file.name for file in files if (folder / file.name).exists()]
+            if taken and not overwrite:
+                raise _taken(folder, ", ".join(taken))
+            for file in files:
+                file.replace(folder / file.name)
+                note_finished(folder / file.name)
+    except OSError as error:
+        raise not_writable(f"to {folder}", error) from error
+    return folder
+
+
+def _profiles_of(folder: Path) -> set[str]:
+    """Return the names of the saved profiles of the run in a folder; none if there is no intact run."""
+    try:
+        names = read_json(folder / MANIFEST)["profiles"]
+        return {name for name in names if isinstance(name, str) and _plain(name) and name.endswith(".json")}
+    except (BadFile, DamagedFile, LookupError, TypeError):
+        return set()
+
+
+def load(folder: Path) -> Run:
+    """Read a run back; raise BadFile or DamagedFile."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        raise BadFile(f"{folder} is not a run's folder: it has no {MANIFEST}", "ls swizzle-out shows the runs")
+    content = read_json(manifest)
+    if not isinstance(content, dict) or not isinstance(content.get("kernel"), str):
+        raise DamagedFile(f"{manifest} is damaged: it names no kernel", AGAIN)
+    names = content.get("profiles")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
+        raise DamagedFile(f"{manifest} is damaged: it lists no profiles", AGAIN)
+    columns, rows = _table(content, names, manifest)
+    profiles = {name: load_profile(folder / name) for name in names}
+    if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
+        raise DamagedFile(f"{manifest} is damaged: none of its profiles is of {content['kernel']!r}", AGAIN)
+    launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
+    return Run(kernel=content["kernel"], profiles=tuple(profiles.values()), rows=launches, columns=columns)
+
+
+def _table(
+    content: dict[str, Any], names: Sequence[str], manifest: Path
+) -> tuple[tuple[str, ...], list[list[str | None]]]:
+    """Return the rows of matching launches of a program, and their columns; both empty for a kernel's run."""
+    columns, rows = content.get("columns", []), content.get("rows", [])
+    well_formed = (
+        isinstance(columns, list)
+        and isinstance(rows, list)
+        and all(isinstance(column, str) for column in columns)
+        and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
+    )
+    if not well_formed or any(name is not None and name not in names for row in rows for name in row):
+        raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
+    return tuple(columns), rows
+
+
+def _plain(name: str) -> bool:
+    """Return whether it names a file in the folder itself: a manifest may not point elsewhere."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def load_profile(file: Path) -> Profile:
+    """Read a saved profile; raise BadFile or DamagedFile."""
+    if file.is_file() and file.stat().st_size > MOST_BYTES:
+        raise BadFile(f"{file} has more than {MOST_BYTES >> 20} MiB, the limit of a saved profile", AGAIN)
+    data = read_bytes(file)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{file} cannot be read: {error}", "give a file written by ncu-swizzle profile") from error
+    try:
+        profile = Profile.from_json(text, str(file))
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
+    if wrong := sanity.impossible(profile):
+        raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
+    if too_large := excess(profile):
+        raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)
+    return profile
