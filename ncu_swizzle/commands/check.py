@@ -52,7 +52,7 @@ def save(
     reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 
-@baseline_app.command()
+@baseline_app.command("show")
 def show_baseline(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.console import Output

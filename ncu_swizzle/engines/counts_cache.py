@@ -155,10 +155,11 @@ def _optional(arguments: Sequence[Any]) -> Unpacker:
 
 def _fields(kind: Any) -> Unpacker:
     hints = typing.get_type_hints(kind, include_extras=True)
-    unpackers = [_unpacker(hints[field.name]) for field in dataclasses.fields(kind)]
+    unpackers = {field.name: _unpacker(hints[field.name]) for field in dataclasses.fields(kind)}
 
     def unpacked(value: Any, arrays: Arrays) -> Any:
-        return kind(*(f(v, arrays) for f, v in zip(unpackers, _list(value), strict=True)))
+        values = zip(unpackers.items(), _list(value), strict=True)
+        return kind(**{name: unpacker(each, arrays) for (name, unpacker), each in values})
 
     return unpacked
 

@@ -53,7 +53,7 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
     inputs = fills.inputs(family, family.problem(), np.random.default_rng(1))
     shipped = replace(family, reference="ncu_swizzle.kernels.references.transpose")
     with pytest.raises(
-        UsageError, match=r"reference ncu_swizzle\.launch\.references\.transpose failed: KeyError: 'in'"
+        UsageError, match=r"reference ncu_swizzle\.kernels\.references\.transpose failed: KeyError: 'in'"
     ):
         output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 

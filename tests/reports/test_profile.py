@@ -30,7 +30,7 @@ instructions = st.builds(
 profiles = st.builds(
     Profile,
     engine=st.sampled_from(["ncu", "recorded"]),
-    kernel=st.builds(KernelId, st.text(), st.text(), st.text(), st.text()),
+    kernel=st.builds(KernelId, name=st.text(), family=st.text(), title=st.text(), function=st.text()),
     problem=st.dictionaries(st.text(), st.integers(), max_size=3),
     machine=st.builds(MachineInfo, gpu=st.text(), sm_count=st.integers(0, 200)),
     when=st.text(),
@@ -44,7 +44,9 @@ profiles = st.builds(
         max_size=3,
     ),
     instructions=st.lists(instructions, max_size=5).map(tuple),
-    findings=st.lists(st.builds(Finding, st.text(), st.text(), st.text(), st.text()), max_size=2).map(tuple),
+    findings=st.lists(
+        st.builds(Finding, rule=st.text(), kind=st.text(), title=st.text(), message=st.text()), max_size=2
+    ).map(tuple),
     sources=st.dictionaries(st.text(), st.text(), max_size=2),
     commit=st.text(),
 )
