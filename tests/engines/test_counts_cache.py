@@ -110,7 +110,7 @@ def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
 
 
 def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts_cache, "MOST_BYTES", 1000)
+    monkeypatch.setattr(counts_cache, "MOST_PACKED_BYTES", 1000)
     with pytest.raises(ValueError, match="too large"):
         counts_cache.unpack(Counts, zlib.compress(bytes(1001)))
 

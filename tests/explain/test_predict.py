@@ -24,7 +24,7 @@ CATALOG = catalog.shipped()
 OWN = [
     kernel.name
     for family, kernel in CATALOG
-    if not kernel.library and (Path(declared_tiles.__file__).parent / f"{family.name}.py").is_file()
+    if not kernel.library and (Path(declared_tiles.__file__).parent / "tiles" / f"{family.name}.py").is_file()
 ]
 
 
