@@ -8,7 +8,8 @@ from typing import Annotated
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.validate import Count, Within
-from ncu_swizzle.cubin.symbols import KernelFilter, demangle, function
+from ncu_swizzle.cubin.demangled import demangle, function
+from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.reports.model import MachineInfo
 
 # What a launches file holds: plain data, and the bytes that it names by their SHA-256.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ncu_swizzle.base import files
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled, symbols
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.build import cubin_of
 from ncu_swizzle.kernels.catalog import OWN, Project
@@ -101,7 +101,7 @@ def _file(source: Path, config: str) -> Path:
 def _described(source: Path, guess: LaunchGuess, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
     same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
-    names = {guess.function, symbols.function(guess.function)}
+    names = {guess.function, demangled.function(guess.function)}
     return any(spec.entry in names or (only and not spec.entry) for spec in same)
 
 
@@ -115,7 +115,7 @@ def _entries(
     taken = {family.name for family in shipped.families} | {kernel.name for _, kernel in shipped}
     taken |= {name for other in old for name in (other.name, *(variant.name for variant in other.variants))}
     for guess in guesses:
-        plain = re.sub(r"\W+", "-", symbols.shorten(guess.function), flags=re.ASCII).strip("-") or "kernel"
+        plain = re.sub(r"\W+", "-", demangled.shorten(guess.function), flags=re.ASCII).strip("-") or "kernel"
         stem = re.sub(r"\W+", "-", spec.source.stem, flags=re.ASCII).strip("-") or "my"
         numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)

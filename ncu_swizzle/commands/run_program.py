@@ -15,7 +15,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Nothing
 from ncu_swizzle.base.files import exists, not_writable, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import meanwhile
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -275,7 +275,7 @@ def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list
         for column, launched in zip(columns, row, strict=True):
             if launched is not None:
                 prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = symbols.function(launched.kernel.function) or launched.kernel.name
+                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
                 files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
                 launched.save(staged / files[-1])
     return files

@@ -12,10 +12,10 @@ from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.base.files import read_bytes, write_atomically
 from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin, opened
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
-from ncu_swizzle.cubin.symbols import demangle
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault

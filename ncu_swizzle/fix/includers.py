@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.cubin.symbols import demangle
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import cuda

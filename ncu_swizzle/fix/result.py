@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncu_swizzle.base.files import brief
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cubin.symbols import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix.applied import Applied, Neighbour, changed_code, code_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.capture.launches import CapturedLaunch
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
@@ -155,7 +155,7 @@ def lint_launches(
 
 
 def _unjudged_launch(file: str, launch: CapturedLaunch, error: NcuSwizzleError) -> Check:
-    name = symbols.function(symbols.demangle(launch.kernel))
+    name = demangled.function(demangled.demangle(launch.kernel))
     return Check(
         outcome=Outcome.inconclusive,
         kernel=name,

@@ -15,8 +15,8 @@ from itertools import zip_longest
 import numpy as np
 
 from ncu_swizzle.base.errors import BadCatalog, EnvironmentLacking, LaunchLacking
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.symbols import demangle
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES, Tiled, element_bytes
 from ncu_swizzle.kernels import arguments, fills, guess
 from ncu_swizzle.kernels.family import BINARIES, BYTES, STRUCT, Argument, Family, Kernel

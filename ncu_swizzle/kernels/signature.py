@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.cubin import shared_arrays, symbols
+from ncu_swizzle.cubin import demangled, shared_arrays, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels.arguments import ALIASES
 from ncu_swizzle.kernels.family import DTYPES, ML_DTYPES
@@ -75,13 +75,13 @@ class KernelSignature:
 def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Callable[[], str] = str) -> KernelSignature:
     """Return what is known of a kernel; `source` is the text that declares it, `disassembled` returns its SASS."""
     attributes = cubin.attributes(symbol)
-    name = symbols.demangle(symbol)
+    name = demangled.demangle(symbol)
     entry = shared_arrays.entry_in(shared_arrays.embedded(cubin), symbol)
     if entry is None:
         entry = _from_sass(disassembled(), symbol, attributes.static_shared)
-    declared = symbols.declared_parameters(source, symbols.function(name))
+    declared = symbols.declared_parameters(source, demangled.function(name))
     sizes = [slot.size for slot in attributes.parameters]
-    types = _fitting(symbols.parameter_types(name) or (), sizes) or [_without_name(text) for text in declared]
+    types = _fitting(demangled.parameter_types(name) or (), sizes) or [_without_name(text) for text in declared]
     names = [_name(text) for text in declared]
     columns = (_fitting(texts, sizes) or [""] * len(sizes) for texts in (names, types, entry.kinds))
     block_axes, grid_axes = entry.threads, entry.blocks
@@ -91,7 +91,7 @@ def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Call
     by_registers = REGISTERS // max(-(-attributes.registers // 8) * 8, 1) // WARP * WARP
     return KernelSignature(
         symbol=symbol,
-        function=symbols.qualified(name),
+        function=demangled.qualified(name),
         parameters=tuple(SignatureParameter(*row) for row in zip(sizes, *columns, strict=True)),
         block_axes=block_axes,
         grid_axes=grid_axes,

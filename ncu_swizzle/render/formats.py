@@ -11,9 +11,10 @@ import pandas as pd
 from ncu_swizzle.base.texts import in_code, in_csv, in_json, in_markdown
 from ncu_swizzle.render import document, text
 from ncu_swizzle.render.banks import TilesOf
+from ncu_swizzle.render.colours import Coloured
 from ncu_swizzle.render.document import InstructionRow, Report
 from ncu_swizzle.render.mix import KINDS
-from ncu_swizzle.render.source import Coloured, Highlight
+from ncu_swizzle.render.source import Highlight
 from ncu_swizzle.reports import frames, many_launches, pack
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 

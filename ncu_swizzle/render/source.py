@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.render import text
+from ncu_swizzle.render.colours import Coloured, Line, Token
 from ncu_swizzle.render.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.counts import files as count_files
 from ncu_swizzle.render.text import cut
@@ -19,25 +20,6 @@ from ncu_swizzle.reports.counts import Total
 MOST_LINES = 10_000  # of a file that is shown whole
 MOST_CHARACTERS = 4_000_000  # of a file that is shown
 LONGEST_LINE = 2_000  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of a source line; `kind` is a CSS class, empty for plain text."""
-
-    kind: str
-    text: str
-
-
-Line = tuple[Token, ...]
-
-
-@dataclass(frozen=True)
-class Coloured:
-    """The lines of a source, and why they have no colours; the note is empty if they have."""
-
-    lines: Sequence[Line]
-    note: str = ""
 
 
 Highlight = Callable[[str, str], Coloured]  # text, path → lines

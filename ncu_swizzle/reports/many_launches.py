@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from pathlib import PurePosixPath
 
 from ncu_swizzle.base.texts import one_line
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.reports import pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare, distinct
 from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Profile
@@ -28,7 +28,7 @@ def lay_out(
         present = _present(rows[0])
         labels = [columns[index] for index, _ in present] if columns and len(present) > 1 else ()
         return (compare([profile for _, profile in present], notes, labels),), ()
-    titles = distinct([*map(_renamed, rows, symbols.distinct([_full_name(_present(row)[-1][1]) for row in rows]))])
+    titles = distinct([*map(_renamed, rows, demangled.distinct([_full_name(_present(row)[-1][1]) for row in rows]))])
     comparisons = tuple(_comparison(row, columns, title) for row, title in zip(rows, titles, strict=True))
     return comparisons, (*notes, *_unpaired(rows, columns), *_lacking(rows))
 
@@ -40,8 +40,8 @@ def _present(row: Row) -> list[tuple[int, Profile]]:
 
 def _renamed(row: Row, name: str) -> str:
     """Return the name, preceded by the first launch's if that is another function."""
-    first = symbols.function(_full_name(_present(row)[0][1]))
-    last = symbols.function(_full_name(_present(row)[-1][1]))
+    first = demangled.function(_full_name(_present(row)[0][1]))
+    last = demangled.function(_full_name(_present(row)[-1][1]))
     return name if first == last else f"{first} → {name}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.reports.model import Profile
 
@@ -85,7 +85,7 @@ def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequenc
 
 def launch_list(profiles: Sequence[Profile]) -> str:
     """Return the launches in a sentence: numbers and short names, the first few of many."""
-    shown = [f"{p.launch.index} {symbols.shorten(p.kernel.function or p.kernel.name)}" for p in profiles]
+    shown = [f"{p.launch.index} {demangled.shorten(p.kernel.function or p.kernel.name)}" for p in profiles]
     more = [f"{len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
     return ", ".join([*shown[:MOST_NAMED], *more])
 
@@ -154,4 +154,4 @@ def _exact(profile: Profile) -> Hashable:
 
 
 def _loose(profile: Profile) -> Hashable:
-    return symbols.function(profile.kernel.function or profile.kernel.name), profile.launch.workload
+    return demangled.function(profile.kernel.function or profile.kernel.name), profile.launch.workload

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.reports import model, sanity
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
@@ -107,7 +107,7 @@ def _filter(profile: Profile, session: Session) -> list[str]:
     if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
         chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
     else:
-        chosen = ["--kernel-name", symbols.function(kernel.function) or kernel.name]
+        chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
     countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
     return [*chosen, *(["--launch-skip", str(launch.occurrence)] if countable else []), "--launch-count", "1"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UnknownKernel
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
@@ -43,7 +43,7 @@ def test_every_recorded_cubin_can_be_read(report: Path) -> None:
 def test_an_address_in_constant_memory_has_its_relocation() -> None:
     cubin = embedded("transpose-sudoku")
     (one,) = cubin.relocations(".nv.constant4")
-    assert symbols.demangle(one.symbol).endswith("layout::kSquare")
+    assert demangled.demangle(one.symbol).endswith("layout::kSquare")
     (square,) = (symbol for symbol in cubin.symbols if symbol.name == one.symbol)
     assert (square.section, square.size) == (".nv.global.init", 1024)
     assert set((cubin.section(".nv.global.init") or b"")[:32]) == set(range(32))

@@ -11,9 +11,9 @@ from elftools.elf.sections import Section
 
 from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError
 from ncu_swizzle.cubin import elf, symbols
+from ncu_swizzle.cubin.demangled import demangle, distinct
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
-from ncu_swizzle.cubin.symbols import demangle, distinct
 from ncu_swizzle.engines import measured
 
 HEADER = 64  # bytes of the file's header, and of each section's

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.texts import one_line
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import demangled, symbols
 
 WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True).filter(lambda word: word != "operator")
 TYPES = st.recursive(
@@ -54,50 +54,50 @@ def signatures(draw: st.DrawFn) -> tuple[str, str]:
     ],
 )
 def test_a_name_is_the_function_s_own(signature: str, function: str, short: str) -> None:
-    assert symbols.function(signature) == function
-    assert symbols.shorten(signature) == short
+    assert demangled.function(signature) == function
+    assert demangled.shorten(signature) == short
 
 
 @given(signatures())
 def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, str]) -> None:
     written, name = signature
-    assert symbols.function(written) == name
-    short = symbols.shorten(written, 1000)
+    assert demangled.function(written) == name
+    short = demangled.shorten(written, 1000)
     assert short == name or short.startswith(f"{name}<")
     assert "::" not in short
-    assert symbols.function(short) == name
-    assert symbols.shorten(short, 1000) == short, "what is short stays so"
+    assert demangled.function(short) == name
+    assert demangled.shorten(short, 1000) == short, "what is short stays so"
 
 
 @given(st.text(), st.integers(1, 80))
 def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
-    for short in (symbols.shorten(text, most), symbols.function(text)):
+    for short in (demangled.shorten(text, most), demangled.function(text)):
         assert all(letter.isprintable() for letter in one_line(short))
-    assert len(symbols.shorten(text, most)) <= max(most, 1)
-    assert bool(symbols.shorten(text, most)) == bool(text.strip())
-    assert symbols.function(symbols.function(text)) == symbols.function(text)
+    assert len(demangled.shorten(text, most)) <= max(most, 1)
+    assert bool(demangled.shorten(text, most)) == bool(text.strip())
+    assert demangled.function(demangled.function(text)) == demangled.function(text)
 
 
 @given(st.lists(st.one_of(signatures().map(lambda one: one[0]), st.text(min_size=1, max_size=9)), max_size=6))
 def test_different_functions_get_different_names_and_equal_ones_the_same(functions: list[str]) -> None:
-    short = symbols.distinct(functions, 20)
+    short = demangled.distinct(functions, 20)
     assert len(short) == len(functions)
     assert len(set(zip(functions, short, strict=True))) == len(set(functions))
     assert len(set(short)) == len(set(functions))
 
 
 def test_template_arguments_show_only_where_they_tell_instances_apart() -> None:
-    assert symbols.distinct(["void a::f<int>()", "g()", "void a::f<float>()", "g()"]) == [
+    assert demangled.distinct(["void a::f<int>()", "g()", "void a::f<float>()", "g()"]) == [
         "f<int>",
         "g",
         "f<float>",
         "g",
     ]
-    assert symbols.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
+    assert demangled.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
 
 
 def test_a_terminal_gets_no_control_characters() -> None:
-    assert "\x1b" not in symbols.shorten("evil\x1b[31m<int>()")
+    assert "\x1b" not in demangled.shorten("evil\x1b[31m<int>()")
 
 
 HOSTILE = ("(", "<", "<(", "[clone ", "a::", "operator", " ", "{", ")>", "(anonymous namespace)::", "1", "x ", "(a::")
@@ -107,17 +107,17 @@ HOSTILE = ("(", "<", "<(", "[clone ", "a::", "operator", " ", "{", ")>", "(anony
 def test_a_long_name_takes_linear_time(part: str) -> None:
     name = part * (200_000 // len(part)) + ")>]}" * 10_000
     start = time.process_time()
-    symbols.function(name)
-    symbols.parameter_types(name)
+    demangled.function(name)
+    demangled.parameter_types(name)
     for spell in symbols.SPELLINGS:
         spell(name)
-    assert len(symbols.shorten(name)) <= symbols.MOST
-    assert symbols.distinct([name, "f(int)"])[1] == "f"
+    assert len(demangled.shorten(name)) <= demangled.MOST
+    assert demangled.distinct([name, "f(int)"])[1] == "f"
     assert time.process_time() - start < 60
 
 
 def test_a_name_that_doubles_itself_again_and_again_stays_mangled() -> None:
     name = "_Z1f1aI1b1bE" + "".join(f"S_IS{number}_S{number}_E" for number in "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    assert len(symbols.demangle(name)) <= symbols.LONGEST_DEMANGLED
-    assert symbols.demangle("_Z1f1aI1b1bES_IS1_S1_E").startswith(("f(", "_Z"))
-    assert symbols.demangle_all(["_Z1fv", "g", name])["_Z1fv"] == "f()"
+    assert len(demangled.demangle(name)) <= demangled.LONGEST_DEMANGLED
+    assert demangled.demangle("_Z1f1aI1b1bES_IS1_S1_E").startswith(("f(", "_Z"))
+    assert demangled.demangle_all(["_Z1fv", "g", name])["_Z1fv"] == "f()"

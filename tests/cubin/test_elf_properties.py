@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError
-from ncu_swizzle.cubin import lines, symbols
+from ncu_swizzle.cubin import demangled, lines, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from tests.support.corpus import binaries, bytewise, originals
 from tests.support.properties import chances, examples, holds
@@ -66,10 +66,10 @@ def test_any_bytes_are_a_cubin_or_refused(examples: int) -> None:
 def test_names_of_brackets_are_read_in_time(examples: int) -> None:
     def check(part: str, count: int) -> None:
         name = part * count
-        for short in (symbols.function(name), symbols.shorten(name), symbols.qualified(name)):
+        for short in (demangled.function(name), demangled.shorten(name), demangled.qualified(name)):
             assert isinstance(short, str)
-        symbols.parameter_types(name)
-        assert len(symbols.distinct([name, f"{name}x", name])) == 3
+        demangled.parameter_types(name)
+        assert len(demangled.distinct([name, f"{name}x", name])) == 3
 
     parts = st.text(alphabet="<>(){}[]:, *&a_Z~", min_size=1, max_size=6)
     holds(examples // 2, check, parts, st.sampled_from([1, 7, 500, 4000]))

@@ -27,8 +27,8 @@ def test_an_aligned_parameter_lies_further_on(recorded_file: Callable[[str], Pat
     (result,) = container.inspect(recorded_file("tma-128")).results
     cubin = Cubin(result.cubin, "tma-128")
     map_slot, out, n = cubin.attributes("tma_128").parameters
-    assert map_slot.size == check.BYTES
-    assert (out.offset, out.size) == (map_slot.offset + check.BYTES, 8)
+    assert map_slot.size == check.TENSOR_MAP_BYTES
+    assert (out.offset, out.size) == (map_slot.offset + check.TENSOR_MAP_BYTES, 8)
     packed = bytes(elf.pack(cubin, "tma_128", [b"m" * 128, b"o" * 8, b"n" * 4]))
     assert packed[map_slot.offset : out.offset] == b"m" * 128
     assert packed[n.offset :] == b"n" * 4

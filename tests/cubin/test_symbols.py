@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.cubin import lines, symbols
+from ncu_swizzle.cubin import demangled, lines, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import arguments, check, fills
 from ncu_swizzle.reports import container
@@ -19,7 +19,7 @@ from tests.support.sources import NAMED
 
 
 def test_only_kernels_are_listed(cubin: Cubin) -> None:
-    named = sorted(symbols.qualified(symbols.demangle(name)) for name in cubin.kernels)
+    named = sorted(demangled.qualified(demangled.demangle(name)) for name in cubin.kernels)
     assert named == [
         "(anonymous namespace)::hidden", "none", "ns::fn<32, float, true>", "ns::fn<64, double, false>", "plain",
         "structure",
@@ -41,7 +41,7 @@ def test_only_kernels_are_listed(cubin: Cubin) -> None:
 )
 def test_a_kernel_is_found_by_its_name(wanted: str, found: str, cubin: Cubin) -> None:
     name = symbols.find(cubin, wanted)
-    assert found in (name, symbols.qualified(symbols.demangle(name)))
+    assert found in (name, demangled.qualified(demangled.demangle(name)))
 
 
 def test_several_kernels_of_a_name_are_told_apart(cubin: Cubin) -> None:

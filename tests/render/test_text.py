@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ncu_swizzle.render import text
-from ncu_swizzle.render.page import Colours
-from ncu_swizzle.render.source import Token
+from ncu_swizzle.render.colours import Colours, Token
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render import formats, page, source
-from ncu_swizzle.render.page import Colours
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.source import Panel
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction

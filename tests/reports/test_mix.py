@@ -8,7 +8,7 @@ import pytest
 
 from ncu_swizzle.render import document
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.page import Colours
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.reports import frames, reader
 from ncu_swizzle.reports.comparison import compare
 from tests.support.places import RECORDINGS

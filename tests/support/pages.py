@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 from ncu_swizzle.render import document
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.page import Colours
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
 

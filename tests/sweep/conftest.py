@@ -96,7 +96,7 @@ def other_version(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "ncu_swizzle", folder / "ncu_swizzle", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("kernels", "rules", "reports", "recordings"):
         (folder / name).symlink_to(ROOT / name)
-    file = folder / "ncu_swizzle" / "smem" / "banks.py"
+    file = folder / "ncu_swizzle" / "smem" / "operations.py"
     file.write_text(file.read_text() + "\n# another version\n")
     return folder
 

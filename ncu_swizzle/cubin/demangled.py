@@ -1,0 +1,221 @@
+"""C++ function names as people read and write them: pure functions that accept any string.
+
+A demangled name is ``RETURN NAMESPACE::FUNCTION<TEMPLATE ARGUMENTS>(PARAMETERS)``, as ncu and c++filt print it. A cubin
+has mangled names (Itanium C++ ABI); the C++ runtime demangles them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ncu_swizzle.base.bounds import OutOfTime, answered
+from ncu_swizzle.base.texts import one_line
+
+MOST = 60  # characters of a shortened name
+LONGEST = 20_000  # characters of a name that are looked at; a longer one is cut
+LONGEST_MANGLED = 20_000
+LONGEST_DEMANGLED = 200_000
+FEW_REFERENCES = 8  # in a mangled name: with so few, what it repeats stays small
+DEMANGLING_S = 2.0
+CUT = "…"
+
+_OPEN, _CLOSE = "(<[{", ")>]}"
+_PAIRS = dict(zip(_CLOSE, _OPEN, strict=True))
+_UNNAMED = re.compile(r"(\(anonymous namespace\)|<unnamed>|\(anonymous\)|\{anonymous\})::")
+_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
+_LITERAL = re.compile(r"\b(\d+)(?:[uU]?[lL]{0,2})\b")
+_QUALIFIER = re.compile(r"(?<![\w>)}\]])(?:\w+::)+(?=[\w~{])")
+_OPERATOR = re.compile(r"operator\s*(\(\)|\[\]|<<=?|>>=?|<=>|[-+*/%^&|~!=<>]=?|->\*?|&&|\|\||\+\+|--|,)")
+
+
+def demangle(name: str) -> str:
+    """Return a C++ name demangled, ``void ns::fn<32>(float*, int)``; any other name unchanged."""
+    return demangle_all([name])[name]
+
+
+def demangle_all(names: Iterable[str]) -> dict[str, str]:
+    """Return each name demangled. A name whose demangling takes too long or grows too large stays mangled."""
+    every = dict.fromkeys(names)
+    mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
+    simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
+    known = translated(simple) | _translated_elsewhere(tuple(name for name in mangled if name not in set(simple)))
+    return {name: known.get(name) or name for name in every}
+
+
+def translated(names: Iterable[str]) -> dict[str, str]:
+    translate = _translator()
+    return {name: text for name in names if translate and (text := translate(name))}
+
+
+_PROGRAM = """
+from ncu_swizzle.cubin import demangled
+names = demangled.translated(question)
+answer = {name: text for name, text in names.items() if len(text) <= demangled.LONGEST_DEMANGLED}
+"""
+
+
+@functools.lru_cache(maxsize=64)
+def _translated_elsewhere(names: tuple[str, ...]) -> dict[str, str]:
+    """Demangle in a process that may run out of time and memory: a reference may double a name, again and again."""
+    try:
+        return dict(answered(_PROGRAM, names, DEMANGLING_S)) if names else {}
+    except OutOfTime:
+        return {}
+
+
+@functools.cache
+def _translator() -> Callable[[str], str | None] | None:
+    try:
+        translate = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):  # then only plain and mangled names can be matched
+        return None
+    free = ctypes.CDLL(None).free
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+    translate.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    translate.restype = ctypes.c_void_p
+
+    def call(name: str) -> str | None:
+        text = translate(name.encode(errors="replace"), None, None, ctypes.byref(ctypes.c_int()))
+        try:
+            return ctypes.string_at(text).decode(errors="replace") if text else None
+        finally:
+            free(text)
+
+    return call
+
+
+# ---------------------------------------------------------------------------------------------- names to show
+
+
+def function(demangled: str) -> str:
+    """Return a function's bare name: no namespace, template arguments, parameters or return type.
+
+    A string without such a name is returned unchanged.
+    """
+    line = one_line(demangled[:LONGEST].strip())
+    return _head(_last_part(line)).strip() or line
+
+
+def shorten(demangled: str, most: int = MOST) -> str:
+    """Return a function's name with its template arguments, without namespaces, in at most `most` characters."""
+    line = one_line(demangled[:LONGEST].strip())
+    plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(line)))).strip() or line
+    short = re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
+    return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
+
+
+def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
+    """Return a short name for each launched function, in order; launches of the same function share it.
+
+    Template arguments are only shown if they are needed to tell instances of one template apart.
+    """
+    instances: dict[str, set[str]] = {}
+    for name in demangled:
+        instances.setdefault(function(name), set()).add(name)
+    short = {name: _among(name, instances[function(name)], most) for name in dict.fromkeys(demangled)}
+    taken: dict[str, list[str]] = {}
+    for name, text in short.items():
+        taken.setdefault(text, []).append(name)
+    for text, names in taken.items():  # still the same: truncated at the same place, or overloads
+        for number, name in enumerate(names, start=1):
+            short[name] = text if len(names) == 1 else f"{text} ({number})"
+    return [short[name] for name in demangled]
+
+
+def _among(name: str, instances: set[str], most: int) -> str:
+    return shorten(name if len(instances) > 1 else function(name), most)
+
+
+# ---------------------------------------------------------------------------------------------- names to match
+
+
+def qualified(demangled: str) -> str:
+    """Return a name without return type and parameters: ``ns::fn<32>``."""
+    return _signature(demangled)[0]
+
+
+def parameter_types(demangled: str) -> list[str] | None:
+    """Return the types of a function's parameters; None if the name has none, like a C function's, or is too long."""
+    parameters = _signature(demangled)[1]
+    if parameters is None or len(demangled) > LONGEST:
+        return None
+    return [part.strip() for part in split(parameters, ",")] if parameters.strip() else []
+
+
+def spaceless(name: str) -> str:
+    """Return a name normalized for comparison: no spaces, and 32 for 32u."""
+    return re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\s+", "", name))
+
+
+# ---------------------------------------------------------------------------------------------- parsing a name
+
+
+def _signature(demangled: str) -> tuple[str, str | None]:
+    """Return the qualified name with its template arguments, and the text of the parameter list."""
+    text = re.sub(r"\s?\[clone [^][]*\]", "", demangled[:LONGEST].strip())
+    opening = next((index for index, letter in _top_level(text) if letter == "(" and index), len(text))
+    spaces = [index for index, letter in _top_level(text[:opening].rstrip()) if letter == " "]
+    name = text[spaces[-1] + 1 if spaces else 0 : opening].strip()
+    closing = text.rfind(")")
+    return name, text[opening + 1 : closing] if opening < closing else None
+
+
+def _last_part(demangled: str) -> str:
+    return split(qualified(demangled), "::")[-1]
+
+
+def _head(part: str) -> str:
+    """Return a part of a name up to its first bracket."""
+    end = next((index for index, letter in _top_level(part) if letter in "<(" and index), len(part))
+    return part[:end]
+
+
+def split(text: str, mark: str) -> list[str]:
+    """Split a string at a mark, but not inside brackets."""
+    parts, start = [], 0
+    for index, _ in _top_level(text):
+        if index >= start and text.startswith(mark, index):
+            parts.append(text[start:index])
+            start = index + len(mark)
+    return [*parts, text[start:]]
+
+
+def _top_level(text: str) -> Iterator[tuple[int, str]]:
+    """Yield index and letter of each character outside all brackets, and of each outermost opening bracket.
+
+    Brackets in operator names and around unnamed namespaces count as letters. An unclosed bracket stays open; a closing
+    bracket without an opening one is a letter.
+    """
+    letters = {index for match in _OPERATOR.finditer(text) for index in range(*match.span(1))}
+    letters |= {index for match in _UNNAMED.finditer(text) for index in range(*match.span(1))}
+    opened: list[str] = []
+    counts = Counter[str]()  # of the open brackets: looking through all for each closing one is quadratic
+    for index, letter in enumerate(text):
+        if index in letters or (letter == ">" and text[index - 1 : index] == "-"):
+            continue
+        if letter in _OPEN:
+            if not opened:
+                yield index, letter
+            opened.append(letter)
+            counts[letter] += 1
+        elif letter in _CLOSE:
+            if counts[_PAIRS[letter]]:
+                while (closed := opened.pop()) != _PAIRS[letter]:
+                    counts[closed] -= 1
+                counts[closed] -= 1
+        elif not opened:
+            yield index, letter
+
+
+# Ways to spell a function, from the whole signature to the last word of it.
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda demangled: demangled,
+    qualified,
+    _last_part,
+    lambda demangled: "::".join(_head(part) for part in split(qualified(demangled), "::")),
+    lambda demangled: _head(_last_part(demangled)),
+)
