@@ -39,7 +39,7 @@ def describe(
 
     `config` names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
     description says is taken over, the rest is guessed. No entry is ever changed. Raises UsageError, with the reasons
-    of `kernel_spec.family`, rather than write what cannot be loaded.
+    of `build.family_of`, rather than write what cannot be loaded.
     """
     if source.suffix not in FILES or not source.is_file():
         missing = "is not a .cu, cubin or PTX file" if source.exists() else "does not exist"

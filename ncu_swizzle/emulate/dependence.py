@@ -2,7 +2,7 @@
 
 One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
 comparison, an address), only blocks for which the decision is the same are represented by the one that ran: see
-`boxes`. In the same way one iteration of a loop can stand for those that follow it: see `repeats`.
+`boxes`. In the same way one iteration of a loop can stand for those that follow it: see `boxes`.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class PreparedCode:
     contents: bool
     timing: TimedBranches
     live: Mapping[int, int]  # by basic block: the registers that matter before it
-    untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `repeats`
+    untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `boxes`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction

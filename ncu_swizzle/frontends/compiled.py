@@ -117,7 +117,7 @@ class Built:
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:
-    """Compile a function in a Python file. Raises what `parent.compiled` raises, and Untrusted."""
+    """Compile a function in a Python file. Raises what `compile_in_child` raises, and Untrusted."""
     request = request_of(target, arch)
     kernel, code = compile_in_child(request, timeout_s)
     family = target.family

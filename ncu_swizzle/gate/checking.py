@@ -28,7 +28,7 @@ from ncu_swizzle.reports.model import MachineInfo, Profile
 
 
 def load(folder: Path) -> Baseline:
-    """Return the last good run of each kernel, engine and machine; raise what `dataset.load` raises."""
+    """Return the last good run of each kernel, engine and machine; raise what `history.load` raises."""
     return Baseline(tuple(entries(tracks.tracks(history.load(folder)))), folder, history=True)
 
 

@@ -1,7 +1,7 @@
 """The program that ncu profiles: build a catalogue kernel, check its output, launch it once or time it.
 
     python -m ncu_swizzle.kernels --action profile --facts FILE [--problem seq=1024] kernel2
-    python -m ncu_swizzle.kernels --description FILE --facts FILE fn      a user's family, see `family_json`
+    python -m ncu_swizzle.kernels --description FILE --facts FILE fn      a user's family, see `family`
 
 It runs as a separate process. Its results (the GPU, output errors, times) go to the facts file as JSON, and so does any
 failure; nothing else in the project needs CUDA.

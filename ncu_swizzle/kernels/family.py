@@ -20,7 +20,7 @@ from ncu_swizzle.kernels.limits import evaluate
 
 # A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 #
-# Shipped families come from ``kernels/*/family.toml``, see `collection`; a user's ``.cu`` becomes a family too, see
+# Shipped families come from ``kernels/*/family.toml``, see `catalog`; a user's ``.cu`` becomes a family too, see
 # `kernel_spec`.
 
 

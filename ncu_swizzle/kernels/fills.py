@@ -30,7 +30,7 @@ from ncu_swizzle.kernels.limits import evaluate
 # NUMBER       the same number everywhere
 # FILE.npy     an array saved by NumPy, of the buffer's dtype and shape
 #
-# A struct passed by value is given as its bytes, see `argument_syntax`.
+# A struct passed by value is given as its bytes, see `arguments`.
 
 
 FILE = ".npy"

@@ -107,7 +107,7 @@ class KernelSpec:
 # grid = "n//32, n//32"
 # block = "32, 8"
 # shared = 0                             # bytes of dynamic shared memory
-# args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see `argument_syntax`
+# args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see `arguments`
 # defines = { TILE = 32 }
 # include = ["include"]
 # std = "c++20"

@@ -80,7 +80,7 @@ def _relative(file: str) -> bool:
 #
 # The innermost line is often an asm statement in a helper, the outermost the call of the kernel's whole body: the line
 # to blame is the outermost own one whose instructions are mostly shared-memory accesses. Own lines are those in the
-# user's folders, see `ownership`: nobody can change the headers of CUDA that `load_matrix_sync` or `atomicAdd` is
+# user's folders, see `FrameOwners`: nobody can change the headers of CUDA that `load_matrix_sync` or `atomicAdd` is
 # inlined from.
 
 

@@ -43,7 +43,7 @@ def variables(folder: Path, arch: str) -> dict[str, str]:
 
 # What a report lacks of kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
 #
-# They are in Triton's cache on the machine that the program ran on, see `report.triton_cache`, and are kept in the
+# They are in Triton's cache on the machine that the program ran on, see `reports.triton_cache`, and are kept in the
 # facts file beside a report of ours.
 
 

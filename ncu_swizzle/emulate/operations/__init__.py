@@ -1,4 +1,4 @@
-"""Implements the arithmetic of SASS: one function per opcode, which `registry.compiled` turns into a step on a Machine.
+"""Implements the arithmetic of SASS: one function per opcode, which `operands.compiled` turns into a step on a Machine.
 Memory and control instructions are elsewhere in `emulate`.
 """
 
