@@ -227,7 +227,7 @@ class ManyWorkers:
         if future.status == "error":
             del station.sent[number]
             error = future.exception()
-            if type(error).__name__ in ("KilledWorker", "NoValidWorkerError", "CancelledError", "Stopped"):
+            if self._ended_with_its_worker(error, station):
                 station.sent[number] = sent
                 self._lose(station, f"the worker {station.member.name} was lost")
                 return
@@ -243,6 +243,13 @@ class ManyWorkers:
             return
         del station.sent[number]
         self._hand_over(number, station, returned)
+
+    def _ended_with_its_worker(self, error: BaseException, station: Station) -> bool:
+        """Return whether Dask says that a task ended because of its worker, not by itself."""
+        import distributed
+
+        died = isinstance(error, (distributed.KilledWorker, distributed.CancelledError, CancelledError))
+        return died or station.address not in self._client.nthreads()
 
     def _fetched(self, future: Any, station: Station) -> Returned | None:
         """Return what a worker has ready; None if it went away before it could be asked.
