@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| (?P<lines>`ncu-swizzle [^|]*) \|(?P<about>[^|]*)\|", re.M
 CONSOLE = re.compile(r"^```console\n.*?^```", re.MULTILINE | re.DOTALL)
 PROSE = re.compile(r"\s{2,}(?:[a-z→#]).*$")  # what stands beside a command
 NEEDS_GPU = "needs a GPU"
-# Typed elsewhere: what needs a cluster in tests/fleet, and a program of CUDA's runtime in tests/capture.
+# Typed elsewhere: what needs a cluster in tests/sweep, and a program of CUDA's runtime in tests/capture.
 ELSEWHERE = ("--scheduler", "capture --dry", "ncu --section-folder")
 
 
