@@ -97,7 +97,7 @@ class Checkpoint:
         compared = ((thing, state, name) for thing, state in self.states for name in state if name != "shared")
         if not all(_same(state[name], getattr(thing, name)) for thing, state, name in compared):
             return False
-        contents = self.states[0][1].get("shared")
+        contents = next((state["shared"] for thing, state in self.states if thing is m and "shared" in state), None)
         if contents is not None and ((contents != m.shared) & m.shared_known).any():  # the same bytes are known
             return False
         return bool((self.tokens == m.tokens).all()) or self._named_alike(schedule)

@@ -19,7 +19,6 @@ from ncu_swizzle.smem.code import spelled
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import WIDEST
-from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
 from ncu_swizzle.smem.suggestions import Suggestion, suggest_by_trial
@@ -47,7 +46,7 @@ class ObservedTile:
     first: int
     end: int
     offsets: tuple[int, ...]  # of the instructions, in the kernel
-    plain: Tile
+    plain: TileMapping
     accesses: tuple[Access, ...]  # one per operation and name
     complete: bool
     leading: int | None = None  # bytes of a row if an API computes the addresses, see `Constraints`; 0 if unknown
@@ -143,11 +142,13 @@ def _together_observed(parts: Sequence[AccessRequests]) -> AccessRequests:
     return whole
 
 
-def _plain(requests: Sequence[AccessRequests], start: int, end: int, leading_dimension: int) -> Tile:
+def _plain(requests: Sequence[AccessRequests], start: int, end: int, leading_dimension: int) -> TileMapping:
     widths = [operations.find(made.op).width_bytes for made in requests]
     element, pitch = min(widths), leading_dimension or _pitch(requests, max(widths))
     columns = pitch // element
-    return Tile(Layout((-(-(end - start) // pitch), columns), (columns, 1)), element_bytes=element, origin=start % LINE)
+    return TileMapping(
+        Layout((-(-(end - start) // pitch), columns), (columns, 1)), element_bytes=element, origin=start % LINE
+    )
 
 
 def _pitch(requests: Sequence[AccessRequests], widest: int) -> int:
@@ -184,7 +185,7 @@ def _leading_dimension(requests: Sequence[AccessRequests]) -> int:
     return int(values[counts.argmax()]) if len(values) else 0
 
 
-def _access(made: AccessRequests, plain: Tile, start: int, name: str) -> Access:
+def _access(made: AccessRequests, plain: TileMapping, start: int, name: str) -> Access:
     addresses = np.where(made.active, made.addresses - start, 0)
     rows, columns = np.divmod(addresses // plain.element_bytes, plain.shape[1])
     full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)

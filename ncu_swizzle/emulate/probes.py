@@ -186,7 +186,7 @@ def global_accesses(
     if not buffers:
         return GlobalAccesses()
     everything = exhaustive and math.prod(setting.grid) <= KINDS
-    blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
+    blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*corners(setting.grid), *ran])))
     try:
         probes = _run(code, setting, buffers, blocks)
     except ProgramFailed as error:
@@ -196,7 +196,8 @@ def global_accesses(
     return GlobalAccesses(outside=outside, blocks=len(blocks), buffers=named)
 
 
-def _corners(grid: Index) -> list[Index]:
+def corners(grid: Index) -> list[Index]:
+    """Return the blocks at the corners of a grid."""
     ends = [sorted({0, size - 1}) for size in grid]
     return [(x, y, z) for z, y, x in itertools.product(*ends[::-1])]
 

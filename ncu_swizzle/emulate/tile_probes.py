@@ -7,7 +7,6 @@ written, of copies and descriptors that are not known, and of types other than t
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
 from ncu_swizzle.emulate.tile_products import OperandSeen, WgmmaProduct
@@ -325,7 +325,7 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     probes = TileProbes(setting.program.instructions, buffers)
     program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
     try:
-        _run(replace(setting, program=program, shortcuts=False), np.array(_corners(setting.grid)), probes.record)
+        _run(replace(setting, program=program, shortcuts=False), np.array(corners(setting.grid)), probes.record)
     except ProgramFailed as error:
         return probes.record.found(str(error))
     return probes.record.found()
@@ -335,8 +335,3 @@ def _run(setting: Setting, blocks: Ints, record: TileRecord) -> None:
     with contextlib.suppress(Enough):
         record.check_waits(run_batch(setting, blocks).machine, 0)
     record.finish()
-
-
-def _corners(grid: Index) -> list[Index]:
-    ends = [sorted({0, size - 1}) for size in grid]
-    return [(x, y, z) for z, y, x in itertools.product(*ends[::-1])]

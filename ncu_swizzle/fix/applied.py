@@ -19,7 +19,7 @@ from ncu_swizzle.fix.excess import NOWHERE, Moved
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
-from ncu_swizzle.kernels.toolchain import cubin as cubin_compiled
+from ncu_swizzle.kernels.toolchain import cubin as compiled_cubin
 from ncu_swizzle.smem.swizzle import Padding
 
 # A mapping that a source has, as the proof is told of it.
@@ -119,7 +119,7 @@ _HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of a source's pat
 
 def code_of(target: Target, toolchain: Toolchain, cached: bool) -> Mapping[str, bytes]:
     """Return the code of every kernel in a target's source, by its symbol."""
-    code = cubin_compiled(target.family, target.kernel, target.family.arch or ARCH, toolchain, cached)
+    code = compiled_cubin(target.family, target.kernel, target.family.arch or ARCH, toolchain, cached)
     cubin = Cubin(code, target.source.name)
     return {_HASH.sub(r"\1", symbol): cubin.section(f".text.{symbol}") for symbol in cubin.kernels}
 

@@ -283,7 +283,7 @@ class Naming:
             self.stop = Stop(
                 stage=result.WRITTEN + 1, reason=f"{mapping} is not named instead: {reason}", line=line, mapping=mapping
             )
-        built = [made for edit in edits if (made := self._built(edit, claims.resources(old))) is not None]
+        built = [made for edit in edits if (made := self._built(edit, claims.resources_of(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
             fixed = self._proved(old, made, declared)
             if fixed is not None:
@@ -300,7 +300,7 @@ class Naming:
             except (NcuSwizzleError, ValueError) as error:
                 self._stopped(result.unbuilt(error), edit, edit.mapping)
                 return None
-            left, takes = of_launch(new.emulated, {}).total, claims.resources(new)
+            left, takes = of_launch(new.emulated, {}).total, claims.resources_of(new)
             loads = sum(each.text.count("LDG.") for each in new.code.instructions)
             made = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads

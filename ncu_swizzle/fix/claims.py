@@ -109,7 +109,7 @@ SM_BLOCKS = {"sm_86": 16, "sm_89": 24, "sm_120": 24}
 SHARED_UNIT = 128
 
 
-def resources(version: Executable) -> Resources:
+def resources_of(version: Executable) -> Resources:
     """Return what a version takes."""
     binary, launch = version.emulated.binary, version.launch(None)
     attributes = binary.cubin.attributes(binary.symbol)

@@ -109,7 +109,7 @@ def find(file: CudaFile, type_: str, *kinds: str) -> Node | None:
             named = field_of(made, "name")
             if named is not None and field_of(made, "body") is not None and file.of(named) == wanted:
                 return made
-        type_ = next((type_ for name, type_ in _aliases(file) if name == wanted), wanted)
+        type_ = next((type_ for name, type_ in aliases(file) if name == wanted), wanted)
     return None
 
 
@@ -137,7 +137,8 @@ def plain(type_: str) -> str:
     return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
 
 
-def _aliases(file: CudaFile) -> Iterator[tuple[str, str]]:
+def aliases(file: CudaFile) -> Iterator[tuple[str, str]]:
+    """Yield the names that stand for types, and the types as they are written."""
     for node in file.nodes("alias_declaration", "type_definition"):
         name, type_ = field_of(node, "name") or field_of(node, "declarator"), field_of(node, "type")
         if name is not None and type_ is not None:
@@ -146,9 +147,9 @@ def _aliases(file: CudaFile) -> Iterator[tuple[str, str]]:
 
 def names(file: CudaFile, made: Node) -> set[str]:
     """Return the name of a class and its aliases."""
-    aliases = {name for name, type_ in _aliases(file) if same(find(file, type_), made)}
+    known_as = {name for name, type_ in aliases(file) if same(find(file, type_), made)}
     named = field_of(made, "name")
-    return aliases | ({file.of(named)} if named is not None else set())
+    return known_as | ({file.of(named)} if named is not None else set())
 
 
 def functions(file: CudaFile, made: Node) -> Iterator[Node]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
@@ -123,14 +124,10 @@ class Arithmetic:
         text = " ".join(text.split()).strip("&* ")
         if not text or INTEGER.fullmatch(text):
             return
-        for alias in self.draft.file.nodes("alias_declaration", "type_definition"):
-            written, name = (
-                cuda.field_of(alias, "type"),
-                cuda.field_of(alias, "name") or cuda.field_of(alias, "declarator"),
-            )
-            if written is not None and name is not None and depth and self.draft.file.of(name) == text:
-                yield from self._of(node, self.draft.file.of(written), depth - 1)
-                return
+        written = next((type_ for name, type_ in cuda.aliases(self.draft.file) if depth and name == text), None)
+        if written is not None:
+            yield from self._of(node, written, depth - 1)
+            return
         if any(
             self.draft.file.of(cuda.field_of(made, "name") or made) == text
             for made in self.draft.file.nodes("enum_specifier")
@@ -139,9 +136,9 @@ class Arithmetic:
         if self._operators:
             yield node, text
 
-    @property
+    @cached_property
     def _operators(self) -> bool:
-        """Whether the file has arithmetic of its own, or files of the user that may have it."""
+        """Whether the file, with the headers of the user in it, has arithmetic of its own."""
         names = ("".join(name.split()) for name in self.draft.scopes.callables)
         return any(re.fullmatch(r"operator[-+*/%^&|<>]+", name) for name in names)
 

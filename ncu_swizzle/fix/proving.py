@@ -22,8 +22,7 @@ from ncu_swizzle.emulate.tracing import LaneSyncs, Pair, Version, side_by_side
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import excess, values
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim
-from ncu_swizzle.fix.claims import resources as resources_resources
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces
 from ncu_swizzle.fix.rows import READ, WRITE, InstructionRows, Lines, Numbers, Rows, changed, location
 from ncu_swizzle.fix.values import Values
@@ -236,7 +235,7 @@ def prove_version(old: Executable, after: Target, moved: Sequence[Moved], settin
     was = excess.excess(old, {array.name: array.before for array in moved})
     now = excess.excess(new, {array.name: array.after for array in moved})
     meaning, compared = _meaning(old, new, moved, settings.toolchain.timeout_s)
-    taken, takes = resources_resources(old), resources_resources(new)
+    taken, takes = resources_of(old), resources_of(new)
     claims = (rebuilt, excess.claim(old, new, moved, was, now), meaning, claim(taken, takes))
     return Proof(claims=claims, before=was, after=now, resources_before=taken, resources_after=takes, compared=compared)
 

@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines import profiles as entries_
+from ncu_swizzle.engines import profiles as profile_sources
 from ncu_swizzle.engines.settings import Progress, Request
 from ncu_swizzle.gate import baseline, history, tracks
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Entry, Policy, Rule, SavedCounts
@@ -224,7 +224,7 @@ def gather(
     A run folder stands for the kernel that it was made for.
     """
     engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
-    return entries_.gather(catalog or user.everything(), entries, request, engine, on_progress), engine.reason
+    return profile_sources.gather(catalog or user.everything(), entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

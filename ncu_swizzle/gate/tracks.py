@@ -16,6 +16,7 @@ from rich.console import Console
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.gate.baseline import spread_of
 from ncu_swizzle.gate.history import RUN, in_utc
 from ncu_swizzle.render import text
 from ncu_swizzle.render.listing import plain_table, table_line
@@ -28,7 +29,6 @@ from ncu_swizzle.reports.options import EMULATED
 # Counts are exact, so any change is a change. Times are noisy: they changed if they moved by more than both spreads.
 
 
-SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measured once, as in a baseline
 CONDITIONS = ("kernel", "engine", "gpu", "compute_capability", "clocks", "ncu", "problem", "grid")
 
 
@@ -89,9 +89,7 @@ class KeptRun:
     @property
     def spread(self) -> float:
         """Half the range of the durations, in percent of the median; SINGLE_SPREAD for a single launch."""
-        if len(self.durations_ns) < 2:
-            return SINGLE_SPREAD
-        return 50 * (max(self.durations_ns) - min(self.durations_ns)) / median(self.durations_ns)
+        return spread_of(self.durations_ns)
 
 
 @dataclass(frozen=True)

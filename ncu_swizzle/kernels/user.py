@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import BadFile, LaunchLacking, NcuSwizzleError, Usa
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.catalog import Catalog, Project, project_file
-from ncu_swizzle.kernels.catalog import project_file as project_file_project
+from ncu_swizzle.kernels.catalog import project_file as chosen_project_file
 from ncu_swizzle.kernels.family import FILES, PYTHON, Family, Parameter
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import KernelSpec, declared, specs
@@ -84,7 +84,7 @@ def chosen(
     if not is_kernel_file(kernel):
         refuse_description(description, kernel)
         return _adapted(everything(folders, config, trust=trust), description), [kernel]
-    project_file = project_file_project(config, source.absolute().parent, trust)
+    project_file = chosen_project_file(config, source.absolute().parent, trust)
     specs = _specs([source], project_file, trust)
     family = family_of(source, inside(description, entry), specs)
     catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
@@ -171,7 +171,7 @@ def with_files(
         catalog = _adapted(everything(folders, config, trust=trust), description)
         return catalog, [[entry] for entry in entries]
     split = [split_name(file) for file in files]
-    project_file = project_file_project(config, split[0][0].absolute().parent, trust)
+    project_file = chosen_project_file(config, split[0][0].absolute().parent, trust)
     specs = _specs([file for file, _ in split], project_file, trust)
     families = _distinct([family_of(file, inside(description, entry), specs) for file, entry in split])
     names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}

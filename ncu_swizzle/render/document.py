@@ -14,7 +14,7 @@ from ncu_swizzle.render.fragments import FragmentShape, fragment_section
 from ncu_swizzle.render.mix import FindingGroup, Foreign, foreign, groups
 from ncu_swizzle.render.source import Highlight
 from ncu_swizzle.render.tables import Stalls
-from ncu_swizzle.render.tables import stalls as stalls_stalls
+from ncu_swizzle.render.tables import stalls as stall_tables
 from ncu_swizzle.reports import many_launches, remarks
 from ncu_swizzle.reports.comparison import METRICS, Comparison
 from ncu_swizzle.reports.counts import Instruction
@@ -285,7 +285,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         tma=pipes.counters(comparison),
         wgmma=pipes.of_wgmma(comparison),
         mix=mix.section(comparison),
-        stalls=stalls_stalls(comparison),
+        stalls=stall_tables(comparison),
         stall_bars=text.bars(comparison),
         units=pipes.section(comparison),
         fragments=fragment_section(comparison),

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.texts import on_page
 from ncu_swizzle.kernels.declared_tiles import Tile
-from ncu_swizzle.kernels.declared_tiles import declared as declared_lookup
+from ncu_swizzle.kernels.declared_tiles import declared as declared_of
 from ncu_swizzle.render import banks, document, tables, text
 from ncu_swizzle.render.banks import BitPicture, Board
 from ncu_swizzle.render.colours import Colours
@@ -177,7 +177,7 @@ def render_bits_svg(bits: BitPicture, title: str) -> str:
 
 def declared_tiles(profile: Profile) -> Sequence[Tile]:
     """Return the tiles of a launch for its bank maps: declared ones of a shipped kernel, else what the emulator saw."""
-    declared = declared_lookup(profile.kernel.family, profile.kernel.name, profile.problem)
+    declared = declared_of(profile.kernel.family, profile.kernel.name, profile.problem)
     if declared or not profile.requests:
         return declared
     return banks.tiles(profile)

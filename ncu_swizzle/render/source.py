@@ -12,7 +12,6 @@ from ncu_swizzle.render.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.counts import files as count_files
 from ncu_swizzle.render.text import cut
 from ncu_swizzle.reports.comparison import Comparison
-from ncu_swizzle.reports.counts import Total
 
 # What a page shows of a source file: all lines, or as many of those with counts as there is room for.
 
@@ -241,7 +240,7 @@ def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
     tokens = excerpt.lines
     counted = {number for counts in file.counts for number in counts.lines}
     totals = [(c, total) for c in file.counts for total in c.lines.values()]
-    widest = max((_known(total).wavefronts or 0 for _, total in totals), default=0)
+    widest = max((total.known.wavefronts or 0 for _, total in totals), default=0)
     most_samples = max((c.share(total.samples) or 0 for c, total in totals), default=0)
 
     def cells(number: int) -> tuple[LineCounts | None, ...]:
@@ -290,16 +289,11 @@ def _matters(counts: FileCounts, number: int) -> bool:
     return counts.accesses(number) or (counts.share(total.samples) or 0.0) >= MINOR_LINE
 
 
-def _known(total: Total) -> Total:
-    """Return the sums over the accesses that could be counted."""
-    return total.counted or total
-
-
 def _cells(counts: FileCounts, number: int, widest: int, most_samples: float) -> LineCounts | None:
     total = counts.lines.get(number)
     if total is None:
         return None
-    known = _known(total)
+    known = total.known
     share = counts.share(total.samples)
     shown = counts.accesses(number)
     at_least = "≥ " if total.excessive is None and known.excessive else ""
@@ -324,7 +318,7 @@ def _worst(key: str, file: File) -> tuple[Jump, ...]:
         for number, excess in counts.sites.items():
             blamed.see(number, excess, counts.label)
         for number, total in counts.lines.items():
-            passing.see(number, _known(total).excessive or 0, counts.label)
+            passing.see(number, total.known.excessive or 0, counts.label)
             sampled.see(number, counts.share(counts.own[number]) or 0.0, counts.label, counts.all_samples)
     ranked = next(worst for worst in (blamed, passing, sampled) if worst.values or worst is sampled)
     return tuple(

@@ -112,17 +112,12 @@ def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
 
 
 def _access_rows(rows: list[tuple[str, Total, Total]]) -> tuple[AccessRow, ...]:
-    longest = max((_known(total).wavefronts or 0 for _, total, _ in rows), default=0)
+    longest = max((total.known.wavefronts or 0 for _, total, _ in rows), default=0)
     return tuple(_access_row(label, total, everything, longest) for label, total, everything in rows)
 
 
-def _known(total: Total) -> Total:
-    """Return the sums over the accesses that could be counted."""
-    return total.counted or total
-
-
 def _access_row(label: str, total: Total, everything: Total, longest: int) -> AccessRow:
-    known = _known(total)
+    known = total.known
     return AccessRow(
         label=label,
         executed=text.counted(total.executed, known.executed),

@@ -210,6 +210,11 @@ class Total(Ratios):
     samples: int = 0
     counted: Total | None = None
 
+    @property
+    def known(self) -> Total:
+        """The sums over the accesses that could be counted."""
+        return self.counted or self
+
 
 def added(parts: Iterable[Instruction]) -> Total:
     instructions = list(parts)

@@ -23,7 +23,7 @@ from ncu_swizzle.kernels import user
 from ncu_swizzle.kernels.family import SOURCE
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
-from ncu_swizzle.servers.folders import shown as shown_caller
+from ncu_swizzle.servers.folders import shown as shown_path
 
 # `lint` and `check`: which lines conflict, and whether profiles keep their limits.
 
@@ -106,7 +106,7 @@ def _fixing(
     family, kernel = chosen
     source = os.path.realpath(family.source(kernel))
     file = next((file for file in files if os.path.realpath(user.split_name(file)[0]) == source), "")
-    named = file or (kernel.name if kernel.name in files or family.shipped else shown_caller(source))
+    named = file or (kernel.name if kernel.name in files or family.shipped else shown_path(source))
     if source.endswith(SOURCE) and not family.shipped:
         return Call("fix", {"file": named, **caller.again(named, launch)})
     return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})

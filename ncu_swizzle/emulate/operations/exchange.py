@@ -11,8 +11,7 @@ from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, any_way
 from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.machine import LANES, Machine
-from ncu_swizzle.emulate.operands import Compute, integer, operation, pair, predicate, raw
-from ncu_swizzle.emulate.operands import guard_operands as operands_guard
+from ncu_swizzle.emulate.operands import Compute, guard_operands, integer, operation, pair, predicate, raw
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, derived, wide
 from ncu_swizzle.smem.operations import Bools
 
@@ -52,7 +51,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
 
 def _executing(ins: SassInstruction) -> Callable[[Machine], tuple[Bools, Bools]]:
     """Return what tells the lanes that take part in an exchange, and those for which that is unknown."""
-    guard = operands_guard(ins.guard)
+    guard = guard_operands(ins.guard)
     return lambda m: m.selection(guard(m) if guard else None)
 
 
