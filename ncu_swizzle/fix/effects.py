@@ -100,9 +100,11 @@ class Arithmetic:
         for made in definitions:
             type_ = cuda.field_of(made.node, "type")
             yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "auto")
-        if not definitions and any(
-            self.draft.file.of(cuda.field_of(made, "name") or made) == name for made in self.draft.file.nodes(*CLASSES)
-        ):
+        classes = (cuda.field_of(made, "name") for made in self.draft.file.nodes(*CLASSES))
+        types = {alias for alias, _ in cuda.aliases(self.draft.file)} | {
+            self.draft.file.of(made) for made in classes if made
+        }
+        if not definitions and name in types:  # an object is made
             yield from self._of(node, name)
 
     def _declared(self, node: Node, declared: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
