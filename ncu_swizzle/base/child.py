@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, Interrupted, TimeLimit, reason, remedy
+from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Interrupted, TimeLimit, Typed, reason, remedy
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
@@ -238,7 +238,7 @@ def _follow(
             if time.monotonic() >= deadline:
                 raise TimeLimit(
                     f"{Path(name).name} was still running after {timeout_s:g} s",
-                    "raise the limit with --timeout SECONDS, or profile a smaller --problem",
+                    Hint("raise the limit with ", Typed("--timeout SECONDS"), ", or profile a smaller --problem"),
                 )
             if not ready:
                 continue

@@ -22,8 +22,8 @@
         ├── Terminated     143  SIGTERM
         └── HungUp         129  SIGHUP
 
-Every error says what failed (``str(error)``), and ``hint`` says what to type next. Values that they quote are
-shortened, see `shortened`. What an OSError means is decided here too, by its number.
+Every error says what failed (``str(error)``), and ``hint`` says what to type next, see `Hint`. Values that they quote
+are shortened, see `shortened`. What an OSError means is decided here too, by its number.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable
-from typing import ClassVar
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 LONGEST_WORD = 255  # characters of a value in an error: any file name stays whole
 LONGEST_LINE = 1000
@@ -63,6 +64,44 @@ def did_you_mean(name: str, choices: Iterable[str], cutoff: float = 0.6) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+class Typed(str):
+    """A part of a hint that is typed as it stands: a command, or options for the command that failed."""
+
+    __slots__ = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The words as a shell reads them; none if a quotation mark is missing."""
+        try:
+            return shlex.split(self)
+        except ValueError:
+            return []
+
+
+class Hint(str):
+    """What to try next: sentences and what is typed, ``Hint("use smaller sizes: ", Typed("--problem n=64"))``.
+
+    It is printed as it reads. Clients that send calls instead of commands take the typed parts from `parts`.
+    """
+
+    parts: tuple[str, ...]
+
+    def __new__(cls, *parts: str) -> Hint:
+        """Return the parts one after the other; a part that is a hint itself keeps its own."""
+        hint = super().__new__(cls, "".join(parts))
+        hint.parts = tuple(inner for part in parts for inner in (part.parts if isinstance(part, Hint) else (part,)))
+        return hint
+
+    def as_json(self) -> list[list[str]]:
+        """Return plain data, for the way out of a process."""
+        return [["typed" if isinstance(part, Typed) else "said", str(part)] for part in self.parts]
+
+    @classmethod
+    def of_json(cls, parts: list[list[str]]) -> Hint:
+        """Return what `as_json` gave."""
+        return cls(*(Typed(text) if kind == "typed" else text for kind, text in parts))
+
+
 class NcuSwizzleError(Exception):
     """Base of all errors that a user can act on; ``hint`` is the next thing to try."""
 
@@ -70,7 +109,7 @@ class NcuSwizzleError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.hint = shortened(hint)
+        self.hint = Hint(*_shortened_parts(Hint(hint)))
 
     def __str__(self) -> str:
         return shortened(super().__str__())
@@ -186,6 +225,21 @@ def shortened(text: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[len(text) - most // 3 + 1 :]}"
+
+
+def _shortened_parts(hint: Hint) -> Iterator[str]:
+    for part in hint.parts:
+        yield Typed(shortened(part)) if isinstance(part, Typed) else shortened(part)
+
+
+def as_json(error: NcuSwizzleError) -> dict[str, Any]:
+    """Return an error as plain data, for the way out of the process that it was raised in."""
+    return {"type": type(error).__name__, "message": str(error), "hint": error.hint.as_json()}
+
+
+def of_json(content: dict[str, Any]) -> NcuSwizzleError:
+    """Return the error that `as_json` gave."""
+    return by_name(content["type"])(content["message"], Hint.of_json(content["hint"]))
 
 
 def reason(error: OSError) -> str:

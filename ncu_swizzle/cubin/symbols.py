@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ncu_swizzle.base.bounds import NamePattern
-from ncu_swizzle.base.errors import UnknownKernel, UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.cubin.demangled import SPELLINGS, demangle_all, function, qualified, shorten, spaceless, split
 from ncu_swizzle.cubin.elf import Cubin
 
@@ -50,10 +50,12 @@ def find(cubin: Cubin, wanted: str) -> str:
             names = _listed(named[mangled] for mangled in matching)
             raise UsageError(
                 f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
-                f'give the full name of one: --kernel "{qualified(named[matching[0]])}"',
+                Hint("give the full name of one: ", Typed(f'--kernel "{qualified(named[matching[0]])}"')),
             )
     near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)[0]
-    raise UnknownKernel(f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}", f'--kernel "{near}"')
+    raise UnknownKernel(
+        f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}", Typed(f'--kernel "{near}"')
+    )
 
 
 def only_kernel(cubin: Cubin) -> str:
@@ -63,7 +65,7 @@ def only_kernel(cubin: Cubin) -> str:
     names = _listed(demangle_all(cubin.kernels).values())
     raise UnknownKernel(
         f"{cubin.name} has {len(cubin.kernels)} kernels: {names}",
-        f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',
+        Typed(f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"'),
     )
 
 

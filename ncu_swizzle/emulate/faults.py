@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit
+from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.effects import (
     GLOBAL,
@@ -49,7 +49,7 @@ from ncu_swizzle.emulate.flow import EXIT, Flow
 
 
 GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
-HINT = "raise the limit with --timeout SECONDS, or choose a smaller --problem or --grid"
+HINT = Hint("raise the limit with ", Typed("--timeout SECONDS"), ", or choose a smaller --problem or --grid")
 
 
 class Restart(Exception):

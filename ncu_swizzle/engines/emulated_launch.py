@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.base.errors import ProgramFailed, UsageError
+from ncu_swizzle.base.errors import ProgramFailed, Typed, UsageError
 from ncu_swizzle.cubin import elf
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
@@ -258,7 +258,7 @@ def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], bloc
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(
             f"{name} was compiled for blocks of {_by(attributes.required_block)}",
-            f"--block {','.join(map(str, attributes.required_block))}",
+            Typed(f"--block {','.join(map(str, attributes.required_block))}"),
         )
     threads = attributes.max_threads or access.MOST_THREADS
     refuse_oversized(name, block, shared, Limits(threads, MOST_SHARED, attributes.static_shared))

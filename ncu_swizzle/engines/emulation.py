@@ -9,7 +9,16 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ncu_swizzle.base.cache import sha256
-from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.base.errors import (
+    BadFile,
+    DamagedFile,
+    Hint,
+    NcuSwizzleError,
+    ProgramFailed,
+    TimeLimit,
+    Typed,
+    UsageError,
+)
 from ncu_swizzle.base.files import read_bytes, write_atomically
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
@@ -63,7 +72,7 @@ MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 
 
-def hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> str:
+def shared_hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> Hint:
     """Return what to try after an access beyond the block's shared memory: how much it needs, if that can be had.
 
     The launch is emulated with as much as there is, in what is left of the time for it.
@@ -71,14 +80,18 @@ def hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> str:
     static = cubin.attributes(code.name).static_shared
     entry = entry_in(embedded(cubin), code.name)
     if static and not (entry and entry.dynamic_shared):
-        return f"its arrays have {static:,} bytes and {OWN}: fix the index, or use a smaller --block"
+        return Hint(f"its arrays have {static:,} bytes and {OWN}: fix the index, or use a smaller --block")
     try:
         needed = _needed(code, launch, MOST_SHARED - static, min(left_s, MOST_S))
     except TimeLimit:
-        return f"give it more, up to --shared {MOST_SHARED - static}, or fix the index"
+        return Hint("give it more, up to ", Typed(f"--shared {MOST_SHARED - static}"), ", or fix the index")
     if needed is None:
-        return f"fix the index: no block has as much shared memory, --shared {MOST_SHARED - static} is the most"
-    return f"--shared {needed}: as far as it reaches; {OWN}, and not counted there"
+        return Hint(
+            "fix the index: no block has as much shared memory, ",
+            Typed(f"--shared {MOST_SHARED - static}"),
+            " is the most",
+        )
+    return Hint(Typed(f"--shared {needed}"), f": as far as it reaches; {OWN}, and not counted there")
 
 
 def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | None:
@@ -319,7 +332,7 @@ def _emulated(
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
-            error.hint = hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
+            error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
         raise _located(error, binary) from error
 
 

@@ -224,7 +224,7 @@ def _reported(facts: Path) -> NcuSwizzleError | None:
         error = json.loads(facts.read_text(encoding="utf-8"))["error"]
     except (OSError, ValueError, KeyError):
         return None
-    return errors.by_name(error["type"])(error["message"], error["hint"])
+    return errors.of_json(error)
 
 
 # Launches under compute-sanitizer, which comes with the CUDA toolkit.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.bounds import last_lines, shortened
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
+from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed
 from ncu_swizzle.base.texts import one_line
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.failures import (
@@ -121,8 +121,12 @@ def hung(error: TimeLimit) -> TimeLimit:
     """Return the time limit's error with a hint on what makes programs hang under ncu (failure 17)."""
     return TimeLimit(
         str(error),
-        "raise the limit with --timeout SECONDS, or profile a smaller --problem; a kernel that waits for another one "
-        "hangs because ncu serializes kernels: try --replay-mode application",
+        Hint(
+            "raise the limit with ",
+            Typed("--timeout SECONDS"),
+            ", or profile a smaller --problem; a kernel that waits for another one "
+            "hangs because ncu serializes kernels: try --replay-mode application",
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.base.files import exists, is_file, is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.base.unfinished import scratch
@@ -35,7 +35,7 @@ def recall(target: Target, folder: Path) -> Profile:
     if report is None:
         raise EnvironmentLacking(
             f"{target.name} was not recorded, and cannot be measured here",
-            "ncu-swizzle list shows what was recorded",
+            Hint(Typed("ncu-swizzle list"), " shows what was recorded"),
         )
     profile = reader.read(report)[0]
     if dict(profile.problem) != target.problem:
@@ -196,7 +196,7 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
     if any(kernel.name == text and not family.shipped for family, kernel in catalog):
         return catalog.target(text, request.problem)
     if path.suffix == ".cu" and is_file(path):
-        raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text}")
+        raise BadFile(f"{text} is a source, not a profile", Typed(f"ncu-swizzle profile {text}"))
     if exists(path):
         return path
     if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():

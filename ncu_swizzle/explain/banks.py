@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from ncu_swizzle.base.errors import UnknownKernel, UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.explain import own_kernels, shown
@@ -250,7 +250,11 @@ def subject_of(query: BanksQuery) -> Subject:
     try:
         targets = own_kernels.targets(query.what, query.kernel)
     except UnknownKernel as error:
-        hint = f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}'
+        hint = Hint(
+            'a layout such as "(8,8):(1,8)", a kernel of ',
+            Typed("ncu-swizzle list"),
+            f", or one of {', '.join(PICTURES)}",
+        )
         if query.what.replace("-", "_").isidentifier():
             raise UnknownKernel(str(error), hint) from error
         raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -131,7 +131,9 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
         why = "; ".join(unknown(profile))
         raise UsageError(
             f"{name}: {why}" if why else f"{name} does not access shared memory",
-            f"ncu-swizzle profile {name} measures it on a GPU" if why else "name a kernel that uses shared memory",
+            Hint(Typed(f"ncu-swizzle profile {name}"), " measures it on a GPU")
+            if why
+            else "name a kernel that uses shared memory",
         )
     return seen
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines.profiles import gather
 from ncu_swizzle.engines.settings import Request
@@ -217,7 +217,11 @@ def _labelled(rows: list[Prediction]) -> Iterator[Prediction]:
     )
 
 
-WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op'
+WHAT = Hint(
+    "a kernel of ",
+    Typed("ncu-swizzle list"),
+    ', a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op',
+)
 
 
 @dataclass(frozen=True)

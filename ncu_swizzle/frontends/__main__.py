@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError, as_json
 from ncu_swizzle.base.files import brief, read_bytes, read_json, write_atomically, write_json
 from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.frontends import contract, cute_dsl, numba_cuda, nvrtc, triton_jit
@@ -71,7 +71,7 @@ def main() -> int:
     except Exception as error:  # whatever it is, report it to the parent process
         traceback.print_exception(error)
         reported = error if isinstance(error, NcuSwizzleError) else _unexpected(error)
-        content = {"error": {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}}
+        content = {"error": as_json(reported)}
     write_json(folder / ANSWER, content)
     return 0
 

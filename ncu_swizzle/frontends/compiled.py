@@ -18,7 +18,7 @@ from typing import Any
 
 from ncu_swizzle.base import bounds, child, errors, paths
 from ncu_swizzle.base.bounds import LONGEST_ANSWER
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, Untrusted, UsageError
+from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed, Untrusted, UsageError
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.elf import Cubin
@@ -72,7 +72,9 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     try:
         ended = child.run(command, timeout_s, environment={**paths.child_environment(), **_own_caches(folder, request)})
     except TimeLimit as error:
-        raise TimeLimit(f"compiling {request.name}: {error}", "raise the limit with --timeout SECONDS") from error
+        raise TimeLimit(
+            f"compiling {request.name}: {error}", Hint("raise the limit with ", Typed("--timeout SECONDS"))
+        ) from error
     try:
         content: dict[str, Any] = parse_json(read_bytes(folder / ANSWER, largest=LONGEST_ANSWER), ANSWER)
     except NcuSwizzleError:
@@ -82,7 +84,7 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
             f"python3 {request.file} shows whether the file can be imported",
         ) from None
     if reported := content.get("error"):
-        raise errors.by_name(reported["type"])(reported["message"], reported["hint"])
+        raise errors.of_json(reported)
     return content
 
 
@@ -254,7 +256,7 @@ def grid(request: CompileRequest, names: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the grid; its expressions may have sizes and the function's own integers. Raises UsageError."""
     sizes = request.grid
     if not sizes:
-        raise UsageError(f"{request.name} has no grid", "--grid 128 gives it, one to three sizes")
+        raise UsageError(f"{request.name} has no grid", Hint(Typed("--grid 128"), " gives it, one to three sizes"))
     whole = {name: value for name, value in {**request.sizes, **names}.items() if type(value) is int}
     try:
         return tuple(evaluate(size, whole) for size in sizes)

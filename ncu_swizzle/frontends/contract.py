@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError, did_you_mean
+from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
 
 # Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
 
@@ -183,7 +183,7 @@ def refuse_inside(inside: str, request: CompileRequest) -> None:
 def refuse_without_block(request: CompileRequest) -> None:
     """Raise UsageError if the block is not given."""
     if not request.block:
-        raise UsageError(f"{request.name} has no block", "--block 128 gives it, one to three sizes")
+        raise UsageError(f"{request.name} has no block", Hint(Typed("--block 128"), " gives it, one to three sizes"))
 
 
 def refuse_options(options: Iterable[str], known: Iterable[str], compiler: str, request: CompileRequest) -> None:
@@ -210,8 +210,10 @@ def refuse_unknown(given: Iterable[str], parameters: Iterable[str], request: Com
 def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[str] = ()) -> UsageError:
     """Return the error for parameters without an argument; `constants` are those known to be numbers."""
     missing, numbers = list(names), list(constants)
-    shown = " ".join(f"--arg {name}={'64' if name in numbers else 'float32[1024]'}" for name in missing)
-    return UsageError(f"{request.name} lacks {', '.join(missing)}", f"{shown}; a tensor has a shape, a number has none")
+    shown = Typed(" ".join(f"--arg {name}={'64' if name in numbers else 'float32[1024]'}" for name in missing))
+    return UsageError(
+        f"{request.name} lacks {', '.join(missing)}", Hint(shown, "; a tensor has a shape, a number has none")
+    )
 
 
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
 
-from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.frontends import contract
@@ -269,7 +269,7 @@ def _given(
     for name, each in parameters.items():
         if _is_tensor(each) and name in given and not given[name].shape:
             raise UsageError(
-                f"{request.name}: {name} is a tensor, and is given no shape", f"--arg {name}=float32[1024]"
+                f"{request.name}: {name} is a tensor, and is given no shape", Typed(f"--arg {name}=float32[1024]")
             )
     if missing := [name for name, value in defaults.items() if value is inspect.Parameter.empty and name not in given]:
         constants = [name for name in missing if not _is_tensor(parameters[name])]

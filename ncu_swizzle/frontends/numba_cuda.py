@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import Hint, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid, literal
@@ -41,7 +41,7 @@ def elements(argument: Given, request: CompileRequest, module: ModuleType) -> tu
         raise UsageError(
             f"{request.name}: {argument.name} is {argument.dtype}{list(argument.shape)}, and {argument.record} has "
             f"{dtype.itemsize} bytes",
-            f"its elements as bytes: --arg {argument.name}=uint8[{shape}]",
+            Hint("its elements as bytes: ", Typed(f"--arg {argument.name}=uint8[{shape}]")),
         )
     return dtype, argument.shape[:-1]
 
@@ -61,7 +61,9 @@ def _named(argument: Given, request: CompileRequest, module: ModuleType) -> np.d
     raise UsageError(
         f"{request.name}: {argument.record} is no dtype of the file"
         + (f"; its dtypes: {', '.join(known)}" * bool(known)),
-        f"--option {argument.name}={known[0]}" if known else f"leave out --option {argument.name}=…",
+        Typed(f"--option {argument.name}={known[0]}")
+        if known
+        else Hint("leave out ", Typed(f"--option {argument.name}=…")),
     )
 
 
@@ -249,7 +251,11 @@ def _dtype(argument: Given, request: CompileRequest, module: ModuleType) -> str:
             return dtype
     raise UsageError(
         f"{request.name}: {argument.name} is {argument.value!r}, which Numba cannot take",
-        f"--arg {argument.name}=64, or a shape for an array: --arg {argument.name}=float32[1024]",
+        Hint(
+            Typed(f"--arg {argument.name}=64"),
+            ", or a shape for an array: ",
+            Typed(f"--arg {argument.name}=float32[1024]"),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Typed, UsageError
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
@@ -230,7 +230,11 @@ def _passed(argument: Given, size: int, request: CompileRequest, module: ModuleT
     if not isinstance(value, int | float):
         raise UsageError(
             f"{request.name}: {argument.name} is {argument.value!r}, which is not a number",
-            f"--arg {argument.name}=64, or a shape for a pointer: --arg {argument.name}=float32[1024]",
+            Hint(
+                Typed(f"--arg {argument.name}=64"),
+                ", or a shape for a pointer: ",
+                Typed(f"--arg {argument.name}=float32[1024]"),
+            ),
         )
     kinds = FLOATS if isinstance(value, float) else WHOLES
     return KernelParameter(

@@ -16,7 +16,7 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid as grid_values
@@ -181,7 +181,8 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     if request.block or request.shared:
         what = "block" if request.block else "shared memory"
         raise UsageError(
-            f"the {what} of {request.name} is the compiler's to choose", "--option num_warps=8 gives the block"
+            f"the {what} of {request.name} is the compiler's to choose",
+            Hint(Typed("--option num_warps=8"), " gives the block"),
         )
     *wrappers, function = _layers(thing)
     options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
@@ -244,10 +245,10 @@ def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: 
         return
     tuned = configurations(thing)
     if tuned and any(option.startswith(f"{missing[0].name}=") for option in tuned[0]):
-        words = " ".join(f"--option {option}" for option in tuned[0])
+        words = Typed(" ".join(f"--option {option}" for option in tuned[0]))
         raise UsageError(
             f"{request.name} is tuned over {len(tuned)} configurations, and none is chosen",
-            f"{words} is the first; ncu-swizzle sweep compares them all",
+            Hint(words, " is the first; ncu-swizzle sweep compares them all"),
         )
     constants = [each.name for each in missing if each.is_constexpr]
     raise contract.lacking(request, [each.name for each in missing], constants)
@@ -289,7 +290,7 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
         said = contract.not_compiled(request, error)
         described = _DESCRIBED.search(str(said))
         if described and isinstance(tensor := given.get(described[1]), Shaped):
-            raise UsageError(str(said), f"--arg {as_descriptor(described[1], tensor)}") from error
+            raise UsageError(str(said), Typed(f"--arg {as_descriptor(described[1], tensor)}")) from error
         raise said from error
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
+from ncu_swizzle.base.errors import BadFile, Hint, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.files import is_file, is_folder
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.kernels import build, catalog, user
@@ -131,7 +131,9 @@ def describing(*files: Path | str) -> str:
     if sources:
         return shlex.join(["ncu-swizzle", "init", *sources])
     first, entry = user.split_name(str(files[0]))
-    return f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} --grid 128 --arg …"
+    return Hint(
+        f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} ", Typed("--grid 128 --arg …")
+    )
 
 
 def beside(folder: Path, trust: bool = False) -> list[Variant]:

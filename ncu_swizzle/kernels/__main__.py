@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import OUT_OF_MEMORY, EnvironmentLacking, NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.base.errors import (
+    OUT_OF_MEMORY,
+    EnvironmentLacking,
+    NcuSwizzleError,
+    ProgramFailed,
+    WrongOutput,
+    as_json,
+)
 from ncu_swizzle.base.files import brief, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, on_terminal
 from ncu_swizzle.base.validate import whole
@@ -199,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(arguments, facts)
     except Exception as error:  # whatever it is, report it to the parent process
         reported = explain(error)
-        facts["error"] = {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}
+        facts["error"] = as_json(reported)
         print(on_terminal("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         return reported.exit_code
     finally:

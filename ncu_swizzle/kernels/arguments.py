@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ncu_swizzle.base.errors import BadCatalog, UsageError, did_you_mean
+from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError, did_you_mean
 from ncu_swizzle.kernels import by_value, fills, limits
 from ncu_swizzle.kernels.family import BYTES, DTYPES, LITERAL, STRUCT, Argument, Family
 from ncu_swizzle.kernels.limits import undefined
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # lists the possible values of FILL.
 
 
-EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
+EXAMPLE = Typed("--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024")
 OUT = "out"
 T = TypeVar("T")
 
@@ -70,7 +70,9 @@ def parse_arguments(
     arguments = tuple(_argument(text, number, folder) for number, text in enumerate(texts, 1))
     for argument in arguments:
         if [other.name for other in arguments].count(argument.name) > 1:
-            raise UsageError(f"two arguments are called {argument.name!r}", "give each its own name: --arg NAME=…")
+            raise UsageError(
+                f"two arguments are called {argument.name!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
+            )
         _refuse_unusable(argument, problem)
     return _with_tolerances(arguments, tolerances or {})
 
@@ -121,14 +123,16 @@ def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
 def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
     shape = tuple(size.strip() for size in match["shape"].split(","))
     if not all(shape):
-        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[1024]:random")
+        raise UsageError(f"{label} has an empty size in its shape", Typed(f"--arg {name}=float32[1024]:random"))
     fill, output = _ending((match["fill"] or "").strip())
     dtype = _dtype(match["dtype"], label)
     if match["fill"] is None:
         raise UsageError(
             f"{label} does not say how to fill the buffer",
-            f"--arg {name}={dtype}[{','.join(shape)}]:random for an input, :out for an output; also "
-            f"{', '.join(fills.KINDS)}",
+            Hint(
+                Typed(f"--arg {name}={dtype}[{','.join(shape)}]:random"),
+                f" for an input, :out for an output; also {', '.join(fills.KINDS)}",
+            ),
         )
     if fill or not output:
         fill = _labelled(lambda: fills.normalized(fill, folder), label)
@@ -153,11 +157,13 @@ def _file(name: str, text: str, label: str, folder: Path) -> Argument:
 def _dtype(name: str, label: str) -> str:
     dtype = ALIASES.get(name, name)
     if dtype == BYTES:
-        raise UsageError(f"{label}: bytes are a struct passed by value", "--arg p=bytes:24, or a file: p=bytes:FILE")
+        raise UsageError(
+            f"{label}: bytes are a struct passed by value", Hint(Typed("--arg p=bytes:24"), ", or a file: p=bytes:FILE")
+        )
     if dtype not in DTYPES:
         raise UsageError(
             f"{label}: unknown dtype {name!r}{did_you_mean(name, (*DTYPES, *ALIASES))}",
-            f"one of {', '.join(DTYPES)}; for example {EXAMPLE}",
+            Hint(f"one of {', '.join(DTYPES)}; for example ", EXAMPLE),
         )
     return dtype
 
@@ -177,7 +183,10 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
             return
         sizes = fills.shape(argument, problem)
         if min(sizes) < 1:
-            raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
+            raise UsageError(
+                f"the shape {list(sizes)} is empty",
+                Hint("every size must be at least 1: ", Typed("--problem NAME=SIZE")),
+            )
         fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
         hint = undefined(error) if isinstance(error, BadCatalog) else _spelled(error, argument).hint
@@ -238,7 +247,10 @@ def _refuse_foreign(options: Sequence[str], source: Path) -> None:
     for option in options:
         if not _NAMED.fullmatch(option):
             what = "is for nvcc, which does not compile" if option.startswith("-") else "is not NAME=VALUE:"
-            raise UsageError(f"{option} {what} {source.name}", "--option num_warps=8 is for the compiler of a function")
+            raise UsageError(
+                f"{option} {what} {source.name}",
+                Hint(Typed("--option num_warps=8"), " is for the compiler of a function"),
+            )
 
 
 def _arguments(
@@ -250,7 +262,9 @@ def _arguments(
     for text in texts:
         named = _NAMED.fullmatch(text.strip())
         if named is None:
-            raise UsageError(f"the argument {text!r} has no name", f"name the parameter: --arg NAME={text.strip()}")
+            raise UsageError(
+                f"the argument {text!r} has no name", Hint("name the parameter: ", Typed(f"--arg NAME={text.strip()}"))
+            )
         name, value = named["name"], named["value"].strip()
         if value.startswith(f"{by_value.MAP}:"):
             described.append(f"{name}={_filled(value)}")
@@ -260,12 +274,16 @@ def _arguments(
         elif _SHAPE.match(value) or _is_typed(value) or value.endswith(fills.FILE):
             described.append(text)
         elif name in literal:
-            raise UsageError(f"two arguments are called {name!r}", "give each its own name: --arg NAME=…")
+            raise UsageError(
+                f"two arguments are called {name!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
+            )
         else:
             literal[name] = Argument(name=name, dtype=LITERAL, value=value)
     given = parse_arguments(described, folder, problem, tolerances)
     if twice := [argument.name for argument in given if argument.name in literal]:
-        raise UsageError(f"two arguments are called {twice[0]!r}", "give each its own name: --arg NAME=…")
+        raise UsageError(
+            f"two arguments are called {twice[0]!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
+        )
     order = [text.partition("=")[0].strip() for text in texts]
     return tuple(sorted((*given, *literal.values()), key=lambda argument: order.index(argument.name)))
 
@@ -278,7 +296,10 @@ def _refuse_record(name: str, value: str) -> None:
         return
     raise UsageError(
         f"argument {name}: unknown dtype {dtype!r}",
-        f"if it is a dtype of the file, with 16 bytes: --arg {name}=uint8[{shape},16] --option {name}={dtype}",
+        Hint(
+            "if it is a dtype of the file, with 16 bytes: ",
+            Typed(f"--arg {name}=uint8[{shape},16] --option {name}={dtype}"),
+        ),
     )
 
 

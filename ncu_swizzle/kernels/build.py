@@ -14,7 +14,7 @@ from typing import Any
 
 from ncu_swizzle.base import bounds, cache, child, paths
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
-from ncu_swizzle.base.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.base.files import is_file, read_bytes, slug
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.unfinished import scratch
@@ -96,7 +96,7 @@ def family_of(spec: KernelSpec) -> Family:
     if not 0 <= evaluate(spec.shared, problem) <= limits.MOST_SHARED:
         raise UsageError(
             f"shared is {spec.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
-            "--shared 49152",
+            Typed("--shared 49152"),
         )
     entry = spec.entry or only_kernel(source, spec.options)
     arguments = parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
@@ -117,7 +117,7 @@ def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:
 def refuse_bad_architecture(arch: str) -> None:
     """Raise UsageError for what is not an architecture's name; none is fine."""
     if arch and not _ARCHITECTURE.fullmatch(arch):
-        raise UsageError(f"{arch!r} is not an architecture", "--arch sm_90")
+        raise UsageError(f"{arch!r} is not an architecture", Typed("--arch sm_90"))
 
 
 def _refuse_without_launch(spec: KernelSpec) -> None:
@@ -153,10 +153,11 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
         return names[0]
     if not names:
         raise UsageError(
-            f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
+            f"{source.name} declares no __global__ function",
+            Hint("if a macro declares it, name it with ", Typed("--kernel NAME")),
         )
     init = shlex.join(["ncu-swizzle", "init", str(source)])
-    raise UsageError(several(source, names), f"--kernel {names[0]}, or {init} for all of them")
+    raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
 
 
 def several(source: Path, names: Sequence[str]) -> str:

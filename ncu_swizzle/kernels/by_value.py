@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UsageError
 from ncu_swizzle.kernels.family import STRUCT, Argument
 
 MAP = "tensormap"
@@ -36,7 +36,7 @@ def struct(name: str, text: str, read: Reader) -> Argument:
         if field.shape or field.fill or field.dtype == STRUCT:
             raise UsageError(
                 f"argument {name}: field {number} is not a number: a pointer in a struct is one of 8 bytes",
-                f"--arg {name}=struct:uint64:0,int32:4, or its bytes from a file: {name}=bytes:FILE",
+                Hint(Typed(f"--arg {name}=struct:uint64:0,int32:4"), f", or its bytes from a file: {name}=bytes:FILE"),
             )
     return Argument(name=name, dtype=STRUCT, value=",".join(f"{field.dtype}:{field.value}" for field in fields))
 
@@ -92,7 +92,7 @@ def tensor_map(name: str, text: str, read: Reader) -> Argument:
         raise UsageError(
             f"argument {name} is not a valid tensor map: it takes a matrix, a box of rows x columns, and a swizzle of "
             f"{', '.join(map(str, SWIZZLES))} bytes",
-            f"--arg {name}={MAP}:{EXAMPLE}:box=64x64:swizzle=128",
+            Typed(f"--arg {name}={MAP}:{EXAMPLE}:box=64x64:swizzle=128"),
         )
     return replace(argument, tensor_map=True, box=(int(box[1]), int(box[2])), swizzle=int(swizzle[1]))
 
@@ -122,8 +122,14 @@ def of_field(error: UsageError, argument: Argument, number: int) -> UsageError:
 
 def _within(error: UsageError, name: str, whole: Callable[[str], str]) -> UsageError:
     """Return the error of a part of an argument, with a hint that spells the whole argument."""
-    spelled = re.compile(rf"(?<=--arg {re.escape(name)}=)\S*[^\s,]")
-    return UsageError(str(error), spelled.sub(lambda part: whole(part[0]), error.hint))
+    option = f"--arg {name}="
+    spelled = (
+        Typed(option + whole(part.removeprefix(option)))
+        if isinstance(part, Typed) and part.startswith(option)
+        else part
+        for part in error.hint.parts
+    )
+    return UsageError(str(error), Hint(*spelled))
 
 
 def map_text(argument: Argument, matrix: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import paths, validate
-from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, Untrusted, UsageError, did_you_mean
+from ncu_swizzle.base.errors import BadCatalog, BadFile, Hint, Typed, UnknownKernel, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.files import brief, read_toml
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.family import BYTES, DTYPES, Argument, Family, Kernel, Parameter, Target
@@ -104,7 +104,7 @@ def _read_settings(file: Path, own: bool, trusted: bool) -> Project | None:
     try:
         content: Any = read_toml(file)
     except BadFile as error:
-        raise BadFile(str(error), f"{error.hint}, or --config none") from error
+        raise BadFile(str(error), Hint(error.hint, ", or --config none")) from error
     if not own:
         content = table(content.get("tool", {}), file, "[tool]").get("ncu-swizzle")
         if content is None:
@@ -145,7 +145,7 @@ class Catalog:
             return by_name[name]
         raise UnknownKernel(
             f"unknown kernel {name!r}{did_you_mean(name, by_name, cutoff=0.5)}",
-            "ncu-swizzle list shows all kernels",
+            Hint(Typed("ncu-swizzle list"), " shows all kernels"),
         )
 
     def target(self, name: str, sizes: Mapping[str, int] | None = None) -> Target:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, BadProblem
+from ncu_swizzle.base.errors import BadFile, BadProblem, Typed
 from ncu_swizzle.base.files import read_bytes, write_json
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.validate import LIMIT
@@ -59,12 +59,12 @@ class Parameter:
     def validated(self, value: int) -> int:
         """Return the value; raise BadProblem if the kernels do not support it."""
         if value >= LIMIT:
-            raise BadProblem(f"{self.name} has more than 64 bits", f"--problem {self.name}={self.default}")
+            raise BadProblem(f"{self.name} has more than 64 bits", Typed(f"--problem {self.name}={self.default}"))
         if value < self.smallest or value % self.multiple:
             raise BadProblem(
                 f"{self.name}={value} is not supported: it must be a multiple of {self.multiple} and at least "
                 f"{self.smallest}",
-                f"--problem {self.name}={self.default}",
+                Typed(f"--problem {self.name}={self.default}"),
             )
         return value
 

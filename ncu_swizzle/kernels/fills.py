@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.kernels import by_value
@@ -80,7 +80,7 @@ def _oversized(argument: Argument, taken: int, limit: str) -> UsageError:
     extents = ",".join(argument.shape)
     return UsageError(
         f"{argument.name}={argument.dtype}[{extents}] has {taken:,} bytes; the limit is {limit}",
-        "use smaller sizes: --problem NAME=SIZE",
+        Hint("use smaller sizes: ", Typed("--problem NAME=SIZE")),
     )
 
 
@@ -113,7 +113,10 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     if not least <= whole <= most:
         raise UsageError(
             f"{whole} does not fit in {argument.dtype}: {least} to {most}",
-            f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
+            Hint(
+                Typed(f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}"),
+                ", or a larger type in the kernel",
+            ),
         )
     return _cast(dtype, whole)
 
@@ -138,7 +141,7 @@ def _content(argument: Argument, problem: Mapping[str, int]) -> bytes:
     if not 1 <= taken <= MOST_PARAMETER:
         raise UsageError(
             f"{taken:,} bytes: the parameters of a kernel have at most {MOST_PARAMETER:,}",
-            f"as many as the parameter has: --arg {argument.name}=bytes:24",
+            Hint("as many as the parameter has: ", Typed(f"--arg {argument.name}=bytes:24")),
         )
     return content or bytes(taken)
 
@@ -263,7 +266,7 @@ def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
         if not fits or (stored.shape or (1,)) != sizes:
             raise UsageError(
                 f"{argument.fill} holds {stored.dtype}{list(stored.shape)}, not {argument.dtype}{list(sizes)}",
-                f"--arg {argument.name}={argument.fill} uses the file's dtype and shape",
+                Hint(Typed(f"--arg {argument.name}={argument.fill}"), " uses the file's dtype and shape"),
             )
     elif "%" in argument.fill:
         modulus = evaluate(argument.fill.partition("%")[2], problem)
@@ -283,7 +286,7 @@ def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
         extents = f"[{','.join(argument.shape)}]" if argument.shape else ""
         raise UsageError(
             f"{text} does not fit in {argument.dtype}",
-            f"--arg {argument.name}={argument.dtype}{extents}:inf, or a larger type in the kernel",
+            Hint(Typed(f"--arg {argument.name}={argument.dtype}{extents}:inf"), ", or a larger type in the kernel"),
         )
 
 

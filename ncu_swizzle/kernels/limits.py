@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.base.errors import BadCatalog, UsageError
+from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError
 from ncu_swizzle.base.texts import Sizes, in_commas
 from ncu_swizzle.base.validate import typed, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
@@ -82,7 +82,7 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
 def undefined(error: BadCatalog) -> str:
     """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
     lacking = re.search(r"there is no size '(\w+)'$", str(error))
-    return f"define it: --problem {lacking[1]}=1024" if lacking else error.hint
+    return Hint("define it: ", Typed(f"--problem {lacking[1]}=1024")) if lacking else error.hint
 
 
 def _why(error: Exception) -> str:
@@ -155,16 +155,20 @@ def refuse_oversized(name: str, block: Sequence[int], shared: int, limits: Limit
         raise UsageError(
             f"{name}: a block of {' x '.join(map(str, block))} has {threads:,} threads; this kernel allows at most "
             f"{limits.threads:,}",
-            f"--block {_fitting(block, limits.threads)}; __launch_bounds__ in the source makes the compiler use fewer "
-            "registers, for a larger one",
+            Hint(
+                Typed(f"--block {_fitting(block, limits.threads)}"),
+                "; __launch_bounds__ in the source makes the compiler use fewer registers, for a larger one",
+            ),
         )
     if limits.shared and limits.static + shared > limits.shared:
         own = f" plus {limits.static:,} bytes of static" if limits.static else ""
         raise UsageError(
             f"{name}: {shared:,} bytes of dynamic shared memory{own} exceed the {limits.shared:,} bytes per block of "
             "this GPU",
-            f"--shared {limits.shared - limits.static} is the most for this kernel; {RESERVED_BYTES:,} more bytes per "
-            "block are CUDA's own"
+            Hint(
+                Typed(f"--shared {limits.shared - limits.static}"),
+                f" is the most for this kernel; {RESERVED_BYTES:,} more bytes per block are CUDA's own",
+            )
             if limits.shared > limits.static
             else "use a smaller tile",
         )

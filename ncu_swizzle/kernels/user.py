@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.base.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.catalog import Catalog, Project, project_file
@@ -65,7 +65,9 @@ def _family(spec: KernelSpec, config: Project) -> Family:
     except NcuSwizzleError as error:
         located = type(error)(f"{config.file.name} [{config.outer}kernel.{spec.name}]: {error}", error.hint)
         if isinstance(located, LaunchLacking):
-            located.hint = f"ncu-swizzle init {shlex.quote(str(spec.source))} --config new.toml writes what is missing"
+            located.hint = Hint(
+                f"ncu-swizzle init {shlex.quote(str(spec.source))} --config new.toml writes what is missing"
+            )
         raise located from error
 
 
@@ -259,7 +261,7 @@ def _options(source: Path, description: KernelDescription) -> tuple[str, ...]:
     python = source.suffix == PYTHON
     if python and description.options:
         raise UsageError(
-            f"{description.options[0]} is for nvcc, which does not compile {source.name}", "--option num_warps=8"
+            f"{description.options[0]} is for nvcc, which does not compile {source.name}", Typed("--option num_warps=8")
         )
     if description.tuning and not python:
         raise UsageError(
@@ -297,7 +299,11 @@ def _spec(source: Path, entry: str, specs: Sequence[KernelSpec]) -> KernelSpec |
         names = ", ".join(spec.name for spec in matching)
         raise UsageError(
             f"ncu-swizzle.toml describes {len(matching)} kernels of {source.name}: {names}",
-            f"ncu-swizzle profile {matching[0].name}, or --kernel {matching[0].entry or 'NAME'}",
+            Hint(
+                Typed(f"ncu-swizzle profile {matching[0].name}"),
+                ", or ",
+                Typed(f"--kernel {matching[0].entry or 'NAME'}"),
+            ),
         )
     return matching[0] if matching else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle.base.errors import NotComparable
+from ncu_swizzle.base.errors import Hint, NotComparable, Typed
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import Profile
@@ -115,7 +115,9 @@ def compare(
     kernels.
     """
     if not profiles:
-        raise NotComparable("there are no profiles to compare", "ncu-swizzle list shows what can be profiled")
+        raise NotComparable(
+            "there are no profiles to compare", Hint(Typed("ncu-swizzle list"), " shows what can be profiled")
+        )
     labels = tuple(labels) or distinct([profile.kernel.name for profile in profiles])
     named = list(zip(labels, profiles, strict=True))
     return Comparison(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, of_system
+from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, of_system
 from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.servers import folders
@@ -76,7 +76,8 @@ def main() -> int:
 
 
 def _error(error: NcuSwizzleError) -> dict[str, Any]:
-    return {"type": type(error).__name__, "message": str(error), "hint": folders.hint(error)}
+    error.hint = folders.hint(error)
+    return as_json(error)
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ class Service:
                     f"{name} ended with status {ended.status}; its last lines:\n{last}", "call it again"
                 ) from None
         if problem := content.get("error"):
-            raise errors.by_name(problem["type"])(problem["message"], problem["hint"])
+            raise errors.of_json(problem)
         return Answer.of_json(content["answer"])
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import LaunchLacking, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
+from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.texts import Sizes, in_json
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, catalog, fills, user
@@ -206,45 +205,52 @@ def _files_in(args: Sequence[str]) -> Iterator[str]:
 # Hints in the words of clients: they make calls with a launch, and type no command.
 
 
-OPTION = r"--(?:kernel|grid|block|shared|arg|problem|define|include|std|option|arch|sample)"
-OPTIONS = re.compile(rf"{OPTION} (?:'[^']*'|\S+)(?: {OPTION} (?:'[^']*'|\S+))*")
-COMMAND = re.compile(r"ncu-swizzle (profile|suggest|explain) ([^\s,;-][^\s,;]*)")
 FIELDS = {"arg": "args"}  # options that a launch calls otherwise
+OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about one kernel, too
 
 
-def hint(error: NcuSwizzleError) -> str:
-    """Return what a client can send next."""
+def hint(error: NcuSwizzleError) -> Hint:
+    """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
     if isinstance(error, LaunchLacking):
         options, _ = build.completed(error)
         if options.startswith("--"):
             kernel = {"kernel": error.kernel} if error.kernel else {}
-            return f"launch={_json({**kernel, **build.keywords(options)})}"
+            return Hint(f"launch={_json({**kernel, **build.keywords(options)})}")
     if isinstance(error, UnknownKernel):
-        return "list_kernels names all kernels; with file, those in a file"
-    words = COMMAND.sub(lambda found: f"{found[1]} {_json({'kernel': found[2]})}", error.hint)
-    words = OPTIONS.sub(lambda found: _launch(found[0]), words)
-    words = re.sub(r"ncu-swizzle list\b", "list_kernels", words)
-    return words.replace("--timeout", "the server's option --timeout")
+        return Hint("list_kernels names all kernels; with file, those in a file")
+    return Hint(*(_sent(part) if isinstance(part, Typed) else part for part in error.hint.parts))
 
 
-def _launch(options: str) -> str:
-    """Return options of the command line as the argument of a call."""
-    text = options.rstrip(".,;:")
-    try:
-        words = shlex.split(text)
-        given: dict[str, Any] = {}
-        for option, value in zip(words[::2], words[1::2], strict=True):
-            name = FIELDS.get(option[2:], option[2:])
-            if name == "problem":
-                size, _, number = value.partition("=")
-                given.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
-            elif name in LISTS:
-                given.setdefault(name, []).append(value)
-            else:
-                given[name] = int(value) if name == "sample" and value.isdecimal() else value
-    except ValueError:
-        return options
-    return f"launch={_json(given)}{options[len(text) :]}"
+def _sent(typed: Typed) -> str:
+    """Return what a client sends in place of what is typed; the same text if it has no such call."""
+    match typed.words:
+        case ["ncu-swizzle", "list"]:
+            return "list_kernels"
+        case ["ncu-swizzle", command, kernel] if command in OF_KERNELS:
+            return f"{command} {_json({'kernel': kernel})}"
+        case ["--timeout", _]:
+            return f"the server's option {typed}"
+        case words:
+            launch = _launch(words)
+            return f"launch={_json(launch)}" if launch else typed
+
+
+def _launch(words: Sequence[str]) -> dict[str, Any]:
+    """Return options of the command line as the fields of a launch; nothing if a launch has no such field."""
+    given: dict[str, Any] = {}
+    names = {each.name for each in fields(LaunchGiven)}
+    for option, value in zip(words[::2], words[1::2], strict=False):
+        name = FIELDS.get(option.removeprefix("--"), option.removeprefix("--"))
+        if name not in names or len(words) % 2:
+            return {}
+        if name == "problem":
+            size, _, number = value.partition("=")
+            given.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
+        elif name in LISTS:
+            given.setdefault(name, []).append(value)
+        else:
+            given[name] = int(value) if name == "sample" and value.isdecimal() else value
+    return given
 
 
 def _json(content: Any) -> str:

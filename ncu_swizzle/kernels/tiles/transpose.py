@@ -6,7 +6,7 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.base.errors import BadProblem
+from ncu_swizzle.base.errors import BadProblem, Typed
 from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
@@ -17,7 +17,9 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the 32x32 tile of floats. Raises BadProblem if n is not a multiple of the tile."""
     n = problem["n"]
     if n % TILE:
-        raise BadProblem(f"n={n} ends within a tile: accesses to partial tiles are not declared", "--problem n=4096")
+        raise BadProblem(
+            f"n={n} ends within a tile: accesses to partial tiles are not declared", Typed("--problem n=4096")
+        )
     blocks = (n // TILE) ** 2
     line, lane = np.indices((TILE, 32))
     accesses = (
