@@ -228,7 +228,7 @@ def _texts(subject: FixSubject) -> Candidates:
                     why = str(text)
                     continue
                 kinds[type(made.transform)] = kinds.get(type(made.transform), 0) + 1
-                texts[text.text.decode().split("//NAME")[0]] = None
+                texts[text.decode().split("//NAME")[0]] = None
     return Candidates(tuple(texts), why)
 
 

@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes_on_gpu
 from tests.support.fix_corpus import REFUSED, specs, with_text
 
@@ -37,12 +37,14 @@ PROVED, LEFT, RIGHTLY, WRONGLY = "proved", "not fixed", "refused, as it must be"
 
 def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, str]:
     """Return a kernel's line of the table, and what became of it."""
-    from ncu_swizzle.fix.fixing import FixOptions, fix  # a parser, which the launches do without
+    from ncu_swizzle.fix.copies import source_of
+    from ncu_swizzle.fix.fixing import fix_kernel  # a parser, which the launches do without
+    from ncu_swizzle.fix.result import FixJob
 
     start = time.perf_counter()
-    context = Context(request=Request(engine=EMULATED, timeout_s=timeout_s), engine=Engine(EMULATED), folder=Path.cwd())
+    settings = EmulationSettings(Toolchain(timeout_s=timeout_s))
     try:
-        made = fix(target, FixOptions(), context)
+        made = fix_kernel(FixJob(target=target, text=source_of(target), settings=settings))
     except NcuSwizzleError as error:
         outcome = RIGHTLY if target.name in REFUSED else LEFT
         return f"| {target.name} | | | | {outcome}: {_cell(str(error))} | {time.perf_counter() - start:.0f} |", outcome

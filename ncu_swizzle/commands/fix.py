@@ -63,10 +63,10 @@ def fix(
     the same elements in the same order. No GPU is needed; if one is here, both versions are launched on it: the
     outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
     """
+    from ncu_swizzle.base.files import write_atomically
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.fix import page, shown
-    from ncu_swizzle.fix.candidates import MappingKind
-    from ncu_swizzle.fix.fixing import FixOptions
+    from ncu_swizzle.fix import shown
+    from ncu_swizzle.fix.candidates import FixOptions, MappingKind
     from ncu_swizzle.fix.sources import FixQuery, fix_all
 
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
@@ -83,25 +83,23 @@ def fix(
                 report=report,
             )
         )
-    files = page.write(fixed, out, applied=apply)
+    files = shown.write(fixed, out, applied=apply)
     if json == "-":
         Output().file.write(shown.to_json(fixed, files.patch))
     else:
         shown.show(fixed, Output())
-        page.announce(files, Output())
-        page.write_json(fixed, files, json)
+        shown.announce(files, Output())
+        if json:
+            write_atomically(Path(json), shown.to_json(fixed, files.patch).encode())
     _conclude(fixed)
 
 
 def _conclude(fixed: SourceFix) -> None:
     """Raise GateFailed or NotComparable unless a fix was proved, or nothing conflicts."""
-    from ncu_swizzle.fix.shown import outcome
-
-    reached = outcome(fixed.kernels)
     hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
-    if reached == "refused":
+    if fixed.outcome == "refused":
         raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
-    if reached == "unknown":
+    if fixed.outcome == "unknown":
         raise NotComparable("what is unknown stands in the way of a proof", f"{hint} shows the mapping" if hint else "")
 
 

@@ -129,7 +129,7 @@ def _fixes(
 ) -> Sequence[SourceFix]:
     """Return what was proved, shown and written as asked."""
     from ncu_swizzle.fix import shown
-    from ncu_swizzle.fix.shown import apply, fixes
+    from ncu_swizzle.fix.sources import fixes, written_together
     from ncu_swizzle.gate.verdict import in_checkout
 
     made = fixes(query, request, verdict, progress)
@@ -137,6 +137,8 @@ def _fixes(
         for fixed in made:
             typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
     if extras.fix:
-        for source in apply(made):
-            typer.echo(on_terminal(f"fixed {in_checkout(str(source), Path.cwd())}"), err=True)
+        changed = [file for fixed in made for file in fixed.files]
+        written_together(changed, "run the command again")
+        for file in changed:
+            typer.echo(on_terminal(f"fixed {in_checkout(str(file.path), Path.cwd())}"), err=True)
     return made

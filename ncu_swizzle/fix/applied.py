@@ -1,10 +1,11 @@
-"""Other kernels than the one that is fixed: a patch of one must leave them as they are, or be proved for them too."""
+"""Mappings that a source has by now, and the other kernels that a patch must leave as they are, or be proved for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -12,14 +13,12 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix.candidates import Ranked
 from ncu_swizzle.fix.claims import Proof
 from ncu_swizzle.fix.excess import NOWHERE, Moved
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
-from ncu_swizzle.kernels.toolchain import cubin as compiled_cubin
+from ncu_swizzle.kernels.toolchain import ARCH, cubin
 from ncu_swizzle.smem.swizzle import Padding
 
 # A mapping that a source has, as the proof is told of it.
@@ -46,8 +45,11 @@ class Applied:
         """The array's name in the source."""
         return self.name
 
-    def moved(self, after: Emulated, dynamic: int) -> Moved:
-        """Return where the elements have gone; raise ValueError if two share a place."""
+    def moved(self, arrays: Sequence[SharedArray]) -> Moved:
+        """Return where the elements have gone; `arrays` are the new kernel's. Raises ValueError if two share a place.
+
+        Raises StopIteration if the new kernel does not have the array.
+        """
         raise NotImplementedError
 
 
@@ -69,14 +71,14 @@ class AppliedToTile(Applied):
     def array(self) -> str:
         return self.name if self.ahead is None else re.split(r"[.\[]", self.name)[0]
 
-    def moved(self, after: Emulated, dynamic: int) -> Moved:
-        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+    def moved(self, arrays: Sequence[SharedArray]) -> Moved:
         array = next(array for array in arrays if array.symbol == self.symbol)
         size, transform = self.ranked.shape.element_bytes, self.ranked.transform
         places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
         start = array.start + self.offset
         bytes_ = array.size - self.offset if isinstance(transform, Padding) else len(self.before)
         if self.ahead is not None and isinstance(transform, Padding):
+            # Arrays of a struct, one behind the other: each padded one ahead moves this one by as much as it grew.
             bytes_ = len(self.before) // transform.every * (transform.every + transform.by)
             start += self.ahead * (bytes_ - len(self.before))
         reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER
@@ -106,22 +108,27 @@ class AppliedByName(Applied):
         moved = replace(self.inferred, name=array.name, before=before, places=places)
         return AppliedByName(name=array.name, symbol=array.symbol, before=before, inferred=moved, number=0)
 
-    def moved(self, after: Emulated, dynamic: int) -> Moved:
-        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+    def moved(self, arrays: Sequence[SharedArray]) -> Moved:
         named = [array for array in arrays if array.name == self.name][self.number :]
         if not named:
             raise ValueError(f"{self.name} is no array of the new kernel")
         return replace(self.inferred, after=named[0].span)
 
 
+def arrays_of(target: Target, emulated: Emulated) -> tuple[SharedArray, ...]:
+    """Return the shared arrays of a version of a kernel that was emulated, as far as they are known."""
+    dynamic = target.family.shared_memory(target.kernel, target.problem)
+    return shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
+
+
 _HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of a source's path, in names of one file's own
 
 
-def code_of(target: Target, toolchain: Toolchain, cached: bool) -> Mapping[str, bytes]:
+def code_of(target: Target, settings: EmulationSettings) -> Mapping[str, bytes]:
     """Return the code of every kernel in a target's source, by its symbol."""
-    code = compiled_cubin(target.family, target.kernel, target.family.arch or ARCH, toolchain, cached)
-    cubin = Cubin(code, target.source.name)
-    return {_HASH.sub(r"\1", symbol): cubin.section(f".text.{symbol}") for symbol in cubin.kernels}
+    arch = target.family.arch or ARCH
+    binary = Cubin(cubin(target.family, target.kernel, arch, settings.toolchain, settings.cached), target.source.name)
+    return {_HASH.sub(r"\1", symbol): binary.section(f".text.{symbol}") for symbol in binary.kernels}
 
 
 def changed_code(before: Mapping[str, bytes], after: Mapping[str, bytes], own: str) -> Iterator[str]:
@@ -131,46 +138,69 @@ def changed_code(before: Mapping[str, bytes], after: Mapping[str, bytes], own: s
             yield symbol
 
 
+@dataclass(frozen=True)
+class OtherKernel:
+    """A kernel of another source that includes a header of the patch; `mapped` if arrays of it are."""
+
+    kernel: str
+    source: Path
+    mapped: bool = False
+
+
 @dataclass(eq=False, kw_only=True)
 class Neighbour:
     """Another kernel whose launch is described, and the mappings that its arrays have by now."""
 
     target: Target
+    settings: EmulationSettings
     symbol: str
     applied: tuple[Applied, ...] = ()
-    tried: tuple[Applied, ...] = ()
 
-    def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
-        """Return the proof for this kernel of a patch made for another one; raise ValueError if elements are lost.
+    def proof(self, after: Target, applied: Sequence[Applied]) -> tuple[Proof, tuple[Applied, ...]]:
+        """Return the proof for this kernel of a patch made for another one, and its own mappings with that patch.
 
-        `after` is this kernel with the patch.
+        `after` is this kernel with the patch, `applied` are the other one's mappings. Raises ValueError if elements
+        are lost.
         """
-        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        was, now = (emulation.emulate_target(target, settings) for target in (self.target, after))
-        arrays = shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)
-        proof: Proof | None = None
-        for tried in self._mappings(arrays, applied):
-            self.tried = tried
-            made = prove(self.target, after, [each.moved(now, dynamic) for each in self.tried], context)
-            proof = proof or made
-            if made.held:
-                return made
-        assert proof is not None
-        return proof
+        was, now = (emulation.emulate_target(target, self.settings) for target in (self.target, after))
+        arrays = arrays_of(self.target, now)
+        failed: Proof | None = None  # the first one says why
+        for mappings in self._mappings(arrays_of(self.target, was), applied):
+            proof = prove(self.target, after, [mapping.moved(arrays) for mapping in mappings], self.settings)
+            if proof.held:
+                return proof, mappings
+            failed = failed or proof
+        assert failed is not None
+        return failed, ()
 
     def _mappings(self, arrays: Sequence[SharedArray], applied: Sequence[Applied]) -> Iterator[tuple[Applied, ...]]:
         """Yield the mappings that its arrays may have by a patch: those of their names, or of their sizes, or none."""
-        fresh = [made for made in applied if made.name not in {own.name for own in self.applied}]
-        named = [made.of(array) for made in fresh for array in arrays if array.name == made.array]
-        sized = [made.of(array) for made in fresh for array in arrays if array.size == len(made.before)]
+        fresh = [mapping for mapping in applied if mapping.name not in {own.name for own in self.applied}]
+        named = [mapping.of(array) for mapping in fresh for array in arrays if array.name == mapping.array]
+        sized = [mapping.of(array) for mapping in fresh for array in arrays if array.size == len(mapping.before)]
         yield (*self.applied, *(named or sized))
         if named or sized:
             yield self.applied
 
-    def keep(self, tried: tuple[Applied, ...]) -> None:
-        """Keep the mappings of the patch that is in the source now."""
-        self.applied, self.tried = tried or self.applied, ()
-
 
 def neighbour(target: Target, settings: EmulationSettings) -> Neighbour:
-    return Neighbour(target=target, symbol=emulation.emulate_target(target, settings).binary.symbol)
+    """Return a kernel beside the one that is fixed. Raises what emulating it raises."""
+    symbol = emulation.emulate_target(target, settings).binary.symbol
+    return Neighbour(target=target, settings=settings, symbol=symbol)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeptKernel:
+    """Another kernel that a patch was proved for, and the mappings that its arrays have with it."""
+
+    neighbour: Neighbour
+    applied: tuple[Applied, ...]
+    elsewhere: bool  # of another source
+
+    def keep(self) -> None:
+        """Note that the patch is in the source now."""
+        self.neighbour.applied = self.applied or self.neighbour.applied
+
+    @property
+    def shown(self) -> OtherKernel:
+        return OtherKernel(self.neighbour.target.name, self.neighbour.target.source, bool(self.applied))

@@ -16,21 +16,19 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tracing import Version, side_by_side
-from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
-from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.engines.emulation import Executable, executable
 from ncu_swizzle.fix import claims, cuda, result
-from ncu_swizzle.fix.applied import AppliedByName
+from ncu_swizzle.fix.applied import NO_OTHER, AppliedByName
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
 from ncu_swizzle.fix.copies import rebuilt
 from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, of_launch
 from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
 from ncu_swizzle.fix.proving import prove_version
-from ncu_swizzle.fix.result import KeptKernel, OtherKernels, Stop, TileFix, furthest
+from ncu_swizzle.fix.result import FixJob, ProvedPatch, Stop, TileFix, furthest
 from ncu_swizzle.fix.rows import InstructionRows, Lines, Numbers, Rows
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
 from ncu_swizzle.fix.subject import located, shown_file
-from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem.operations import Ints
 
 # Where elements went, inferred from both versions' accesses: for patches that do not say it themselves.
@@ -43,7 +41,6 @@ ENOUGH = 1 << 22  # accesses to units that the places are inferred from
 LARGEST = 16  # bytes of an element: the widest access of a lane
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 5, np.uint64) | np.uint64(1)  # that hash accesses
 _LAST = np.uint64(0x9E3779B97F4A7C15)
-LEFT = "no other mapping that was tried leaves fewer"
 
 
 class Unplaced(Exception):
@@ -193,7 +190,7 @@ def _moved(old: SharedArray, new: SharedArray, found: Ints, unit: int, version: 
         element_bytes=size,
         places=whole,
         least=left,
-        reason=LEFT if left else "",
+        reason=NO_OTHER if left else "",
     )
 
 
@@ -212,22 +209,6 @@ def _element(places: Ints, unit: int) -> int:
 
 
 ATTEMPTS = 4  # patches to prove
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NamedFix:
-    """A patch that names another mapping, with its proof and what it does to the arrays."""
-
-    text: bytes
-    tiles: tuple[TileFix, ...]
-    applied: tuple[AppliedByName, ...]
-    proof: Proof
-    others: tuple[KeptKernel, ...]
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing is left of the excess of what moved."""
-        return not any(tile.excess_after for tile in self.tiles)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,30 +237,24 @@ class BuiltEdit:
 class Naming:
     """The search for a patch of one kernel; afterwards `stop` says what was in the way of the best one."""
 
-    target: Target
-    text: bytes
-    only: MappingKind | None
-    max_shared: int | None
-    context: Context
-    settings: EmulationSettings
-    others: OtherKernels
+    job: FixJob
     stop: Stop | None = None
     tried: int = 0
 
-    def fix(self) -> NamedFix | None:
+    def cheapest(self) -> ProvedPatch | None:
         """Return the cheapest patch that is proved, None if there is none."""
-        file = cuda.parse(self.text, self.target.source.name)
-        old = executable(self.target, self.settings)
+        file = cuda.parse(self.job.text, self.job.target.source.name)
+        old = executable(self.job.target, self.job.settings)
         before = of_launch(old.emulated, {}).total
         if not before:
             return None
         scopes = Scopes(file)
         declared = list(shared_declarations(scopes))
-        kernel = self.target.kernel.entry.partition("<")[0].rpartition("::")[2]
+        kernel = self.job.target.kernel.entry.partition("<")[0].rpartition("::")[2]
         edits, escapes = named_edits(scopes, kernel, old, declared)
         if escapes is not None:
             mapping, reason = escapes
-            line = located(self.target, self.text, reason.line)
+            line = located(self.job.target, self.job.text, reason.line)
             self.stop = Stop(
                 stage=result.WRITTEN + 1, reason=f"{mapping} is not named instead: {reason}", line=line, mapping=mapping
             )
@@ -292,9 +267,9 @@ class Naming:
 
     def _built(self, edit: NamedEdit, taken: Resources) -> BuiltEdit | None:
         """Build a patch; None if it does not compile, or is not what is asked for."""
-        with rebuilt(self.target, edit.text) as copy:
+        with rebuilt(self.job.target, edit.text) as copy:
             try:
-                new = executable(copy, self.settings)
+                new = executable(copy, self.job.settings)
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError) as error:
@@ -306,21 +281,21 @@ class Naming:
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )
         kind = MappingKind.PADDING if made.shared > taken.shared_static + taken.shared_dynamic else MappingKind.SWIZZLE
-        fits = self.max_shared is None or made.shared <= self.max_shared
-        wanted = self.only in (None, kind) and fits and takes.blocks_per_sm
+        fits = self.job.options.max_shared is None or made.shared <= self.job.options.max_shared
+        wanted = self.job.options.only in (None, kind) and fits and takes.blocks_per_sm
         return made if wanted and left is not None else None
 
-    def _proved(self, old: Executable, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> NamedFix | None:
+    def _proved(self, old: Executable, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> ProvedPatch | None:
         mapping = made.edit.mapping
         self.tried += 1
-        with rebuilt(self.target, made.edit.text) as copy:
+        with rebuilt(self.job.target, made.edit.text) as copy:
             try:
-                new = executable(copy, self.settings)
-                moved = inferred(old, new, self.settings.toolchain.timeout_s)
+                new = executable(copy, self.job.settings)
+                moved = inferred(old, new, self.job.settings.toolchain.timeout_s)
                 mapping = in_words(mapping, moved)
                 applied = tuple(_applied(each, old) for each in moved)
-                proof = prove_version(old, copy, moved, self.settings)
-                proof = self.others.judged(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)
+                proof = prove_version(old, copy, moved, self.job.settings)
+                proof, others = self.job.with_others(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)
             except Unplaced as error:
                 proof = Proof(claims=(replace(error.claim, line=self._line(made.edit)),))
             except EnvironmentLacking:
@@ -331,13 +306,13 @@ class Naming:
             self._stopped(proof, made.edit, mapping)
             return None
         tiles = tuple(self._tiles(moved, proof, mapping, declared, made.edit))
-        return NamedFix(text=made.edit.text, tiles=tiles, applied=applied, proof=proof, others=self.others.kept)
+        return ProvedPatch(text=made.edit.text, tiles=tiles, applied=applied, proof=proof, others=others)
 
     def _stopped(self, proof: Proof, edit: NamedEdit, mapping: str) -> None:
         self.stop = furthest(self.stop, result.unproved(proof, self._line(edit), mapping))
 
     def _line(self, edit: NamedEdit) -> Location:
-        return located(self.target, self.text, edit.line)
+        return located(self.job.target, self.job.text, edit.line)
 
     def _tiles(
         self, moved: Sequence[Moved], proof: Proof, mapping: str, declared: Sequence[SharedDeclaration], edit: NamedEdit
@@ -345,7 +320,7 @@ class Naming:
         """Yield what came of each array; its line is that of its declaration, else that of the patch."""
         for each in moved:
             lines = (d.declared.start_point[0] + 1 for d in declared if d.name == each.name)
-            file, number = located(self.target, self.text, next(lines, edit.line))
+            file, number = located(self.job.target, self.job.text, next(lines, edit.line))
             before, after = proof.before.moved.get(each.name), proof.after.moved.get(each.name)
             extra = len(each.after) - len(each.before)
             yield TileFix(
@@ -357,7 +332,7 @@ class Naming:
                 extra_bytes=extra,
                 proved=True,
                 tried=self.tried,
-                file=shown_file(self.target, file),
+                file=shown_file(self.job.target, file),
             )
 
     def explained(self, tile: TileFix) -> TileFix:
@@ -367,7 +342,7 @@ class Naming:
         file, line = self.stop.line
         return replace(
             tile, mapping=self.stop.mapping, reason=self.stop.reason, unknown=self.stop.unknown, reason_line=line,
-            reason_file=shown_file(self.target, file), tried=tile.tried + self.tried,
+            reason_file=shown_file(self.job.target, file), tried=tile.tried + self.tried,
         )  # fmt: skip
 
 

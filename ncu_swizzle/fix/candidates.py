@@ -18,6 +18,7 @@ from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.webs import Root, SourceTile
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
+from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import BANK_ROW, Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
@@ -154,6 +155,14 @@ class MappingKind(StrEnum):
     SWIZZLE = "swizzle"
 
 
+@dataclass(frozen=True)
+class FixOptions:
+    """What kind of mapping is wanted, and how much shared memory a block may take with it."""
+
+    only: MappingKind | None = None
+    max_shared: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """Rows of `columns` elements, `rows` to a tile (0 if that is not declared).
@@ -176,6 +185,14 @@ class Ranked:
     shape: Shape
     candidate: Candidate
     narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
+
+    def __str__(self) -> str:
+        if isinstance(self.transform, RowXor):
+            return f"{self.transform} on {unit(self.shape.element_bytes)}"
+        if isinstance(self.transform, Swapped):
+            return str(self.transform)
+        longer = self.transform.every + self.transform.by
+        return f"rows of {longer} instead of {self.transform.every} {unit(self.shape.element_bytes)}"
 
     @property
     def cost(self) -> tuple[int, ...]:

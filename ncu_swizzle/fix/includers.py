@@ -17,9 +17,8 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Program
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.applied import Applied, Neighbour, changed_code, code_of, neighbour
+from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of, neighbour
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.copies import with_files, with_headers
 from ncu_swizzle.fix.cuda import CudaFile
@@ -310,11 +309,9 @@ class OtherSources:
     _described: dict[Path, list[Neighbour]] = field(default_factory=dict, init=False)
     _including: dict[frozenset[Path], Includers] = field(default_factory=dict, init=False)
 
-    def stopped(
-        self, files: Mapping[Path, bytes], applied: Sequence[Applied], context: Context
-    ) -> tuple[Claim | None, list[Neighbour]]:
+    def stopped(self, files: Mapping[Path, bytes], applied: Sequence[Applied]) -> tuple[Claim | None, list[KeptKernel]]:
         """Return what new texts of files break, or may break, elsewhere; and the kernels that they are proved for."""
-        names, proved = ", ".join(file.name for file in files), list[Neighbour]()
+        names, proved = ", ".join(file.name for file in files), list[KeptKernel]()
         including = self._found(frozenset(files))
         if including.unknown:
             reason = f"the patch changes {names}, and what else includes it is not known: {including.unknown}"
@@ -323,7 +320,7 @@ class OtherSources:
             return seen, proved
         for source in including.files:
             path = os.path.relpath(source, self.source.parent)
-            for claim, changed in self._judged(source, files, applied, context):
+            for claim, changed in self._judged(source, files, applied):
                 if claim is not None:
                     reason = f"the patch changes {names}, which {path} includes, too: {claim.reason}"
                     return replace(claim, reason=reason), []
@@ -353,15 +350,15 @@ class OtherSources:
         return CheckoutFiles(limits.plain(self.project))
 
     def _judged(
-        self, source: Path, headers: Mapping[Path, bytes], applied: Sequence[Applied], context: Context
-    ) -> Iterator[tuple[Claim | None, list[Neighbour]]]:
+        self, source: Path, headers: Mapping[Path, bytes], applied: Sequence[Applied]
+    ) -> Iterator[tuple[Claim | None, list[KeptKernel]]]:
         """Yield for each kernel of a source what stops the patch, or that it is proved for it if it changes it."""
         try:
             known = self._kernels(source)
             if not known:
                 yield _unknown("no launch of its kernels is described"), []
             for each in known:
-                yield self._of(each, {other.symbol for other in known}, headers, applied, context)
+                yield self._of(each, {other.symbol for other in known}, headers, applied)
         except EnvironmentLacking:
             raise
         except (NcuSwizzleError, ValueError, StopIteration) as error:
@@ -381,19 +378,16 @@ class OtherSources:
         described: Collection[str],
         headers: Mapping[Path, bytes],
         applied: Sequence[Applied],
-        context: Context,
-    ) -> tuple[Claim | None, list[Neighbour]]:
-        each.tried = ()
+    ) -> tuple[Claim | None, list[KeptKernel]]:
         included = each.target.family.included()
         if not all(str(header) in included for header in headers):
             headers = {header: text for header, text in headers.items() if str(header) in included}
             if not headers:
                 return _unknown("where it finds it is not known"), []
-        toolchain, cached = self.settings.toolchain, self.settings.cached
-        before = code_of(each.target, toolchain, cached)
+        before = code_of(each.target, self.settings)
         with with_files(each.target, headers) as after:
             try:
-                code = code_of(after, toolchain, cached)
+                code = code_of(after, self.settings)
             except (UsageError, ProgramFailed):
                 return Claim(
                     about=About.REBUILT, state=ClaimState.FAILED, reason="that one does not compile any more"
@@ -404,9 +398,9 @@ class OtherSources:
                 return _unknown(f"no launch of its kernel {demangle(foreign)} is described"), []
             if each.symbol not in changed:
                 return None, []
-            proof = each.proved(after, applied, context, self.settings)
+            proof, mappings = each.proof(after, applied)
         if proof.held:
-            return None, [each]
+            return None, [KeptKernel(neighbour=each, applied=mappings, elsewhere=True)]
         return Claim(about=About.MEANING, state=proof.state, reason=f"it is not proved for {each.target.name}"), []
 
 

@@ -1,4 +1,7 @@
-"""What only a GPU can say of a fix: the outputs of real launches, what compute-sanitizer finds, and the time."""
+"""What only a GPU can say of a fix: the outputs of real launches, what compute-sanitizer finds, and the time.
+
+A fix that the GPU refutes is not offered. A measured report says what the conflicts cost.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import write_atomically
+from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
+from ncu_swizzle.fix.copies import rebuilt
+from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
+from ncu_swizzle.reports import pack, reader
 
 BEFORE, AFTER = "before", "after"
 Draw = Mapping[str, Mapping[str, Sequence[str]]]  # by version and output: digests of some launches
@@ -192,3 +199,84 @@ def _time(times_ms: Mapping[str, list[float]]) -> Claim:
 def _by_chance(heads: int, tosses: int) -> float:
     """Return how likely so many heads, or more, are."""
     return float(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses)
+
+
+# ---------------------------------------------------------------------------------------------- fixes, measured
+
+
+def measured(
+    kernels: Sequence[KernelFix], targets: Sequence[Target], text: bytes, toolchain: Toolchain
+) -> tuple[KernelFix, ...]:
+    """Return the fixes with what launching their kernels says of `text`, the source with all of them.
+
+    If it refutes one, none is offered: they share a patch.
+    """
+    if gpu.absent():
+        return unmeasured(kernels, "no GPU")
+    chosen = [number for number, kernel in enumerate(kernels) if kernel.proved or kernel.along]
+    try:
+        with scratch() as folder:
+            pairs = []
+            for number in chosen:
+                with rebuilt(targets[number], text) as after:
+                    pairs.append(compiled_pair(targets[number], after, folder / str(number), toolchain))
+            claims = dict(zip(chosen, measure(pairs, folder, toolchain), strict=True))
+    except NcuSwizzleError as error:
+        return unmeasured(kernels, str(error))
+    launched = tuple(replace(kernel, measured=claims.get(number, ())) for number, kernel in enumerate(kernels))
+    refuted = (
+        (kernel.kernel, claim) for kernel in launched for claim in kernel.measured if claim.state is ClaimState.FAILED
+    )
+    name, failed = next(refuted, ("", None))
+    return launched if failed is None else tuple(_withdrawn(kernel, name, failed) for kernel in launched)
+
+
+def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
+    """Return the fixes with the reason why they were not measured."""
+    return tuple(
+        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
+    )
+
+
+def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
+    """Return a fix whose patch is not offered, because launching one of the kernels refutes it."""
+    where = "on the GPU" if launched == kernel.kernel else f"for {launched}, on the GPU"
+    otherwise = "; --no-gpu offers it without timing it" if claim.about is About.TIME else ""
+    reason = f"it is proved, but {where}: {claim.reason}{otherwise}"
+    tiles = tuple(
+        replace(tile, proved=False, reason=reason, reason_line=tile.line, reason_file=tile.file)
+        if tile.proved
+        else tile
+        for tile in kernel.tiles
+    )
+    return replace(kernel, after=kernel.before, tiles=tiles)
+
+
+# ---------------------------------------------------------------------------------------------- measured reports
+
+
+RULE = "ConflictCost"  # which estimates what the excess of a kernel costs
+
+
+def with_costs(kernels: Sequence[KernelFix], targets: Sequence[Target], report: Path) -> tuple[KernelFix, ...]:
+    """Return the fixes with what a report says of their kernels, of the launch that loses most.
+
+    Raises UsageError if it has none of them, and whatever reading it raises.
+    """
+    profiles = reader.read(report)
+    costs: list[str] = []
+    for target in targets:
+        function = target.kernel.entry.partition("<")[0].rpartition("::")[2]
+        findings = [
+            finding
+            for profile in profiles
+            if function in (profile.kernel.function, profile.kernel.function.partition("<")[0].rpartition("::")[2])
+            for finding in pack.findings(profile)
+            if finding.rule == RULE
+        ]
+        costs.append(max(findings, key=lambda finding: finding.saving or 0.0).message if findings else "")
+    if not any(costs):
+        names = ", ".join(dict.fromkeys(profile.kernel.function for profile in profiles))
+        wanted = ", ".join(target.kernel.entry for target in targets)
+        raise UsageError(f"{report} says nothing of what conflicts cost {wanted}", f"it has launches of {names}")
+    return tuple(replace(kernel, cost=cost) for kernel, cost in zip(kernels, costs, strict=True))

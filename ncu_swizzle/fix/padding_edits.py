@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class PaddingEdits:
 
     draft: Draft
     padding: Padding
-    declarations: dict[int, SharedDeclaration]  # by the declared identifier
+    declarations: Mapping[int, SharedDeclaration]  # by the declared identifier
     flat: bool = False
 
     def edits(self) -> list[Edit]:

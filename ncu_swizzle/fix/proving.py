@@ -20,7 +20,6 @@ from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import accesses
 from ncu_swizzle.emulate.tracing import LaneSyncs, Pair, Version, side_by_side
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import excess, values
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces
@@ -211,14 +210,9 @@ def _synced(syncs: LaneSyncs, table: InstructionRows) -> Ints:
     return np.stack([*(column[order] for column in columns), table.sync[pc], table.line[pc]])
 
 
-def prove(before: Target, after: Target, moved: Sequence[Moved], context: Context) -> Proof:
-    """Return the proof for one launch, under the emulated engine. Nothing that is unknown holds.
-
-    Raises what emulating the old kernel raises.
-    """
-    settings = EmulationSettings.of(context.request)
-    old = executable(before, settings)
-    return prove_version(old, after, moved, settings)
+def prove(before: Target, after: Target, moved: Sequence[Moved], settings: EmulationSettings) -> Proof:
+    """Return the proof for one launch. Nothing that is unknown holds. Raises what emulating the old kernel raises."""
+    return prove_version(executable(before, settings), after, moved, settings)
 
 
 def prove_version(old: Executable, after: Target, moved: Sequence[Moved], settings: EmulationSettings) -> Proof:

@@ -1,20 +1,20 @@
-"""What a patch does to other kernels than the one that is fixed: of its source, and of those that include a header."""
+"""What fixing a kernel comes to, from what it is asked for to what was proved, or what stopped it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ncu_swizzle.base.files import brief
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Context
-from ncu_swizzle.fix.applied import Applied, Neighbour, changed_code, code_of
+from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, OtherKernel, changed_code, code_of
+from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.copies import files_of, rebuilt, source_of
-from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.kernels.family import Target
 
@@ -43,15 +43,6 @@ class TileFix:
     tried: int = 0
     file: str = ""  # that declares it
     reason_file: str = ""
-
-
-@dataclass(frozen=True)
-class OtherKernel:
-    """A kernel of another source that includes a header of the patch; `mapped` if arrays of it are."""
-
-    kernel: str
-    source: Path
-    mapped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +106,6 @@ class Stop:
         return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
 
 
-def unwritten(text: Unfit, line: Location, mapping: str) -> Stop:
-    """Return the stop of a mapping that cannot be written."""
-    return Stop(stage=0, reason=str(text), line=line, mapping=mapping)
-
-
 def unbuilt(error: Exception) -> Proof:
     """Return the proof of a patch with which the kernel cannot be had: one that fails."""
     reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
@@ -144,74 +130,76 @@ def furthest(one: Stop | None, other: Stop) -> Stop:
     return other if one is None or other.stage > one.stage else one
 
 
-@dataclass(frozen=True, eq=False)
-class KeptKernel:
-    """Another kernel that a patch was proved for, and the mappings that its arrays have with it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProvedPatch:
+    """A text that was proved, what it does to the tiles, and the other kernels that it is proved for."""
 
-    neighbour: Neighbour
-    tried: tuple[Applied, ...]
-    elsewhere: bool  # of another source
-
-    def keep(self) -> None:
-        """Note that the patch is in the source now."""
-        self.neighbour.keep(self.tried)
+    text: bytes
+    tiles: tuple[TileFix, ...]
+    applied: tuple[Applied, ...]
+    proof: Proof
+    others: tuple[KeptKernel, ...]
 
     @property
-    def shown(self) -> OtherKernel:
-        return OtherKernel(self.neighbour.target.name, self.neighbour.target.source, bool(self.tried))
+    def clean(self) -> bool:
+        """Whether nothing is left of the excess of what moved."""
+        return not any(tile.excess_after for tile in self.tiles)
+
+    @property
+    def fewer_blocks(self) -> int:
+        """How many blocks per SM it costs, by shared memory or registers."""
+        before, after = self.proof.resources_before, self.proof.resources_after
+        return before.blocks_per_sm - after.blocks_per_sm if before and after else 0
 
 
-@dataclass(eq=False, kw_only=True)
-class OtherKernels:
-    """The kernels beside one in its source, and in the others of its project."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FixJob:
+    """A kernel to fix: the text of its source, what may be written, and the kernels that a patch must do for, too."""
 
     target: Target
-    beside: Sequence[Neighbour]
-    sources: OtherSources | None
-    context: Context
+    text: bytes  # of the source, which earlier kernels' fixes may have changed
     settings: EmulationSettings
-    _codes: Mapping[str, bytes] | None = field(default=None, init=False)  # of all kernels in the source as it was
-    _elsewhere: Sequence[Neighbour] = field(default=(), init=False)  # that the last patch is proved for
+    options: FixOptions = FixOptions()
+    beside: Sequence[Neighbour] = ()  # the other kernels of the source
+    sources: OtherSources | None = None  # that may include its headers
 
-    def judged(self, proof: Proof, own: str, text: bytes, after: Target, applied: Sequence[Applied]) -> Proof:
-        """Return the proof of a patch with what it breaks here, or may break; one that does not hold stays as it is.
+    @cached_property
+    def _codes(self) -> dict[str, bytes]:
+        """The code of all kernels in the source as it was, by symbol."""
+        return dict(code_of(self.target, self.settings))
 
-        `own` is the symbol of the kernel that is proved, `after` that kernel with the patch.
+    def with_others(
+        self, proof: Proof, symbol: str, text: bytes, after: Target, applied: Sequence[Applied]
+    ) -> tuple[Proof, tuple[KeptKernel, ...]]:
+        """Return the proof of a patch with what it breaks elsewhere, or may break, and the kernels it is proved for.
+
+        `symbol` is the kernel that is proved, `after` that kernel with the patch. A proof that does not hold stays as
+        it is.
         """
         if not proof.held:
-            return proof
-        self._elsewhere = ()
-        stopped = self._in_source(own, text, after, applied) or self._in_others(text, applied)
-        return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
+            return proof, ()
+        stopped, kept = self._in_source(symbol, text, after, applied)
+        if stopped is None and self.sources is not None:
+            before, files = files_of(self.target, source_of(self.target)), files_of(self.target, text)
+            changed = {file: new for file, new in files.items() if before.get(file) != new}
+            stopped, elsewhere = self.sources.stopped(changed, applied)
+            kept += elsewhere
+        return (replace(proof, claims=(*proof.claims, stopped)), ()) if stopped else (proof, tuple(kept))
 
-    @property
-    def kept(self) -> tuple[KeptKernel, ...]:
-        """What the last patch was proved for."""
-        beside = (KeptKernel(each, each.tried, elsewhere=False) for each in self.beside)
-        return (*beside, *(KeptKernel(each, each.tried, elsewhere=True) for each in self._elsewhere))
-
-    def _in_source(self, own: str, text: bytes, after: Target, applied: Sequence[Applied]) -> Claim | None:
-        for each in self.beside:
-            each.tried = ()
-        toolchain, cached = self.settings.toolchain, self.settings.cached
-        if self._codes is None:
-            self._codes = code_of(self.target, toolchain, cached)
-        for symbol in changed_code(self._codes, code_of(after, toolchain, cached), own):
-            known = next((other for other in self.beside if other.symbol == symbol), None)
-            if known is None:
-                reason = f"the patch changes {demangle(symbol)} too, of which no launch is described"
-                return Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=reason)
-            with rebuilt(known.target, text) as copy:
-                proof = known.proved(copy, applied, self.context, self.settings)
+    def _in_source(
+        self, symbol: str, text: bytes, after: Target, applied: Sequence[Applied]
+    ) -> tuple[Claim | None, list[KeptKernel]]:
+        """Return what a patch breaks, or may break, in the same source, and the kernels there that it is proved for."""
+        kept: list[KeptKernel] = []
+        for changed in changed_code(self._codes, code_of(after, self.settings), symbol):
+            other = next((other for other in self.beside if other.symbol == changed), None)
+            if other is None:
+                reason = f"the patch changes {demangle(changed)} too, of which no launch is described"
+                return Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=reason), []
+            with rebuilt(other.target, text) as copy:
+                proof, mappings = other.proof(copy, applied)
             if not proof.held:
-                reason = f"the patch changes {demangle(symbol)} too, for which it is not proved"
-                return Claim(about=About.MEANING, state=proof.state, reason=reason)
-        return None
-
-    def _in_others(self, text: bytes, applied: Sequence[Applied]) -> Claim | None:
-        if self.sources is None:
-            return None
-        before, after = (files_of(self.target, each) for each in (source_of(self.target), text))
-        changed = {file: made for file, made in after.items() if before.get(file) != made}
-        stopped, self._elsewhere = self.sources.stopped(changed, applied, self.context)
-        return stopped
+                reason = f"the patch changes {demangle(changed)} too, for which it is not proved"
+                return Claim(about=About.MEANING, state=proof.state, reason=reason), []
+            kept.append(KeptKernel(neighbour=other, applied=mappings, elsewhere=False))
+        return None, kept

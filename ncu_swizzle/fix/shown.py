@@ -1,125 +1,31 @@
-"""A fix on a terminal and as JSON."""
+"""A fix on a terminal, as JSON, as a patch, and as one HTML page without scripts; what of it corrects a verdict."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.fix.claims import ClaimState, Proof
+from ncu_swizzle.fix.claims import ClaimState
 from ncu_swizzle.fix.expressions import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
-from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_targets, written_together
-from ncu_swizzle.gate import lint_inputs
-from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
-from ncu_swizzle.gate.verdict import MAX_DEGREE, CorrectedFile, Correction, Outcome, Replacement, Verdict, in_checkout
+from ncu_swizzle.fix.sources import ChangedFile, SourceFix, written_together
+from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Verdict, in_checkout
 from ncu_swizzle.kernels import limits
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
-from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.render.listing import PlainTable, table_line
-
-# Fixes for what ``ncu-swizzle lint`` found: of every source with a line that conflicts.
-
-
-def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Progress = silent) -> list[SourceFix]:
-    """Return the fix of each source with a kernel that a check found to conflict."""
-    named = {
-        check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.outcome is Outcome.failed
-    }
-    by_source: dict[Path, list[Target]] = {}
-    for target in _targets(options):
-        by_source.setdefault(target.source.resolve(), []).append(target)
-    chosen = [targets for targets in by_source.values() if any(target.name in named for target in targets)]
-    made: list[SourceFix] = []
-    for targets in chosen:
-        if {target.name for target in targets} & named <= _mapped(made):
-            continue
-        fixed = _fixed(targets, options, request, progress)
-        if fixed and not any(_meet(fixed, other) for other in made):
-            made.append(fixed)
-    return made
-
-
-def _mapped(made: Sequence[SourceFix]) -> set[str]:
-    """Return the kernels that fixes of other sources have mapped."""
-    return {other.kernel for fixed in made for kernel in fixed.kernels for other in kernel.others if other.mapped}
-
-
-def _meet(one: SourceFix, other: SourceFix) -> bool:
-    """Say whether a fix changes what the other one was proved with: the next run will fix what is left."""
-    changed = [{limits.plain(file.path) for file in fixed.files} for fixed in (one, other)]
-    return bool(changed[0] & other.read or changed[1] & one.read)
-
-
-def _targets(options: LintOptions) -> Iterator[Target]:
-    for variant in lint_inputs.variants(options):
-        if isinstance(variant, Skipped):
-            continue
-        family, kernel = variant
-        names = {parameter.name for parameter in family.parameters}
-        sizes = {name: size for name, size in options.description.problem.items() if name in names}
-        target = Target(family, kernel, family.problem(sizes))
-        if not kernel.library and target.source.suffix not in (*BINARIES, PYTHON):
-            yield target
-
-
-def _fixed(targets: Sequence[Target], options: LintOptions, request: Request, progress: Progress) -> SourceFix | None:
-    sources = CatalogOptions(options.config, options.catalogs, options.trust)
-    query = FixQuery(
-        what=targets[0].name, request=request, description=options.description, sources=sources, progress=progress
-    )
-    try:
-        return fix_targets(targets, query)
-    except EnvironmentLacking:
-        raise
-    except NcuSwizzleError:  # lint has said what is wrong with it
-        return None
-
-
-def corrected(verdict: Verdict, made: Sequence[SourceFix]) -> Verdict:
-    """Return the verdict with what corrects it."""
-    return replace(verdict, corrections=tuple(_correction(fixed) for fixed in made if fixed.changed))
-
-
-def _correction(fixed: SourceFix) -> Correction:
-    proved = [kernel for kernel in fixed.kernels if kernel.proved]
-    tiles = [f"{tile.name}: {tile.mapping}" for kernel in proved for tile in kernel.tiles if tile.proved]
-    own = [kernel.kernel for kernel in fixed.kernels if kernel.proved or kernel.along]
-    return Correction(
-        (*own, *sorted(_mapped([fixed]))),
-        f"{'; '.join(dict.fromkeys(tiles))}. Rebuilt and proved without a GPU.",
-        tuple(
-            CorrectedFile(in_checkout(str(file.path), Path.cwd()), tuple(_replacements(file))) for file in fixed.files
-        ),
-    )
-
-
-def _replacements(file: ChangedFile) -> Iterator[Replacement]:
-    old, new = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after))
-    for tag, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield Replacement(first + 1, last - first, "".join(new[start:end]))
-
-
-def apply(made: Sequence[SourceFix]) -> list[Path]:
-    """Write the files that changed; return them. Raises UsageError for one that is no longer what was read."""
-    changed = [file for fixed in made for file in fixed.files]
-    written_together(changed, "run the command again")
-    return [file.path for file in changed]
-
+from ncu_swizzle.render.page import environment
 
 SCHEMA = 1
 STYLES = {ClaimState.HELD: "green", ClaimState.FAILED: "bold red", ClaimState.UNKNOWN: "yellow"}
-COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}  # of a patch's lines
 
 
 def patch_of(fixed: SourceFix) -> str:
@@ -148,7 +54,11 @@ def show(fixed: SourceFix, console: Console) -> None:
             console.print(_claims(kernel))
         console.print()
     if fixed.changed:
-        console.print(_patch(patch_of(fixed)), soft_wrap=True)
+        patch = Text()
+        for row in patch_of(fixed).splitlines():
+            patch.append_text(table_line(row, style=COLOURS.get(row[:1], "")))
+            patch.append("\n")
+        console.print(patch, soft_wrap=True)
 
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
@@ -194,44 +104,27 @@ def _claims(kernel: KernelFix) -> PlainTable:
     return table
 
 
-def _patch(patch: str) -> Text:
-    """Return a patch in colours."""
-    shown = Text()
-    for row in patch.splitlines():
-        shown.append_text(table_line(row, style=COLOURS.get(row[:1], "")))
-        shown.append("\n")
-    return shown
-
-
 def to_json(fixed: SourceFix, patch_file: str) -> str:
     """Return a fix as one JSON object; ``docs/fix.md`` describes it."""
     content = {
         "schema": SCHEMA,
         "source": str(fixed.source),
-        "outcome": outcome(fixed.kernels),
+        "outcome": fixed.outcome,
         "patch_file": patch_file,
         "patch": patch_of(fixed),
         "files": [str(file.path) for file in fixed.files],
-        "kernels": [_kernel(kernel) for kernel in fixed.kernels],
+        "kernels": [kernel_json(kernel) for kernel in fixed.kernels],
     }
     return in_json(content, indent=1)
 
 
-def outcome(kernels: Sequence[KernelFix]) -> str:
-    """Return ``proved`` if a fix was, ``clean`` if nothing conflicts, else ``unknown`` or ``refused``."""
-    if any(kernel.proved for kernel in kernels):
-        return "proved"
-    if all(kernel.clean for kernel in kernels):
-        return "clean"
-    return "unknown" if any(kernel.unknown for kernel in kernels) else "refused"
-
-
-def _kernel(kernel: KernelFix) -> dict[str, Any]:
+def kernel_json(kernel: KernelFix) -> dict[str, Any]:
+    """Return a kernel's part of the JSON."""
     return {
         "kernel": kernel.kernel,
         "proved": kernel.proved,
         "tiles": [asdict(tile) for tile in kernel.tiles],
-        "proof": _proof(kernel.proof) if kernel.proof else None,
+        "proof": {**asdict(kernel.proof), "state": str(kernel.proof.state)} if kernel.proof else None,
         "measured": [asdict(claim) for claim in kernel.measured],
         "not_measured": kernel.not_measured,
         "cost": kernel.cost,
@@ -241,6 +134,124 @@ def _kernel(kernel: KernelFix) -> dict[str, Any]:
     }
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
-    content = asdict(proof)
-    return {**content, "state": str(proof.state)}
+# The page: claims, tiles, and the files before and after, side by side.
+
+
+AROUND = 4  # unchanged lines shown around a changed one
+VERDICTS = {
+    "proved": "Fixed, and proved.",
+    "clean": "No shared array conflicts.",
+    "unknown": "Not fixed: what is unknown stands in the way.",
+    "refused": "Not fixed: nothing could be proved.",
+}
+
+
+@dataclass(frozen=True)
+class DiffRow:
+    """A line before and after, with their numbers; `kind` is what happened to it."""
+
+    kind: str
+    old_number: int | None = None
+    old: str = ""
+    new_number: int | None = None
+    new: str = ""
+
+
+def render(fixed: SourceFix) -> str:
+    """Return the page; the same fix gives the same bytes."""
+    names = file_names(fixed)
+    return (
+        environment()
+        .get_template("fix/page.html")
+        .render(
+            title=f"{fixed.source.name}, fixed" if fixed.changed else fixed.source.name,
+            verdict=VERDICTS[fixed.outcome],
+            kernels=fixed.kernels,
+            sentences=sentences,
+            files=[(name, diff_rows(file)) for name, file in zip(names, fixed.files, strict=True)],
+            several=names != [fixed.source.name],  # not the source alone, whose name is the title
+        )
+    )
+
+
+def diff_rows(file: ChangedFile) -> list[DiffRow]:
+    """Return the lines side by side, unchanged ones only around changes."""
+    old, new = (text.decode("utf-8", "replace").splitlines() for text in (file.before, file.after))
+    rows: list[DiffRow] = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND):
+        if rows:
+            rows.append(DiffRow("gap"))
+        for tag, first, last, start, end in group:
+            rows += [
+                DiffRow(
+                    tag,
+                    *((first + i + 1, old[first + i]) if first + i < last else (None, "")),
+                    *((start + i + 1, new[start + i]) if start + i < end else (None, "")),
+                )
+                for i in range(max(last - first, end - start))
+            ]
+    return rows
+
+
+# What is written: the patch, the page, the source itself if that is asked for.
+
+
+@dataclass(frozen=True)
+class FixFiles:
+    """The files that were written, empty for those that were not."""
+
+    patch: str = ""
+    page: str = ""
+    applied: str = ""
+
+
+def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
+    """Write the patch and the page, and with `applied` the source and its headers.
+
+    Raises UsageError if one of them is no longer what was read, NotWritable if a file cannot be written.
+    """
+    name = fixed.source.name
+    page = folder / f"{name}.fix.html"
+    write_atomically(page, render(fixed).encode())
+    if not fixed.changed:
+        return FixFiles(page=str(page))
+    patch = folder / f"{name}.patch"
+    write_atomically(patch, patch_of(fixed).encode("utf-8", "surrogateescape"))
+    if applied:
+        written_together(fixed.files, "fix it again")
+    return FixFiles(str(patch), str(page), ", ".join(str(file.path) for file in fixed.files) if applied else "")
+
+
+def announce(files: FixFiles, console: Console) -> None:
+    """Print what was written."""
+    for what, file in (("The patch", files.patch), ("The page", files.page), ("Written", files.applied)):
+        if file:
+            console.print(table_line(f"{what}: {file}"), soft_wrap=True)
+
+
+# What corrects the findings of ``ncu-swizzle lint``.
+
+
+def corrected(verdict: Verdict, fixes: Sequence[SourceFix]) -> Verdict:
+    """Return the verdict with what corrects it."""
+    return replace(verdict, corrections=tuple(_correction(fixed) for fixed in fixes if fixed.changed))
+
+
+def _correction(fixed: SourceFix) -> Correction:
+    proved = [kernel for kernel in fixed.kernels if kernel.proved]
+    tiles = [f"{tile.name}: {tile.mapping}" for kernel in proved for tile in kernel.tiles if tile.proved]
+    own = [kernel.kernel for kernel in fixed.kernels if kernel.proved or kernel.along]
+    return Correction(
+        (*own, *sorted(fixed.mapped)),
+        f"{'; '.join(dict.fromkeys(tiles))}. Rebuilt and proved without a GPU.",
+        tuple(
+            CorrectedFile(in_checkout(str(file.path), Path.cwd()), tuple(_replacements(file))) for file in fixed.files
+        ),
+    )
+
+
+def _replacements(file: ChangedFile) -> Iterator[Replacement]:
+    old, new = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after))
+    for tag, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield Replacement(first + 1, last - first, "".join(new[start:end]))

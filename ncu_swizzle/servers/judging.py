@@ -11,11 +11,9 @@ from ncu_swizzle.commands import api
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.fixing import FixOptions
-from ncu_swizzle.fix.page import apply
+from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.result import KernelFix, TileFix
-from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all, written_together
 from ncu_swizzle.gate import lint_inputs, linting
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Verdict
@@ -129,12 +127,11 @@ def fix(
     if only not in ("", *MappingKind):
         raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(MappingKind)}")
     fixed = _fixed(caller, file, launch, FixOptions(MappingKind(only) if only else None, max_shared), write)
-    outcome = shown.outcome(fixed.kernels)
     written = write and fixed.changed
     if written:
         for changed in fixed.files:
             caller.folders.path(changed.path)
-        apply(fixed)
+        written_together(fixed.files, "fix it again")
     rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
     again = {"file": file, **caller.again(file, launch)}
     limits = {name: value for name, value in (("only", only), ("max_shared", max_shared)) if value not in ("", None)}
@@ -144,10 +141,10 @@ def fix(
     if written:
         following = Call("lint", {"files": [file], **caller.again(file, launch)})
     return Answer(
-        summary=_summary(fixed, outcome),
+        summary=_summary(fixed),
         rows=tuple(rows),
         next=following,
-        facts={"outcome": outcome, "written": written},
+        facts={"outcome": fixed.outcome, "written": written},
     )
 
 
@@ -155,7 +152,7 @@ def rewrite(caller: Caller, file: str) -> Answer:
     """Answer the whole texts of the files that `fix` would change, a row each: none without a fix."""
     fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
     rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
-    return Answer(summary=_summary(fixed, shown.outcome(fixed.kernels)), rows=tuple(rows))
+    return Answer(summary=_summary(fixed), rows=tuple(rows))
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
@@ -182,10 +179,10 @@ def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, 
     )
 
 
-def _summary(fixed: SourceFix, outcome: str) -> str:
+def _summary(fixed: SourceFix) -> str:
     proved = sum(tile.proved for kernel in fixed.kernels for tile in kernel.tiles)
     tiles = sum(len(kernel.tiles) for kernel in fixed.kernels)
-    if outcome == "clean":
+    if fixed.outcome == "clean":
         return f"{fixed.source.name}: no shared array conflicts."
     return f"{fixed.source.name}: {proved} of {tiles} shared arrays that conflict are fixed, with proof."
 

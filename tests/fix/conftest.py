@@ -13,18 +13,18 @@ import pytest
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.measured import LaunchJob
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.kernels import gpu
-from tests.support.fix_corpus import OnceEmulated, context, specs
+from ncu_swizzle.kernels.toolchain import Toolchain
+from tests.support.fix_corpus import OnceEmulated, specs
 from tests.support.fixes_on_gpu import Launches
 from tests.support.own_headers import DESCRIBED, TURNED, source
 from tests.support.places import DATA, ROOT
 
 
-@pytest.fixture
-def emulated(tmp_path: Path) -> Context:
-    return context(tmp_path)
+@pytest.fixture(scope="session")
+def settings() -> EmulationSettings:
+    return EmulationSettings(Toolchain(timeout_s=60))
 
 
 @pytest.fixture
@@ -83,9 +83,8 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def once_emulated() -> OnceEmulated:
+def once_emulated(settings: EmulationSettings) -> OnceEmulated:
     """Return a function that emulates a kernel of the corpus as it is, once."""
-    settings = EmulationSettings.of(context(Path()).request)
 
     @cache
     def emulate(name: str) -> Executable:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.excess import Moved
 from ncu_swizzle.fix.proving import prove_version
@@ -22,10 +21,9 @@ QUICK = ("ticket",)  # of each version, a compilation and two emulations
 
 
 def proofs(
-    adversary: Adversary, texts: list[str], folder: Path, context: Context, moved: Sequence[Moved] = ()
+    adversary: Adversary, texts: list[str], folder: Path, settings: EmulationSettings, moved: Sequence[Moved] = ()
 ) -> list[Proof]:
     """Return the proof of each version of a kernel; none of its arrays has moved unless it is said where to."""
-    settings = EmulationSettings.of(context.request)
     target = adversary.target(folder)
     old = executable(target, settings)
     afters = [with_text(target, text, folder / str(number)) for number, text in enumerate(texts)]
@@ -34,20 +32,20 @@ def proofs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNFOLLOWED)
-def test_what_cannot_be_followed_is_compared(name: str, tmp_path: Path, emulated: Context) -> None:
+def test_what_cannot_be_followed_is_compared(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     adversary = UNFOLLOWED[name]
     texts = [adversary.text.replace(*XOR), *(adversary.wrong(what).replace(*XOR) for what in adversary.edits)]
     tile = array("tile", 1024, 4, swizzled(32))
-    right, *wrong = proofs(adversary, texts, tmp_path, emulated, [tile])
+    right, *wrong = proofs(adversary, texts, tmp_path, settings, [tile])
     assert right.held, right.obstacle
     assert [what for what, proof in zip(adversary.edits, wrong, strict=True) if proof.held] == []
     assert all(proof.claim(About.MEANING) for proof in wrong)
 
 
-def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, emulated: Context) -> None:
+def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, settings: EmulationSettings) -> None:
     kernel = UNFOLLOWED["clock"]
     idle = Adversary(kernel.text.replace("time[", "if (at < 0) y[0] = AT(0, at & 63);\n    time["), kernel.launch, {})
-    (proof,) = proofs(idle, [idle.text.replace(*XOR)], tmp_path, emulated, [array("tile", 1024, 4, swizzled(32))])
+    (proof,) = proofs(idle, [idle.text.replace(*XOR)], tmp_path, settings, [array("tile", 1024, 4, swizzled(32))])
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.state is ClaimState.UNKNOWN
@@ -58,23 +56,23 @@ def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, emu
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES]
 )
-def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, emulated: Context) -> None:
+def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     adversary = ADVERSARIES[name]
-    wrong = proofs(adversary, [adversary.wrong(what) for what in adversary.edits], tmp_path, emulated)
+    wrong = proofs(adversary, [adversary.wrong(what) for what in adversary.edits], tmp_path, settings)
     assert [what for what, proof in zip(adversary.edits, wrong, strict=True) if proof.held] == []
     assert all(proof.claim(About.REBUILT) or proof.claim(About.MEANING) for proof in wrong)
 
 
 @pytest.mark.parametrize("name", ["copies", "ticket"])
-def test_another_spelling_of_the_same_is_proved(name: str, tmp_path: Path, emulated: Context) -> None:
+def test_another_spelling_of_the_same_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     text = ADVERSARIES[name].text.replace("int t = threadIdx.x;", "const int unused = 0, t = unused + threadIdx.x;")
-    (same,) = proofs(ADVERSARIES[name], [text], tmp_path, emulated)
+    (same,) = proofs(ADVERSARIES[name], [text], tmp_path, settings)
     assert same.state is ClaimState.HELD
 
 
-def test_what_does_not_synchronise_any_more_is_named(tmp_path: Path, emulated: Context) -> None:
+def test_what_does_not_synchronise_any_more_is_named(tmp_path: Path, settings: EmulationSettings) -> None:
     adversary = ADVERSARIES["copies"]
-    (proof,) = proofs(adversary, [adversary.wrong("it waits for one copy fewer")], tmp_path, emulated)
+    (proof,) = proofs(adversary, [adversary.wrong("it waits for one copy fewer")], tmp_path, settings)
     meaning = proof.claim(About.MEANING)
     assert meaning is not None
     assert meaning.state is ClaimState.FAILED

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.by_name import Naming
-from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.copies import source_of
-from ncu_swizzle.fix.fixing import FixOptions, fix
-from ncu_swizzle.fix.result import KernelFix, OtherKernels
+from ncu_swizzle.fix.fixing import fix_kernel
+from ncu_swizzle.fix.result import FixJob
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.family import Family, Target
@@ -65,24 +64,15 @@ def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
     "wrong", ["column & 30 ^ row & 31", "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)"]
 )
 def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
-    policies: Path, wrong: str, emulated: Context
+    policies: Path, wrong: str, settings: EmulationSettings
 ) -> None:
     rewritten(policies, XOR, wrong)
     rewritten(policies, "column ^ (row & 15)", "column")
-    settings = EmulationSettings.of(emulated.request)
     (family,) = (family for family in _families(policies) if family.kernels[0].name == "turned")
     target = Target(family, family.kernels[0], family.problem())
-    others = OtherKernels(target=target, beside=(), sources=None, context=emulated, settings=settings)
-    naming = Naming(
-        target=target,
-        text=source_of(target),
-        only=MappingKind.SWIZZLE,
-        max_shared=None,
-        context=emulated,
-        settings=settings,
-        others=others,
-    )
-    assert naming.fix() is None
+    options = FixOptions(MappingKind.SWIZZLE)
+    naming = Naming(job=FixJob(target=target, text=source_of(target), settings=settings, options=options))
+    assert naming.cheapest() is None
     assert naming.stop is not None
     assert "the accesses do not agree on one place" in naming.stop.reason
 
@@ -119,10 +109,11 @@ def test_a_policy_may_be_named_in_an_alias_or_a_default(policies: Path) -> None:
     ],
 )
 def test_the_catalogues_plain_kernels_become_free_of_conflicts_by_one_name(
-    name: str, problem: dict[str, int], sibling: str, emulated: Context
+    name: str, problem: dict[str, int], sibling: str, settings: EmulationSettings
 ) -> None:
     target = catalog.shipped().target(name)
-    made: KernelFix = fix(replace(target, problem=target.family.problem(problem)), FixOptions(), emulated)
+    target = replace(target, problem=target.family.problem(problem))
+    made = fix_kernel(FixJob(target=target, text=source_of(target), settings=settings))
     assert made.proved
     assert [tile.excess_after for tile in made.tiles] == [0]
     assert made.tiles[0].mapping.startswith(f"layout::{sibling}, ")

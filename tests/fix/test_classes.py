@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.engines.settings import Context
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.kernels import build
@@ -38,14 +38,14 @@ def described(folder: Path, text: str) -> Target:
     return Target(family, family.kernels[0], family.problem())
 
 
-def judged(tmp_path: Path, context: Context, text: str) -> Proof:
+def judged(tmp_path: Path, settings: EmulationSettings, text: str) -> Proof:
     before = described(tmp_path, PLAIN)
     after = with_text(before, text, tmp_path / "after")
-    return prove(before, after, [array("tile", 1024, 4, swizzled(32))], context)
+    return prove(before, after, [array("tile", 1024, 4, swizzled(32))], settings)
 
 
-def test_blocks_that_stand_for_all_are_enough(tmp_path: Path, emulated: Context) -> None:
-    proof = judged(tmp_path, emulated, FIXED)
+def test_blocks_that_stand_for_all_are_enough(tmp_path: Path, settings: EmulationSettings) -> None:
+    proof = judged(tmp_path, settings, FIXED)
     assert proof.held, proof.obstacle
     assert "which stand for all 4,000" in proof.compared[0]
 
@@ -59,17 +59,19 @@ def test_blocks_that_stand_for_all_are_enough(tmp_path: Path, emulated: Context)
         "(b > odd ? x : x ^ 2)",
     ],
 )
-def test_one_wrong_block_of_thousands_is_found(wrong: str, tmp_path: Path, emulated: Context) -> None:
-    proof = judged(tmp_path, emulated, FIXED.replace("[x ^ b % 4 ^ y]", f"[{wrong} ^ b % 4 ^ y]"))
+def test_one_wrong_block_of_thousands_is_found(wrong: str, tmp_path: Path, settings: EmulationSettings) -> None:
+    proof = judged(tmp_path, settings, FIXED.replace("[x ^ b % 4 ^ y]", f"[{wrong} ^ b % 4 ^ y]"))
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.state is ClaimState.FAILED, claim
     assert claim.line == ("turned.cu", 6)
 
 
-def test_an_access_too_many_is_found_even_if_the_results_are_the_same(tmp_path: Path, emulated: Context) -> None:
+def test_an_access_too_many_is_found_even_if_the_results_are_the_same(
+    tmp_path: Path, settings: EmulationSettings
+) -> None:
     more = "if (b == 7) *(volatile float*)&tile[y][31] = *(volatile float*)&tile[y][31];"
-    proof = judged(tmp_path, emulated, FIXED.replace("__syncthreads();", f"{more} __syncthreads();"))
+    proof = judged(tmp_path, settings, FIXED.replace("__syncthreads();", f"{more} __syncthreads();"))
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.state is ClaimState.FAILED

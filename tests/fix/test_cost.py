@@ -8,8 +8,8 @@ import pytest
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.fix import shown
+from ncu_swizzle.fix.on_gpu import with_costs
 from ncu_swizzle.fix.result import KernelFix
-from ncu_swizzle.fix.sources import with_costs
 from ncu_swizzle.kernels import catalog
 from tests.support.places import ROOT
 

@@ -54,6 +54,6 @@ def test_the_column_is_xored_with_an_index_further_out(
     made = fix_all(
         FixQuery(what=str(tmp_path / "k.cu"), sources=CatalogOptions(config=str(tmp_path / "ncu-swizzle.toml")))
     )
-    assert shown.outcome(made.kernels) == "proved", made.kernels[0].tiles
+    assert made.outcome == "proved", made.kernels[0].tiles
     assert made.kernels[0].tiles[0].excess_after == 0
     assert all(piece in made.after.decode() for piece in written), shown.patch_of(made)

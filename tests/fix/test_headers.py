@@ -12,9 +12,8 @@ import pytest
 
 from ncu_swizzle.base.errors import NotWritable, UsageError
 from ncu_swizzle.base.files import replacing
-from ncu_swizzle.fix import copies, page, shown, sources
-from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix import copies, shown, sources
+from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.includers import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
 from ncu_swizzle.fix.spliced import splice
@@ -29,7 +28,7 @@ from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     header = described / "include" / "turned.cuh"
     fixed = fix_all(FixQuery(what="src/floats.cu"))
-    assert shown.outcome(fixed.kernels) == "proved"
+    assert fixed.outcome == "proved"
     assert fixed.read >= {header, described / "src" / "floats.cu"}
     patch = shown.patch_of(fixed)
     assert [line for line in patch.splitlines() if line.startswith("+++")] == [
@@ -38,14 +37,14 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     assert "ncu_swizzle_begin" not in patch
     (note,) = fixed.kernels[0].notes
     assert note.startswith(f"Not looked at: what includes turned.cuh from outside of {described}, and what reads it")
-    document = page.render(fixed)
+    document = shown.render(fixed)
     assert "Before and after: include/turned.cuh" in document
 
-    files = page.write(fixed, described, applied=True)
+    files = shown.write(fixed, described, applied=True)
     assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
     assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
     assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
-    assert shown.outcome(fix_all(FixQuery(what="src/floats.cu")).kernels) == "clean"
+    assert fix_all(FixQuery(what="src/floats.cu")).outcome == "clean"
 
 
 @NEEDS_ALL
@@ -86,7 +85,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
     kernel = f"{twice}__global__ void floats(float *out, const float *in) {{ one(out, in); }}\n"
     (described / "src" / "floats.cu").write_text(kernel)
     fixed = fix_all(FixQuery(what="src/floats.cu"))
-    assert shown.outcome(fixed.kernels) == "refused"
+    assert fixed.outcome == "refused"
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/turned.cuh", 3)
     assert "turned.cuh is included more than once, and may differ each time" in tile.reason
@@ -189,7 +188,7 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, describ
         (described / file).parent.mkdir(exist_ok=True)
         (described / file).write_text(text)
     fixed = fix_all(FixQuery(what="src/floats.cu"))
-    assert (shown.outcome(fixed.kernels), fixed.changed) == ("unknown", False)
+    assert (fixed.outcome, fixed.changed) == ("unknown", False)
     assert said in fixed.kernels[0].tiles[0].reason
 
 

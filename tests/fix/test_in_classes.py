@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.fix_corpus import CORPUS
@@ -73,7 +72,7 @@ def fixed(
 def test_classes_of_the_corpus(name: str, only: MappingKind | None, written: list[str]) -> None:
     sources = CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))
     made = fix_all(FixQuery(what=name, sources=sources, options=FixOptions(only)))
-    assert shown.outcome(made.kernels) == "proved", made.kernels[0].tiles
+    assert made.outcome == "proved", made.kernels[0].tiles
     text = made.after.decode()
     assert all(piece in text for piece in written), shown.patch_of(made)
 
@@ -82,7 +81,7 @@ def test_a_method_that_is_not_called_follows_the_padding(tmp_path: Path) -> None
     unused = "__device__ float* row(int r) { return v + r * C; } __device__ float sum() { return row(1)[0] + v[C]; }"
     made = fixed(tmp_path, MappingKind.PADDING, unused)
     text = made.after.decode()
-    assert shown.outcome(made.kernels) == "proved"
+    assert made.outcome == "proved"
     assert "return v + r * (C + 1);" in text
     assert "row(1)[0] + v[(C + 1)]" in text or "row(1)[0] + v[C + 1]" in text
 
@@ -90,7 +89,7 @@ def test_a_method_that_is_not_called_follows_the_padding(tmp_path: Path) -> None
 def test_a_method_that_counts_through_the_array_goes_through_an_accessor(tmp_path: Path) -> None:
     made = fixed(tmp_path, MappingKind.PADDING, "__device__ float nth(int i) { return v[i]; }")
     text = made.after.decode()
-    assert shown.outcome(made.kernels) == "proved"
+    assert made.outcome == "proved"
     assert "return v[padded(i)];" in text
     assert text.index("int padded(int i)") < text.index("template <int R, int C>")
 
@@ -105,7 +104,7 @@ def test_objects_in_global_memory_are_refused_with_their_line(tmp_path: Path) ->
 
 def test_another_kernel_with_such_objects_is_proved_too_if_it_is_described(tmp_path: Path) -> None:
     unknown = fixed(tmp_path, before=OTHER)
-    assert shown.outcome(unknown.kernels) == "unknown"
+    assert unknown.outcome == "unknown"
     assert "the patch changes other" in unknown.kernels[0].tiles[0].reason
     both = fixed(tmp_path, before=OTHER, also="other")
-    assert shown.outcome(both.kernels) == "proved"
+    assert both.outcome == "proved"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
-from ncu_swizzle.fix import shown, sources
+from ncu_swizzle.fix import on_gpu, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.sources import SourceFix
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes
@@ -31,7 +32,7 @@ def measured(folder: Path) -> KernelFix:
     fix = KernelFix(
         kernel=NAME, source=before.source, before=before.source.read_bytes(), after=text, tiles=tiles, proof=proof
     )
-    (made,) = sources.measured([fix], [before], text, Toolchain())
+    (made,) = on_gpu.measured([fix], [before], text, Toolchain())
     return made
 
 
@@ -42,7 +43,7 @@ def test_what_the_gpu_says_is_kept_with_the_proof(launches: Launches, tmp_path: 
     assert made.proved
     assert [claim.about for claim in made.measured] == [About.OUTPUTS, About.SANITIZER, About.TIME]
     assert made.measured[2].reason == "500.0 us for 1,000.0 us, in turns: 2.00 times as fast"
-    kept = shown._kernel(made)
+    kept = shown.kernel_json(made)
     assert [claim["state"] for claim in json.loads(json.dumps(kept["measured"]))] == ["held"] * 3
 
 
@@ -64,7 +65,7 @@ def test_what_the_gpu_refutes_is_not_offered(
     assert not made.proved
     assert made.after == made.before
     assert reason in made.tiles[0].reason
-    assert shown.outcome([made]) == "refused"
+    assert SourceFix(source=made.source, before=made.before, after=made.after, kernels=(made,)).outcome == "refused"
 
 
 @NEEDS_ALL
@@ -85,8 +86,8 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "absent", lambda: "no driver")
     proof = Proof(claims=(Claim(about=About.MEANING, state=ClaimState.HELD, reason="the same elements"),))
     fix = KernelFix(kernel="k", source=Path("k.cu"), before=b"before", after=b"after", proof=proof)
-    (made,) = sources.measured([fix], [], b"after", Toolchain())
+    (made,) = on_gpu.measured([fix], [], b"after", Toolchain())
     assert made.proved
     assert made.not_measured == "no GPU"
     refused = replace(fix, after=fix.before)
-    assert sources.unmeasured([refused], "no GPU") == (refused,)
+    assert on_gpu.unmeasured([refused], "no GPU") == (refused,)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Context
 from tests.support.fix_corpus import OnceEmulated, specs
 from tests.support.fixes import FIXES
 from tests.support.judging import Fate, fate
@@ -32,8 +31,7 @@ def some(name: str, count: int) -> list[Mutant]:
     return [every[int(k * step)] for k in range(min(count, len(every)))]
 
 
-def fates(name: str, count: int, folder: Path, context: Context, old: OnceEmulated) -> Counter[Fate]:
-    settings = EmulationSettings.of(context.request)
+def fates(name: str, count: int, folder: Path, settings: EmulationSettings, old: OnceEmulated) -> Counter[Fate]:
     met: Counter[Fate] = Counter()
     for number, mutant in enumerate(some(name, count)):
         found = fate(old(name), specs()[name], mutant.text, FIXES[name], folder / f"{name}-{number}", settings)
@@ -43,13 +41,17 @@ def fates(name: str, count: int, folder: Path, context: Context, old: OnceEmulat
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_a_few_mutants_are_refused(name: str, tmp_path: Path, emulated: Context, once_emulated: OnceEmulated) -> None:
-    assert fates(name, FEW[name], tmp_path, emulated, once_emulated)[Fate.REFUSED] >= FEW[name] - 1
+def test_a_few_mutants_are_refused(
+    name: str, tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
+    assert fates(name, FEW[name], tmp_path, settings, once_emulated)[Fate.REFUSED] >= FEW[name] - 1
 
 
 @pytest.mark.slow
-def test_all_of_200_wrong_ones_are_refused(tmp_path: Path, emulated: Context, once_emulated: OnceEmulated) -> None:
+def test_all_of_200_wrong_ones_are_refused(
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
     met: Counter[Fate] = Counter()
     for name in FIXES:
-        met += fates(name, OF_EACH, tmp_path, emulated, once_emulated)
+        met += fates(name, OF_EACH, tmp_path, settings, once_emulated)
     assert met[Fate.REFUSED] >= WANTED, met

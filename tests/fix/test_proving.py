@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Context
 from ncu_swizzle.fix import proving, values
 from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove, prove_version
@@ -22,14 +21,14 @@ pytestmark = NEEDS_ALL
 FAST = ("rows-transpose", "carved-matmul", "ldmatrix-gemm")
 
 
-def proved(name: str, folder: Path, emulated: Context) -> Proof:
+def proved(name: str, folder: Path, settings: EmulationSettings) -> Proof:
     before, after = fixes.apply(name, folder)
-    return prove(before, after, FIXES[name].moved, emulated)
+    return prove(before, after, FIXES[name].moved, settings)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FIXES])
-def test_a_correct_fix_is_proved(name: str, tmp_path: Path, emulated: Context) -> None:
-    proof = proved(name, tmp_path, emulated)
+def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
+    proof = proved(name, tmp_path, settings)
     assert proof.held, proof.obstacle
     assert [claim.about for claim in proof.claims] == [About.REBUILT, About.EXCESS, About.MEANING, About.RESOURCES]
     assert set(proof.after.moved.values()) == {0}
@@ -40,8 +39,8 @@ def test_a_correct_fix_is_proved(name: str, tmp_path: Path, emulated: Context) -
     assert "no results" not in results
 
 
-def test_what_a_fix_takes_is_told(tmp_path: Path, emulated: Context) -> None:
-    proof = proved("carved-matmul", tmp_path, emulated)
+def test_what_a_fix_takes_is_told(tmp_path: Path, settings: EmulationSettings) -> None:
+    proof = proved("carved-matmul", tmp_path, settings)
     assert proof.resources_before is not None
     assert proof.resources_after is not None
     assert proof.resources_before.shared_dynamic == 8192
@@ -62,12 +61,12 @@ def test_what_data_decide_cannot_be_proved(name: str, once_emulated: OnceEmulate
 
 
 def test_a_forgotten_subscript_is_found_and_its_line_named(
-    tmp_path: Path, emulated: Context, once_emulated: OnceEmulated
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
     target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
     (old, new), *_ = fix.edits
     wrong = with_text(target, fix.text(target).replace(new, old), tmp_path)
-    proof = prove_version(once_emulated("rows-transpose"), wrong, fix.moved, EmulationSettings.of(emulated.request))
+    proof = prove_version(once_emulated("rows-transpose"), wrong, fix.moved, settings)
     assert proof.state is ClaimState.FAILED
     claim = proof.claim(About.MEANING)
     assert claim is not None
@@ -75,11 +74,12 @@ def test_a_forgotten_subscript_is_found_and_its_line_named(
     assert "writes tile[" in claim.reason
 
 
-def test_a_fix_that_leaves_conflicts_is_refused(tmp_path: Path, emulated: Context, once_emulated: OnceEmulated) -> None:
+def test_a_fix_that_leaves_conflicts_is_refused(
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
     target = specs()["rows-transpose"]
     half = target.source.read_text(encoding="utf-8").replace("tile[32][32]", "tile[32][34]")
     moved = array("tile", 1024, 4, padded(32, 2), after=32 * 34)
-    settings = EmulationSettings.of(emulated.request)
     old = once_emulated("rows-transpose")
     proof = prove_version(old, with_text(target, half, tmp_path), [moved], settings)
     assert proof.state is ClaimState.FAILED
@@ -90,34 +90,36 @@ def test_a_fix_that_leaves_conflicts_is_refused(tmp_path: Path, emulated: Contex
     assert prove_version(old, with_text(target, half, tmp_path), [allowed], settings).held
 
 
-def test_a_wrong_mapping_proves_nothing(tmp_path: Path, emulated: Context, once_emulated: OnceEmulated) -> None:
+def test_a_wrong_mapping_proves_nothing(
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
     target, after = fixes.apply("macro-transpose", tmp_path)
     wrong = array("tile", 1024, 4, lambda i: swizzled(32)(i) ^ 1)
     old = once_emulated(target.name)
-    proof = prove_version(old, after, [wrong], EmulationSettings.of(emulated.request))
+    proof = prove_version(old, after, [wrong], settings)
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.state is ClaimState.FAILED
 
 
 def test_a_version_that_does_not_compile_is_refused(
-    tmp_path: Path, emulated: Context, once_emulated: OnceEmulated
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
     target = specs()["rows-transpose"]
     broken = with_text(target, "__global__ void transpose(int) { nothing }", tmp_path)
-    proof = prove_version(once_emulated("rows-transpose"), broken, [], EmulationSettings.of(emulated.request))
+    proof = prove_version(once_emulated("rows-transpose"), broken, [], settings)
     assert proof.state is ClaimState.FAILED
     assert proof.obstacle is not None
     assert proof.obstacle.about is About.REBUILT
 
 
 def test_other_results_are_found_where_the_accesses_are_the_same(
-    tmp_path: Path, emulated: Context, once_emulated: OnceEmulated
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
     target, fix = specs()["ldmatrix-gemm"], FIXES["ldmatrix-gemm"]
     text = fix.text(target).replace("mma(sums[0], fa, fb[0], fb[2])", "mma(sums[0], fa, fb[2], fb[0])")
     wrong = with_text(target, text, tmp_path)
-    proof = prove_version(once_emulated("ldmatrix-gemm"), wrong, fix.moved, EmulationSettings.of(emulated.request))
+    proof = prove_version(once_emulated("ldmatrix-gemm"), wrong, fix.moved, settings)
     claim = proof.claim(About.MEANING)
     assert claim is not None
     assert claim.state is ClaimState.FAILED

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.fix import page, shown
+from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
@@ -41,15 +41,15 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     source = fix_example / "turn.cu"
     before = source.read_bytes()
     fixed = fix_all(FixQuery(what="turn.cu"))
-    assert shown.outcome(fixed.kernels) == "proved"
-    files = page.write(fixed, fix_example, applied=True)
+    assert fixed.outcome == "proved"
+    files = shown.write(fixed, fix_example, applied=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
     assert "+        tile[threadIdx.y + j]" in Path(files.patch).read_text(encoding="utf-8")
     assert "Before and after" in Path(files.page).read_text(encoding="utf-8")
     content = json.loads(shown.to_json(fixed, files.patch))
     assert [claim["state"] for claim in content["kernels"][0]["proof"]["claims"]] == ["held"] * 4
     with pytest.raises(UsageError, match="has changed since it was read"):
-        page.write(fixed, fix_example, applied=True)
+        shown.write(fixed, fix_example, applied=True)
     assert fixed.before == before
 
 
@@ -59,7 +59,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
 ) -> None:
     monkeypatch.chdir(fix_example)
     fixed = fix_all(FixQuery(what="view.cu"))
-    assert shown.outcome(fixed.kernels) == "refused"
+    assert fixed.outcome == "refused"
     assert not fixed.changed
     (tile,) = fixed.kernels[0].tiles
     assert tile.reason_line == 15
@@ -133,6 +133,6 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other() -> None:
 
 def test_a_page_shows_hostile_names_harmlessly() -> None:
     fixed = SourceFix(source=Path("<script>.cu"), before=b"<img src=x>\n", after=b"<b>\n", kernels=())
-    made = page.render(fixed)
+    made = shown.render(fixed)
     assert "<img" not in made
     assert "&lt;img src=x&gt;" in made

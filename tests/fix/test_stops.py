@@ -6,23 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.fix import result
-from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
-from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.fixing import FixOptions
-from ncu_swizzle.fix.result import furthest
+from ncu_swizzle.fix.result import Stop, furthest, unproved
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from tests.support.marks import NEEDS_ALL
 
 HELD = Claim(about=About.REBUILT, state=ClaimState.HELD, reason="by nvcc")
-UNFIT = result.unwritten(Unfit("p escapes", 7), ("k.cu", 7), "the best")
-WORSE = result.unproved(
+UNFIT = Stop(stage=0, reason="p escapes", line=("k.cu", 7), mapping="the best")
+WORSE = unproved(
     Proof(claims=(HELD, Claim(about=About.EXCESS, state=ClaimState.FAILED, reason="8 are left"))),
     ("k.cu", 3),
     "another",
 )
-UNKNOWN = result.unproved(
+UNKNOWN = unproved(
     Proof(
         claims=(HELD, Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason="it depends", line=("body.cuh", 9)))
     ),

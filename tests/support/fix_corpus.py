@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs as specs_project_kernels
-from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support.places import DATA
 
 CORPUS = DATA / "fix"
@@ -37,11 +35,6 @@ def with_text(target: Target, text: str, folder: Path, shared: str = "") -> Targ
     (folder / target.source.name).write_text(text, encoding="utf-8")
     family = replace(target.family, folder=folder, shared=shared or target.family.shared)
     return Target(family, target.kernel, target.problem)
-
-
-def context(folder: Path, timeout_s: float = 60) -> Context:
-    """Return the context of the emulated engine."""
-    return Context(request=Request(engine=EMULATED, timeout_s=timeout_s), engine=Engine(EMULATED), folder=folder)
 
 
 class OnceEmulated(Protocol):
