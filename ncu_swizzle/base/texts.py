@@ -129,6 +129,11 @@ def in_commas(sizes: Sizes) -> str:
     return ",".join(map(str, sizes)) if isinstance(sizes, Iterable) else str(sizes)
 
 
+def in_crosses(sizes: Iterable[int]) -> str:
+    """Return the sizes of a grid or a block as messages show them: ``64x16x4``."""
+    return "x".join(map(str, sizes))
+
+
 def in_words(problem: Mapping[str, int]) -> str:
     """Return a problem as on the command line: ``batch=4 heads=16 seq=4096``."""
     return " ".join(f"{name}={size}" for name, size in problem.items())

@@ -16,8 +16,9 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Progress
 from ncu_swizzle.gate import linting
+from ncu_swizzle.gate.judge import LineAccesses
 from ncu_swizzle.gate.lint_inputs import LintOptions
-from ncu_swizzle.gate.linting import KernelLint, LineAccesses
+from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels import git
 
@@ -190,7 +191,7 @@ class Was:
     def of(cls, lines: Sequence[LineAccesses]) -> Was:
         """Return the sum of lines; their worst degree."""
         return cls(
-            sum(line.wavefronts - line.ideal for line in lines),
+            sum(line.excessive for line in lines),
             max((line.degree for line in lines), default=1.0),
             any(line.unknown for line in lines),
         )

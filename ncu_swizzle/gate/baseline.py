@@ -21,7 +21,7 @@ from ncu_swizzle.base.bounds import NamePattern
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError, did_you_mean
 from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_json
-from ncu_swizzle.base.texts import in_json, in_words
+from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
@@ -75,9 +75,6 @@ class Policy:
     @property
     def effective(self) -> tuple[Rule, ...]:
         return self.rules if self.rules or self.baseline or self.history else (Rule(criterion=MAX_EXCESSIVE, limit=0),)
-
-    def concerns(self, names: Iterable[str]) -> bool:
-        return self.only.passes(names)
 
 
 def parse_rule(criterion: str, text: str) -> Rule:
@@ -231,18 +228,14 @@ def entry_of(profiles: Sequence[Profile]) -> Entry:
         when=worst.when,
         machine=worst.machine,
         problem=dict(worst.problem),
-        grid=_joined(worst.grid),
-        block=_joined(worst.block),
+        grid=in_crosses(worst.grid),
+        block=in_crosses(worst.block),
         accesses={
             access: SavedCounts(total.executed, total.wavefronts, total.ideal)
             for access, total in worst.accesses.items()
         },
         durations_ns=tuple(ns for ns in durations if ns and ns > 0 and math.isfinite(ns)),
     )
-
-
-def _joined(sizes: Iterable[int]) -> str:
-    return "x".join(str(size) for size in sizes)
 
 
 def grouped_launches(profiles: Iterable[Profile]) -> list[tuple[Profile, ...]]:

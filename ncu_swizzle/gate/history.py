@@ -21,12 +21,12 @@ import pandas as pd
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
 from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
-from ncu_swizzle.base.texts import encodable, in_words
+from ncu_swizzle.base.texts import encodable, in_crosses, in_words
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.kernels import git
 from ncu_swizzle.reports.attribution import sites
 from ncu_swizzle.reports.counts import Instruction, Total, added
-from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.sanity import why_unknown
@@ -70,97 +70,38 @@ class KeptRow:
         return None if self.profile.engine == EMULATED else self.profile.duration_ns
 
 
-def _size(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))
-
-
 COLUMNS: tuple[Column[KeptRow], ...] = (
+    texts("commit", "of the kernel's sources; empty: unknown", lambda r: r.label.commit or r.profile.commit),
+    texts("committed", "when that commit was made; empty: unknown", lambda r: r.label.committed),
     Column(
-        name="commit",
-        dtype=TEXT,
-        unit="",
-        meaning="of the kernel's sources; empty: unknown",
-        get=lambda r: r.label.commit or r.profile.commit,
-    ),
-    Column(
-        name="committed",
-        dtype=TEXT,
-        unit="",
-        meaning="when that commit was made; empty: unknown",
-        get=lambda r: r.label.committed,
-    ),
-    Column(
-        name="accepted",
-        dtype=FLAG,
-        unit="",
-        meaning="its counts are intended, see --accept",
+        name="accepted", dtype=FLAG, unit="", meaning="its counts are intended, see --accept",
         get=lambda r: r.label.accepted,
     ),
-    Column(
-        name="when",
-        dtype=TEXT,
-        unit="",
-        meaning="the day and time in UTC of the launch or its emulation",
-        get=lambda r: r.profile.when,
+    texts("when", "the day and time in UTC of the launch or its emulation", lambda r: r.profile.when),
+    texts("engine", "ncu, recorded or emulated", lambda r: r.profile.engine),
+    texts("gpu", "its name", lambda r: r.profile.machine.gpu),
+    texts(
+        "compute_capability", "of the GPU, or what it was computed for", lambda r: r.profile.machine.compute_capability
     ),
-    Column(name="engine", dtype=TEXT, unit="", meaning="ncu, recorded or emulated", get=lambda r: r.profile.engine),
-    Column(name="gpu", dtype=TEXT, unit="", meaning="its name", get=lambda r: r.profile.machine.gpu),
-    Column(
-        name="compute_capability",
-        dtype=TEXT,
-        unit="",
-        meaning="of the GPU, or what it was computed for",
-        get=lambda r: r.profile.machine.compute_capability,
-    ),
-    Column(name="driver", dtype=TEXT, unit="", meaning="the GPU's driver", get=lambda r: r.profile.machine.driver),
-    Column(name="cuda", dtype=TEXT, unit="", meaning="the CUDA version", get=lambda r: r.profile.machine.cuda),
-    Column(name="ncu", dtype=TEXT, unit="", meaning="the ncu that measured", get=lambda r: r.profile.machine.ncu),
-    Column(
-        name="clocks", dtype=TEXT, unit="", meaning="ncu's clock control", get=lambda r: r.profile.machine.clock_control
-    ),
-    Column(
-        name="kernel",
-        dtype=TEXT,
-        unit="",
-        meaning="its name in the catalogue, or the function's",
-        get=lambda r: r.profile.kernel.name,
-    ),
-    Column(
-        name="function", dtype=TEXT, unit="", meaning="the function's name", get=lambda r: r.profile.kernel.function
-    ),
-    Column(
-        name="problem",
-        dtype=TEXT,
-        unit="",
-        meaning="sizes, as in n=1024 m=64; empty outside of a catalogue",
-        get=lambda r: in_words(r.profile.problem),
-    ),
-    Column(name="grid", dtype=TEXT, unit="blocks", meaning="64x16x4", get=lambda r: _size(r.profile.grid)),
-    Column(name="block", dtype=TEXT, unit="threads", meaning="128x1x1", get=lambda r: _size(r.profile.block)),
-    Column(name="launch", dtype=COUNT, unit="", meaning="number of the launch in this run", get=lambda r: r.launch),
-    Column(
-        name="duration",
-        dtype=RATIO,
-        unit="ns",
-        meaning="of the launch, in each of its rows; NA if computed",
-        get=lambda r: r.duration_ns,
-    ),
-    Column(
-        name="access",
-        dtype=TEXT,
-        unit="",
-        meaning="LDS, LDSM, STS …; empty: the kernel has none",
-        get=lambda r: r.access,
-    ),
-    Column(
-        name="file", dtype=TEXT, unit="", meaning="the source line to blame; empty: unknown", get=lambda r: r.line[0]
-    ),
-    Column(name="line", dtype=COUNT, unit="", meaning="the line in that file", get=lambda r: r.line[1] or None),
-    Column(name="executed", dtype=COUNT, unit="warps", meaning="warp-level executions", get=lambda r: r.total.executed),
-    Column(name="wavefronts", dtype=COUNT, unit="wavefronts", meaning="actual", get=lambda r: r.total.wavefronts),
-    Column(name="ideal", dtype=COUNT, unit="wavefronts", meaning="the fewest possible", get=lambda r: r.total.ideal),
-    Column(name="why", dtype=TEXT, unit="", meaning="why counts are unknown", get=lambda r: r.why),
-)
+    texts("driver", "the GPU's driver", lambda r: r.profile.machine.driver),
+    texts("cuda", "the CUDA version", lambda r: r.profile.machine.cuda),
+    texts("ncu", "the ncu that measured", lambda r: r.profile.machine.ncu),
+    texts("clocks", "ncu's clock control", lambda r: r.profile.machine.clock_control),
+    texts("kernel", "its name in the catalogue, or the function's", lambda r: r.profile.kernel.name),
+    texts("function", "the function's name", lambda r: r.profile.kernel.function),
+    texts("problem", "sizes, as in n=1024 m=64; empty outside of a catalogue", lambda r: in_words(r.profile.problem)),
+    Column(name="grid", dtype=TEXT, unit="blocks", meaning="64x16x4", get=lambda r: in_crosses(r.profile.grid)),
+    Column(name="block", dtype=TEXT, unit="threads", meaning="128x1x1", get=lambda r: in_crosses(r.profile.block)),
+    counts("launch", "number of the launch in this run", lambda r: r.launch),
+    ratios("duration", "of the launch, in each of its rows; NA if computed", lambda r: r.duration_ns, "ns"),
+    texts("access", "LDS, LDSM, STS …; empty: the kernel has none", lambda r: r.access),
+    texts("file", "the source line to blame; empty: unknown", lambda r: r.line[0]),
+    counts("line", "the line in that file", lambda r: r.line[1] or None),
+    counts("executed", "warp-level executions", lambda r: r.total.executed, "warps"),
+    counts("wavefronts", "actual", lambda r: r.total.wavefronts, "wavefronts"),
+    counts("ideal", "the fewest possible", lambda r: r.total.ideal, "wavefronts"),
+    texts("why", "why counts are unknown", lambda r: r.why),
+)  # fmt: skip
 
 
 def table(profiles: Sequence[Profile], label: RunLabel) -> pd.DataFrame:

@@ -1,4 +1,5 @@
-"""Profiles compared with a policy and a baseline. Pure: nothing is read or written.
+"""What `check` and `lint` decide: launches and lines compared with limits, a baseline and a history. Pure: nothing is
+read or written.
 
 Counts are exact and every launch must meet them, so the worst launch decides; durations are noisy: their median does.
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.gate import verdict
 from ncu_swizzle.gate.baseline import (
     Baseline,
@@ -23,6 +25,7 @@ from ncu_swizzle.gate.baseline import (
     kernel_pattern,
 )
 from ncu_swizzle.gate.verdict import (
+    MAX_DEGREE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
     MEASURED,
@@ -33,15 +36,129 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
     marked,
 )
-from ncu_swizzle.reports import sanity
+from ncu_swizzle.reports import attribution, sanity
 from ncu_swizzle.reports.attribution import Here, nowhere
-from ncu_swizzle.reports.counts import Total
+from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.remarks import UNCHECKED
 from ncu_swizzle.reports.sanity import why_unknown
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
+
+
+def compared(rule: Rule, actual: float) -> tuple[Outcome, str]:
+    """Return whether a number of wavefronts or a degree is within its limit, and both in words."""
+    outcome = Outcome.passed if actual <= rule.limit else Outcome.failed
+    if rule.criterion == MAX_EXCESSIVE:
+        return outcome, f"{_wavefronts(actual)}, at most {rule.limit:,} allowed"
+    digits = 4 if abs(actual - rule.limit) > rule.limit / 1000 else 12  # never "1, at most 1" for a failure
+    return outcome, f"degree {actual:.{digits}g}, at most {rule.limit:.12g} allowed"
+
+
+def _wavefronts(count: float) -> str:
+    return f"{int(count):,} excessive wavefronts"
+
+
+# ---------------------------------------------------------------------------------------------- lines, for `lint`
+
+
+SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
+RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8 compares two ways to compile it"
+PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
+
+
+@dataclass(frozen=True)
+class LineAccesses:
+    """All accesses of one kind on one line; `wavefronts` and `ideal` add up those that are known."""
+
+    access: str
+    place: Place | None
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def unknown(self) -> bool:
+        return any(access.wavefronts is None or access.ideal is None for access in self.instructions)
+
+    @property
+    def wavefronts(self) -> int:
+        return sum(access.wavefronts or 0 for access in self.instructions)
+
+    @property
+    def ideal(self) -> int:
+        return sum(access.ideal or 0 for access in self.instructions)
+
+    @property
+    def excessive(self) -> int:
+        return self.wavefronts - self.ideal
+
+    @property
+    def degree(self) -> float:
+        if not self.ideal:
+            return 1.0 if not self.wavefronts else float("inf")
+        return self.wavefronts / self.ideal
+
+
+def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
+    """Return the shared-memory accesses by kind and by the line that they are attributed to."""
+    groups: dict[tuple[str, Location | None], list[Instruction]] = {}
+    sites = {id(site.access): site for site in attribution.sites(profile, here)}
+    for instruction in profile.shared():
+        site = sites.get(id(instruction))
+        groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
+    return [
+        LineAccesses(access, verdict.of_sites(line, [sites[id(i)] for i in group]) if line else None, tuple(group))
+        for (access, line), group in groups.items()
+    ]
+
+
+def judge_lines(profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str) -> Iterator[Check]:
+    """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
+
+    `why` says why counts are unknown, if any are.
+    """
+    limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
+    advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
+    for note in profile.layouts:
+        advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
+    offending = list(verdict.of_violations(profile.kernel.name, profile))
+    for line in sorted(lines, key=lambda line: -line.excessive):
+        rule = limits[MAX_DEGREE, line.access]
+        check = Check(
+            outcome=Outcome.inconclusive, kernel=profile.kernel.name, criterion=MAX_DEGREE, access=line.access,
+            message=f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}",
+            place=line.place or Place(next(iter(profile.sources), profile.report)),
+            origin=rule.origin, limit=rule.limit,
+        )  # fmt: skip
+        if not line.unknown:
+            outcome, message = compared(rule, line.degree)
+            if outcome is Outcome.passed:
+                continue
+            tip = next((f"; {advised[access.pc]}" for access in line.instructions if access.pc in advised), "")
+            message += f": {_wavefronts(line.excessive)}{profile.of_sample}{tip}"
+            check = replace(check, outcome=outcome, message=message, hint=_hint(profile, line), actual=line.degree)
+        offending.append(check)
+    yield from offending
+    if not offending:
+        accesses = sum(len(line.instructions) for line in lines)
+        message = (
+            f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
+        )
+        yield Check(
+            outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE,
+            message=message + profile.of_sample,
+        )  # fmt: skip
+
+
+def _hint(profile: Profile, line: LineAccesses) -> str:
+    """Return what to type next: for layouts that a compiler chose, another way to compile."""
+    pcs = {access.pc for access in line.instructions}
+    if any(pcs.intersection(note.offsets) for note in profile.layouts if not note.explicit):
+        return RECOMPILE
+    return PAD if any(access.by_wmma for access in line.instructions) else SUGGEST
+
+
+# ---------------------------------------------------------------------------------------------- kernels, for `check`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +170,10 @@ class _Subject:
     now: Entry
     here: Here
 
+    def why_unknown(self, access: str = "") -> str:
+        """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; empty if they can."""
+        return next(filter(None, (why_unknown(profile, access) for profile in self.profiles)), "")
+
     def check(self, outcome: Outcome, criterion: str, message: str, access: str = "", hint: str = "") -> Check:
         """Return a check: a failure points at the worst line, an inconclusive check at the report."""
         worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
@@ -62,14 +183,9 @@ class _Subject:
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
         return Check(
-            outcome=outcome,
-            kernel=self.label,
-            criterion=criterion,
-            message=message + worst.of_sample,
-            access=access,
-            place=place,
-            hint=hint,
-        )
+            outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.of_sample, access=access,
+            place=place, hint=hint,
+        )  # fmt: skip
 
 
 def judge(
@@ -87,22 +203,17 @@ def judge(
     Raises UsageError for an unknown access kind.
     """
     check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
-    chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
+    chosen = [profile for profile in profiles if rules.only.passes((profile.kernel.name, profile.kernel.function))]
     subjects = _subjects(chosen, here)
-    saved = [each for each in (baseline, history) if each]
+    saved = [runs for runs in (baseline, history) if runs]
     checks = [
         check for subject in subjects for check in marked(_judge_kernel(subject, rules, saved, note), subject.profiles)
     ]
     judged = {check.kernel for check in checks}
-    notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
-    return Verdict(checks=(*checks, *_absent(subjects, rules, baseline)), notes=(*notes, *_unchecked(subjects)))
-
-
-def _unchecked(subjects: Sequence[_Subject]) -> Iterator[str]:
-    """Yield a note that names the emulated kernels, whose outputs nobody has compared with a reference."""
-    emulated = [subject.label for subject in subjects if subject.now.engine == EMULATED]
-    if emulated:
-        yield f"{', '.join(emulated)}: {UNCHECKED}."
+    notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
+    if emulated := [subject.label for subject in subjects if subject.now.engine == EMULATED]:
+        notes.append(f"{', '.join(emulated)}: {UNCHECKED}.")  # nobody has compared their outputs with a reference
+    return Verdict(checks=(*checks, *_absent(subjects, rules, baseline)), notes=tuple(notes))
 
 
 def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
@@ -118,7 +229,7 @@ def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
 
 def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], note: str) -> Iterator[Check]:
     engine = subject.now.engine
-    if engine not in ("ncu", EMULATED) and not (engine == "recorded" and rules.allow_recorded):
+    if not _counts_here(engine, rules):
         message = f"its values are {engine}, not measured" + (f": {note}" if note else "")
         hint = "measure on a machine with a GPU and ncu" + (
             ", or pass --allow-recorded" if engine == "recorded" else ""
@@ -131,50 +242,48 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
     limits = rules.limits(subject.now.names, kinds)
     for (criterion, access), limit in limits.items():
         if criterion != MAX_REGRESSION:
-            yield _check_limit(subject, criterion, access, limit)
-    for baseline in saved:
-        yield from _check_baseline(subject, baseline, limits.get((MAX_REGRESSION, "")), rules.allow_recorded)
+            yield _check_limit(subject, access, limit)
+    regression = limits.get((MAX_REGRESSION, ""))
+    for runs in saved:
+        then = runs.nearest(subject.now)
+        reason = _incomparable(subject.now, then, runs, rules)
+        if then is None or reason:
+            criteria = [runs.criterion, *([MAX_REGRESSION] if regression else [])]
+            checks = [subject.check(Outcome.inconclusive, name, reason, hint=runs.again) for name in criteria]
+        else:
+            checks = [_check_excess(subject, then, runs)]
+            checks += [_check_time(subject, then, regression.limit, runs)] if regression else []
+        yield replace(checks[0], origin=str(runs.file))
+        yield from (replace(check, origin=regression.origin) for check in checks[1:] if regression)
 
 
-# ---------------------------------------------------------------------------------------------- limits
+def _counts_here(engine: str, rules: Policy) -> bool:
+    """Return whether values of an engine may be judged at all."""
+    return engine in ("ncu", EMULATED) or (engine == "recorded" and rules.allow_recorded)
 
 
-def _check_limit(subject: _Subject, criterion: str, access: str, rule: Rule) -> Check:
-    measure = _excessive if criterion == MAX_EXCESSIVE else _degree
-    unknown = next(filter(None, (why_unknown(profile, access) for profile in subject.profiles)), "")
+def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
+    unknown, values = subject.why_unknown(access), []
     if not unknown:
-        values = [measure(_total(profile, access)) for profile in subject.profiles]
-        actual = max((value for value in values if value is not None), default=None)
-        if None in values or actual is None:
-            unknown = "there are wavefronts, but the ideal number is 0"
+        for total in (_total(profile, access) for profile in subject.profiles):
+            # Without wavefronts nothing conflicts: degree 1.
+            degree = 1.0 if total.wavefronts == total.ideal == 0 else total.degree
+            value = total.excessive if rule.criterion == MAX_EXCESSIVE else degree
+            if value is None:
+                unknown = "there are wavefronts, but the ideal number is 0"
+            else:
+                values.append(value)
     if unknown:
         hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle compare names"
         if subject.now.engine == EMULATED:
             name = shlex.quote(subject.now.kernel)
             hint = f"ncu-swizzle profile {name} --engine emulated names the data to give"
-        check = subject.check(Outcome.inconclusive, criterion, unknown, access, hint)
+        check = subject.check(Outcome.inconclusive, rule.criterion, unknown, access, hint)
         return replace(check, origin=rule.origin, limit=rule.limit)
-    assert actual is not None
-    if criterion == MAX_EXCESSIVE:
-        message = f"{_wavefronts(actual)}, at most {rule.limit:,} allowed"
-    else:
-        digits = 4 if abs(actual - rule.limit) > rule.limit / 1000 else 12  # never "1, at most 1" for a failure
-        message = f"degree {actual:.{digits}g}, at most {rule.limit:.12g} allowed"
-    outcome = Outcome.passed if actual <= rule.limit else Outcome.failed
-    check = subject.check(outcome, criterion, message, access)
+    actual = max(values)
+    outcome, message = compared(rule, actual)
+    check = subject.check(outcome, rule.criterion, message, access)
     return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
-
-
-def _excessive(total: Total) -> float | None:
-    return total.excessive
-
-
-def _degree(total: Total) -> float | None:
-    return 1.0 if total.wavefronts == total.ideal == 0 else total.degree
-
-
-def _wavefronts(count: float) -> str:
-    return f"{int(count):,} excessive wavefronts"
 
 
 def _total(profile: Profile, access: str) -> Total:
@@ -187,44 +296,24 @@ def _total(profile: Profile, access: str) -> Total:
 # ---------------------------------------------------------------------------------------------- the baseline
 
 
-def _check_baseline(subject: _Subject, baseline: Baseline, time: Rule | None, allow_recorded: bool) -> Iterator[Check]:
-    then = baseline.nearest(subject.now)
-    criteria = [baseline.criterion, *([MAX_REGRESSION] if time else [])]
-    reason = _no_baseline(subject.now, then, baseline, allow_recorded)
-    for criterion in criteria:
-        if then is None or reason:
-            check = subject.check(Outcome.inconclusive, criterion, reason, hint=baseline.again)
-        elif criterion == baseline.criterion:
-            check = _check_excess(subject, then, baseline)
-        else:
-            assert time is not None
-            check = _check_time(subject, then, time.limit, baseline)
-        origin = time.origin if time and criterion == MAX_REGRESSION else str(baseline.file)
-        yield replace(check, origin=origin)
-
-
-def _no_baseline(now: Entry, then: Entry | None, baseline: Baseline, allow_recorded: bool) -> str:
+def _incomparable(now: Entry, then: Entry | None, runs: Baseline, rules: Policy) -> str:
     """Return why the baseline's entry cannot be compared with; empty if it can."""
     if then is None:
-        return (
-            f"{baseline.file} has no good run of it with the engine {now.engine}"
-            if baseline.history
-            else (f"{baseline.file} has no entry for it")
-        )
-    if then.engine not in ("ncu", EMULATED) and not (then.engine == "recorded" and allow_recorded):
-        return f"the values in {baseline.file} are {then.engine}, not measured"
-    apart = differences(then, now, baseline.called)
+        good = f"no good run of it with the engine {now.engine}" if runs.history else "no entry for it"
+        return f"{runs.file} has {good}"
+    if not _counts_here(then.engine, rules):
+        return f"the values in {runs.file} are {then.engine}, not measured"
+    apart = differences(then, now, runs.called)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
 
 
-def _check_excess(subject: _Subject, then: Entry, baseline: Baseline) -> Check:
+def _check_excess(subject: _Subject, then: Entry, runs: Baseline) -> Check:
     """Compare all accesses together with a baseline's, each kind with a history's."""
-    unknown = next(filter(None, (why_unknown(profile, "") for profile in subject.profiles)), "")
-    now, was = subject.now.excessive, then.excessive
+    unknown, now, was = subject.why_unknown(), subject.now.excessive, then.excessive
     if unknown or now is None or was is None:
-        lacking = unknown or f"the {baseline.called} lacks counts"
-        return subject.check(Outcome.inconclusive, baseline.criterion, lacking, hint=baseline.again)
-    message = f"{_wavefronts(now)}, {was:,} in the {baseline.called}"
+        lacking = unknown or f"the {runs.called} lacks counts"
+        return subject.check(Outcome.inconclusive, runs.criterion, lacking, hint=runs.again)
+    message = f"{_wavefronts(now)}, {was:,} in the {runs.called}"
     grown = {
         access: (subject.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0)
         for access in subject.now.accesses
@@ -233,40 +322,35 @@ def _check_excess(subject: _Subject, then: Entry, baseline: Baseline) -> Check:
     more = bool(worst) and grown[worst] > 0
     if more:
         message += f"; {worst} has {grown[worst]:,} more"
-    failed = more if baseline.history else now > was
-    hint = f"if this is intended: {baseline.accept}" if failed else ""
+    failed = more if runs.history else now > was
+    hint = f"if this is intended: {runs.accept}" if failed else ""
     outcome = Outcome.failed if failed else Outcome.passed
-    check = subject.check(outcome, baseline.criterion, message, hint=hint)
+    check = subject.check(outcome, runs.criterion, message, hint=hint)
     return replace(check, actual=now, limit=was)
 
 
-def _check_time(subject: _Subject, then: Entry, limit: float, baseline: Baseline) -> Check:
+def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) -> Check:
     """Compare the median with that of the entry: a regression fails beyond the limit plus both spreads."""
-    now = subject.now
-
-    def inconclusive(message: str) -> Check:
-        return subject.check(Outcome.inconclusive, MAX_REGRESSION, message, hint=baseline.again)
-
+    now, was_ns = subject.now, then.duration_ns
+    doubt = ""
     if now.engine == EMULATED:
-        return inconclusive("its values are computed: there are no durations")
-    if not now.machine.clock_control:
-        return inconclusive("the clock control of its run is unknown")
-    if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
-        return inconclusive(
-            "its duration is unknown"
-            if then.duration_ns is not None
-            else f"the {baseline.called}'s duration is unknown"
-        )
-    if doubt := next(filter(None, map(sanity.about_time, subject.profiles)), ""):
-        return inconclusive(doubt)
-    change = 100 * (now.duration_ns / then.duration_ns - 1)
+        doubt = "its values are computed: there are no durations"
+    elif not now.machine.clock_control:
+        doubt = "the clock control of its run is unknown"
+    elif was_ns is None:
+        doubt = f"the {runs.called}'s duration is unknown"
+    elif now.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
+        doubt = "its duration is unknown"
+    doubt = doubt or next(filter(None, map(sanity.about_time, subject.profiles)), "")
+    if doubt or now.duration_ns is None or was_ns is None:
+        return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again)
+    change = 100 * (now.duration_ns / was_ns - 1)  # percent
     noise = now.spread + then.spread
     message = (
-        f"{then.duration_ns / 1e6:.4g} → {now.duration_ns / 1e6:.4g} ms, {change:+.1f} %, at most +{limit:g} % allowed"
+        f"{was_ns / 1e6:.4g} → {now.duration_ns / 1e6:.4g} ms, {change:+.1f} %, at most +{limit:g} % allowed "
+        f"plus {noise:.1f} % of noise"
     )
-    message += f" plus {noise:.1f} % of noise"
-    failed = change > limit + noise
-    check = subject.check(Outcome.failed if failed else Outcome.passed, MAX_REGRESSION, message)
+    check = subject.check(Outcome.failed if change > limit + noise else Outcome.passed, MAX_REGRESSION, message)
     return replace(check, actual=change, limit=limit)
 
 
@@ -284,21 +368,14 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
     if baseline:
         used = [baseline.nearest(subject.now) for subject in subjects]
         for then in baseline.entries:
-            if then not in used and rules.concerns(then.names):
+            if then not in used and rules.only.passes(then.names):
                 size = f" at {in_words(then.problem)}" if then.problem else ""
                 message = f"it is in the baseline{size}, but no profile of it was given"
                 yield _missing(then.kernel, message, str(baseline.file), Place(str(baseline.file)))
 
 
 def _missing(kernel: str, message: str, origin: str, place: Place | None = None) -> Check:
-    hint = "give its profile too, or judge only some kernels: --kernel-name NAME"
     return Check(
-        outcome=Outcome.inconclusive,
-        kernel=kernel,
-        criterion=PRESENT,
-        message=message,
-        access="",
-        place=place,
-        origin=origin,
-        hint=hint,
-    )
+        outcome=Outcome.inconclusive, kernel=kernel, criterion=PRESENT, message=message, place=place, origin=origin,
+        hint="give its profile too, or judge only some kernels: --kernel-name NAME",
+    )  # fmt: skip

@@ -139,6 +139,21 @@ class Column(Generic[Row]):
     get: Callable[[Row], object]
 
 
+def texts(name: str, meaning: str, get: Callable[[Row], object]) -> Column[Row]:
+    """Return a column of texts, which have no unit."""
+    return Column(name=name, dtype=TEXT, unit="", meaning=meaning, get=get)
+
+
+def counts(name: str, meaning: str, get: Callable[[Row], object], unit: str = "") -> Column[Row]:
+    """Return a column of integers."""
+    return Column(name=name, dtype=COUNT, unit=unit, meaning=meaning, get=get)
+
+
+def ratios(name: str, meaning: str, get: Callable[[Row], object], unit: str = "ratio") -> Column[Row]:
+    """Return a column of real numbers."""
+    return Column(name=name, dtype=RATIO, unit=unit, meaning=meaning, get=get)
+
+
 class PlacedInstruction(NamedTuple):
     """An instruction, and the address of its kernel's first instruction."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
 from ncu_swizzle.commands.answers import Comparison
 from ncu_swizzle.explain import own_kernels
-from ncu_swizzle.gate.linting import line_accesses
+from ncu_swizzle.gate.judge import line_accesses
+from ncu_swizzle.gate.verdict import files_in
 from ncu_swizzle.render import mix
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.servers.answer import Answer, Call, Row
@@ -95,8 +97,8 @@ def _accesses(label: str, profile: Profile) -> list[Row]:
 
 def _lines(label: str, profile: Profile) -> list[Row]:
     """Return the lines that access shared memory with excess, or unknown wavefronts, the worst first."""
-    lines = [line for line in line_accesses(profile) if line.unknown or line.wavefronts > line.ideal]
-    lines.sort(key=lambda line: line.ideal - line.wavefronts)
+    lines = [line for line in line_accesses(profile, files_in(Path.cwd())) if line.unknown or line.excessive > 0]
+    lines.sort(key=lambda line: -line.excessive)
     return [
         {
             "profile": label,

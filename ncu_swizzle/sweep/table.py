@@ -19,7 +19,8 @@ from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomicall
 from ncu_swizzle.base.texts import encodable, in_json, in_markdown, in_words
 from ncu_swizzle.render import formats, text
 from ncu_swizzle.render.listing import PlainTable, plain_table, table_line
-from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.reports.frames import TEXT, Column, counts, frame, ratios, texts
+from ncu_swizzle.reports.model import MachineInfo
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 
 # The one table of a sweep: a row per point, for CSV, JSON and Markdown.
@@ -43,6 +44,11 @@ class PointRow:
     @property
     def values(self) -> PointValues | None:
         return self.outcome.values
+
+    @property
+    def machine(self) -> MachineInfo:
+        """The machine that it was measured on; empty if there are no values."""
+        return self.values.machine if self.values else MachineInfo()
 
     @property
     def error(self) -> str:
@@ -75,54 +81,18 @@ class PointRow:
 
 
 COLUMNS: tuple[Column[PointRow], ...] = (
-    Column(name="state", dtype=TEXT, unit="", meaning="done, failed, or open", get=lambda r: r.outcome.state),
-    Column(
-        name="engine",
-        dtype=TEXT,
-        unit="",
-        meaning="where the values come from",
-        get=lambda r: r.values.engine if r.values else "",
-    ),
-    Column(name="duration", dtype=RATIO, unit="ms", meaning="of one launch", get=lambda r: r.ms),
-    Column(
-        name="speedup",
-        dtype=RATIO,
-        unit="ratio",
-        meaning="the baseline's duration over this one's",
-        get=lambda r: r.speedup,
-    ),
-    Column(
-        name="baseline",
-        dtype=TEXT,
-        unit="",
-        meaning="the variant it is compared with",
-        get=lambda r: r.baseline.point.kernel,
-    ),
-    Column(
-        name="executed",
-        dtype=COUNT,
-        unit="warps",
-        meaning="that executed a shared access",
-        get=lambda r: r.count("executed"),
-    ),
-    Column(name="wavefronts", dtype=COUNT, unit="wavefronts", meaning="actual", get=lambda r: r.count("wavefronts")),
-    Column(name="ideal", dtype=COUNT, unit="wavefronts", meaning="the fewest possible", get=lambda r: r.count("ideal")),
-    Column(
-        name="excessive",
-        dtype=COUNT,
-        unit="wavefronts",
-        meaning="actual minus ideal",
-        get=lambda r: r.count("excessive"),
-    ),
-    Column(name="degree", dtype=RATIO, unit="ratio", meaning="actual over ideal", get=lambda r: r.count("degree")),
-    Column(name="error", dtype=TEXT, unit="", meaning="why there are no values", get=lambda r: r.error),
-    Column(
-        name="gpu",
-        dtype=TEXT,
-        unit="",
-        meaning="the GPU that it was measured on",
-        get=lambda r: r.values.machine.gpu if r.values else "",
-    ),
+    texts("state", "done, failed, or open", lambda r: r.outcome.state),
+    texts("engine", "where the values come from", lambda r: r.values.engine if r.values else ""),
+    ratios("duration", "of one launch", lambda r: r.ms, "ms"),
+    ratios("speedup", "the baseline's duration over this one's", lambda r: r.speedup),
+    texts("baseline", "the variant it is compared with", lambda r: r.baseline.point.kernel),
+    counts("executed", "that executed a shared access", lambda r: r.count("executed"), "warps"),
+    counts("wavefronts", "actual", lambda r: r.count("wavefronts"), "wavefronts"),
+    counts("ideal", "the fewest possible", lambda r: r.count("ideal"), "wavefronts"),
+    counts("excessive", "actual minus ideal", lambda r: r.count("excessive"), "wavefronts"),
+    ratios("degree", "actual over ideal", lambda r: r.count("degree")),
+    texts("error", "why there are no values", lambda r: r.error),
+    texts("gpu", "the GPU that it was measured on", lambda r: r.machine.gpu),
 )
 
 
@@ -139,17 +109,12 @@ def rows_table(sweep: Sweep) -> tuple[PointRow, ...]:
 def to_frame(sweep: Sweep, more: tuple[Column[PointRow], ...] = ()) -> pd.DataFrame:
     """Return the table: kernel, a column per parameter of the family, `COLUMNS` and `more`. Unknown values are NA."""
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
-    lead: tuple[Column[PointRow], ...] = (
-        Column(name="kernel", dtype=TEXT, unit="", meaning="the variant", get=lambda r: r.kernel),
-    )
-    sizes = tuple(_size(name) for name in parameters)
-    return frame((*lead, *sizes, *COLUMNS, *more), rows_table(sweep))
+    kernel: Column[PointRow] = texts("kernel", "the variant", lambda r: r.kernel)
 
+    def size(name: str) -> Column[PointRow]:
+        return counts(name, "size of the problem", lambda r: r.outcome.point.sizes[name])
 
-def _size(name: str) -> Column[PointRow]:
-    return Column(
-        name=name, dtype=COUNT, unit="", meaning="size of the problem", get=lambda r: r.outcome.point.sizes[name]
-    )
+    return frame((kernel, *map(size, parameters), *COLUMNS, *more), rows_table(sweep))
 
 
 def to_csv(sweep: Sweep) -> str:
@@ -266,50 +231,14 @@ INSTALL = "pip install 'ncu-swizzle[fleet]'"
 
 # Of the machines; what `table.COLUMNS` lacks because it differs from run to run.
 WHERE: tuple[Column[PointRow], ...] = (
-    Column(
-        name="driver",
-        dtype=TEXT,
-        unit="",
-        meaning="the GPU's driver",
-        get=lambda r: r.values.machine.driver if r.values else "",
-    ),
-    Column(
-        name="ncu",
-        dtype=TEXT,
-        unit="",
-        meaning="the ncu that measured",
-        get=lambda r: r.values.machine.ncu if r.values else "",
-    ),
-    Column(
-        name="clocks",
-        dtype=TEXT,
-        unit="",
-        meaning="ncu's clock control",
-        get=lambda r: r.values.machine.clock_control if r.values else "",
-    ),
-    Column(
-        name="when",
-        dtype=TEXT,
-        unit="",
-        meaning="the day and time in UTC",
-        get=lambda r: r.values.when if r.values else "",
-    ),
-    Column(
-        name="worker",
-        dtype=TEXT,
-        unit="",
-        meaning="the worker; empty: none, one process did it all",
-        get=lambda r: r.outcome.where.worker,
-    ),
-    Column(name="host", dtype=TEXT, unit="", meaning="the worker's machine", get=lambda r: r.outcome.where.host),
-    Column(name="gpu_uuid", dtype=TEXT, unit="", meaning="the worker's GPU", get=lambda r: r.outcome.where.uuid),
-    Column(
-        name="seconds",
-        dtype=RATIO,
-        unit="s",
-        meaning="with building and checking",
-        get=lambda r: r.outcome.where.seconds or None,
-    ),
+    texts("driver", "the GPU's driver", lambda r: r.machine.driver),
+    texts("ncu", "the ncu that measured", lambda r: r.machine.ncu),
+    texts("clocks", "ncu's clock control", lambda r: r.machine.clock_control),
+    texts("when", "the day and time in UTC", lambda r: r.values.when if r.values else ""),
+    texts("worker", "the worker; empty: none, one process did it all", lambda r: r.outcome.where.worker),
+    texts("host", "the worker's machine", lambda r: r.outcome.where.host),
+    texts("gpu_uuid", "the worker's GPU", lambda r: r.outcome.where.uuid),
+    ratios("seconds", "with building and checking", lambda r: r.outcome.where.seconds or None, "s"),
 )
 
 
@@ -383,7 +312,7 @@ def logarithmic(values: Sequence[float]) -> Scale:
     return Scale(_log(low, high), _thinned(ticks))
 
 
-def counts(values: Sequence[float]) -> Scale:
+def from_zero(values: Sequence[float]) -> Scale:
     """Return a logarithmic axis with a separate position for 0."""
     positive = [value for value in values if value > 0]
     if not positive:

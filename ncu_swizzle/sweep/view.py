@@ -349,7 +349,7 @@ FIGURES = (
         title="Excessive wavefronts",
         note="Logarithmic, with a separate line for 0 at the bottom: a variant there is conflict-free.",
         get=lambda row: row.count("excessive"),
-        scale=table.counts,
+        scale=table.from_zero,
         show=text.count,
         tick=_short,
     ),

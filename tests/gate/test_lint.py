@@ -273,9 +273,9 @@ def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match=r"max-degree is 0\.5"):
-        linting._policy(["0.5"])
+        linting.policy(["0.5"])
     with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
-        linting._policy(["LDX=2"])
+        linting.policy(["LDX=2"])
 
 
 @NEEDS_ALL

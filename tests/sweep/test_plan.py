@@ -91,7 +91,7 @@ POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
 
 @given(POSITIVE)
 def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
-    for make in (table.linear, table.logarithmic, table.counts, table.degrees):
+    for make in (table.linear, table.logarithmic, table.from_zero, table.degrees):
         scale = make(values)
         places = [scale.position(value) for value in sorted(values)]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
@@ -105,9 +105,9 @@ def test_axes_are_marked_at_round_numbers() -> None:
     assert table.linear([1.0, 0.2]).ticks == (0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0)
     assert table.degrees([1.0]).ticks == (1, 2)
     assert table.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
-    assert table.counts([0, 0]).ticks == (0,)
-    assert table.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
-    assert table.counts([0, 5]).position(0) == 0
-    assert table.counts([0, 5]).position(5) > table.ZERO_ROOM
+    assert table.from_zero([0, 0]).ticks == (0,)
+    assert table.from_zero([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
+    assert table.from_zero([0, 5]).position(0) == 0
+    assert table.from_zero([0, 5]).position(5) > table.ZERO_ROOM
     assert table.sizes([7]).position(7) == 0.5
     assert math.isclose(table.sizes([512, 1024, 2048]).position(1024), 0.5)
