@@ -100,7 +100,7 @@ class Columns:
                 yield node
             for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):
                 listed = cuda.field_of(call, "arguments") if call is not None else None
-                if call is not None and listed is not None and cuda.called(file, call) == made.name:
+                if call is not None and listed is not None and file.called(call) == made.name:
                     for given in listed.named_children[number : number + 1]:
                         yield from self._deciding(given)
 

@@ -1,10 +1,11 @@
-"""What a call is: a conversion, or a function by its name; and what a declared pointer counts."""
+"""A CUDA C++ file and its syntax tree: nodes, classes, calls, and what a web of pointers into a shared array is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import EnvironmentLacking
@@ -13,38 +14,158 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-# A CUDA C++ file and its syntax tree.
-
-
 INSTALL = "pip install 'ncu-swizzle[fix]'"
 # The grammar takes `__align__(16)` for a type; `alignas(16)` says the same in as many characters.
 _ALIGN = re.compile(rb"__align__(?=\s*\()")
+CLASSES = ("struct_specifier", "class_specifier")
+UNION = "union_specifier"
 
 
 @dataclass(frozen=True, eq=False)
 class CudaFile:
-    """A source: its bytes as they are, and the tree of the same positions."""
+    """A source: its bytes as they are, and the tree of the same positions, with tables of the classes in it."""
 
     name: str
     text: bytes
     root: Node
 
-    def of(self, node: Node) -> str:
-        """Return a node's text."""
-        return self.text[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+    def of(self, node: Node | None) -> str:
+        """Return a node's text; empty without a node."""
+        return "" if node is None else self.text[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+
+    def quoted(self, node: Node, most: int = 60) -> str:
+        """Return a node's text as messages quote it: in one line, of at most so many characters."""
+        text = " ".join(self.of(node).split())
+        return text if len(text) <= most else f"{text[: most - 3]}..."
+
+    def words(self, node: Node) -> set[str]:
+        """Return the texts of a node's children, such as a declaration's specifiers."""
+        return {self.of(child) for child in node.children}
 
     def line(self, node: Node) -> int:
         return self.text.count(b"\n", 0, node.start_byte) + 1  # macros' bodies are trees of their own, in one line
 
     def nodes(self, *kinds: str) -> Iterator[Node]:
         """Yield the nodes of these types, in the order of the file."""
-        return (node for node in walk(self.root) if node.type in kinds)
+        return (node for node in self._nodes if node.type in kinds)
+
+    @cached_property
+    def _nodes(self) -> tuple[Node, ...]:
+        return tuple(walk(self.root))
+
+    # ------------------------------------------------------------------------------------ types and classes
+
+    @cached_property
+    def aliases(self) -> tuple[tuple[str, str], ...]:
+        """The names that stand for types, and the types as they are written."""
+        found = []
+        for node in self.nodes("alias_declaration", "type_definition"):
+            name, type_ = field_of(node, "name") or field_of(node, "declarator"), field_of(node, "type")
+            if name is not None and type_ is not None:
+                found.append((self.of(name), self.of(type_)))
+        return tuple(found)
+
+    def aliased(self, name: str) -> str | None:
+        """Return the type that a name stands for, as it is written; None if it is not an alias."""
+        return next((type_ for alias, type_ in self.aliases if alias == name), None)
+
+    @cached_property
+    def _defined(self) -> tuple[tuple[str, Node], ...]:
+        every = ((self.of(field_of(node, "name")), node) for node in self.nodes(*CLASSES, UNION))
+        return tuple((name, node) for name, node in every if name and field_of(node, "body") is not None)
+
+    def class_named(self, type_: str, *kinds: str) -> Node | None:
+        """Return the definition of a class, looking through aliases; None if the file does not have it."""
+        seen: set[str] = set()
+        while (wanted := _plain(type_)) not in seen:
+            seen.add(wanted)
+            for name, node in self._defined:
+                if name == wanted and node.type in (kinds or CLASSES):
+                    return node
+            type_ = self.aliased(wanted) or wanted
+        return None
+
+    def class_names(self, struct: Node) -> set[str]:
+        """Return the name of a class and its aliases."""
+        known_as = {name for name, type_ in self.aliases if same(self.class_named(type_), struct)}
+        return known_as | ({self.of(named)} if (named := field_of(struct, "name")) is not None else set())
+
+    def methods(self, struct: Node) -> list[Node]:
+        """Return the definitions of a class's member functions, in its body and out of it."""
+        return [node for node in self.nodes("function_definition") if same(self.class_of(node), struct)]
+
+    def method_names(self, struct: Node) -> set[str]:
+        named = (field_of(function_declarator(node), "declarator") for node in self.methods(struct))
+        return {"".join(self.of(name).rpartition("::")[2].split()) for name in named if name is not None}
+
+    def class_of(self, function: Node) -> Node | None:
+        """Return the class that a function is a member of; None if the file does not define it."""
+        holder = function.parent
+        if holder is not None and holder.type == "template_declaration":
+            holder = holder.parent
+        if holder is not None and holder.type == "field_declaration_list":
+            return above(function, *CLASSES)
+        named = field_of(function_declarator(function), "declarator")
+        scope = field_of(named, "scope") if named is not None and named.type == "qualified_identifier" else None
+        return self.class_named(self.of(scope)) if scope is not None else None
+
+    def class_around(self, node: Node) -> Node | None:
+        """Return the class whose member function a node is in."""
+        function = above(node, "function_definition")
+        return self.class_of(function) if function is not None else None
+
+    def class_of_variable(self, declared: Node | None) -> Node | None:
+        """Return the class that a name is declared with; None if the file does not define it."""
+        type_ = self.type_of(declared)
+        return self.class_named(type_) if type_ else None
+
+    def type_of(self, declared: Node | None) -> str:
+        """Return the type that the declaration of a name begins with; empty if there is none."""
+        return self.of(field_of(above(declared, "declaration", "field_declaration", *PARAMETERS), "type"))
+
+    def array_alias(self, type_: str) -> tuple[str, tuple[Node, ...]]:
+        """Return the element and the sizes, outermost first, of an alias of an array; else the type itself."""
+        wanted = _plain(type_)
+        for node in self.nodes("alias_declaration", "type_definition"):
+            described = field_of(node, "type")
+            name, declarator = field_of(node, "name"), field_of(node, "declarator")
+            if node.type == "alias_declaration" and described is not None and described.type == "type_descriptor":
+                declarator, described = field_of(described, "declarator"), field_of(described, "type")
+            sizes: list[Node] = []
+            while declarator is not None and declarator.type.endswith("array_declarator"):
+                size, inner = field_of(declarator, "size"), field_of(declarator, "declarator")
+                sizes[:0] = [size] if size is not None else []
+                name, declarator = name or (inner if inner is not None and not inner.child_count else None), inner
+            if sizes and described is not None and self.of(name) == wanted:
+                element, inner_sizes = self.array_alias(self.of(described))
+                return element, (*sizes, *inner_sizes)
+        return type_, ()
+
+    # ------------------------------------------------------------------------------------ calls
+
+    def called(self, call: Node | None) -> str:
+        """Return the name of the function that a call names, without namespaces and template arguments."""
+        function = field_of(call, "function")
+        if function is not None and function.type == "template_function":
+            function = field_of(function, "name") or function
+        text = re.sub(r"<.*", "", self.of(function), flags=re.DOTALL).rpartition("::")[2].rpartition(".")[2].strip()
+        return "".join(text.split()) if text.startswith("operator") else text
+
+    def cast_type(self, call: Node) -> str:
+        """Return the type that a call converts to; empty if it is another call."""
+        function = field_of(call, "function")
+        name, listed = field_of(function, "name"), field_of(function, "arguments")
+        if function is None:
+            return ""
+        if function.type == "template_function" and name is not None and listed is not None:
+            return self.of(listed).strip("<>") if self.of(name) in CASTS else ""
+        text = self.of(function)
+        return text if INTEGERS.fullmatch(text) and function.type != "template_function" else ""
 
 
 def parse(text: bytes, name: str) -> CudaFile:
     """Return the file with its tree; raise EnvironmentLacking without the parser."""
-    root = _parser().parse(_ALIGN.sub(b"  alignas", text)).root_node
-    return CudaFile(name, text, root)
+    return CudaFile(name, text, _parser().parse(_ALIGN.sub(b"  alignas", text)).root_node)
 
 
 def _parser() -> Parser:
@@ -56,6 +177,18 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_cuda.language()))
 
 
+def _plain(type_: str) -> str:
+    """Return the name in a type, without qualifiers, namespaces and template arguments."""
+    return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
+
+
+# Ways through the tree. What is asked of no node has no answer: the parts that an expression lacks need no second look.
+
+PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
+CASTS = ("reinterpret_cast", "static_cast", "const_cast")
+INTEGERS = re.compile(r"(std::)?(u?int(32|64|ptr)?_t|unsigned( int| long| long long)?|int|size_t|auto|uint|uint32)")
+
+
 def walk(node: Node) -> Iterator[Node]:
     """Yield a node and everything below it, parents first."""
     waiting = [node]
@@ -65,9 +198,9 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += reversed(node.children)
 
 
-def above(node: Node, *kinds: str) -> Node | None:
+def above(node: Node | None, *kinds: str) -> Node | None:
     """Return the nearest node of these types that holds this one."""
-    holder = node.parent
+    holder = node.parent if node is not None else None
     while holder is not None and holder.type not in kinds:
         holder = holder.parent
     return holder
@@ -83,8 +216,14 @@ def inside(node: Node, holder: Node) -> bool:
     return holder.start_byte <= node.start_byte and node.end_byte <= holder.end_byte
 
 
-def field_of(node: Node, name: str) -> Node | None:
-    return node.child_by_field_name(name)
+def field_of(node: Node | None, name: str) -> Node | None:
+    return node.child_by_field_name(name) if node is not None else None
+
+
+def is_field(node: Node, name: str, *kinds: str) -> bool:
+    """Return whether a node is the field of this name of the one around it, which is of one of these types."""
+    holder = node.parent
+    return holder is not None and (not kinds or holder.type in kinds) and same(field_of(holder, name), node)
 
 
 def bare(node: Node) -> Node:
@@ -94,103 +233,60 @@ def bare(node: Node) -> Node:
     return node
 
 
-# The classes that a file defines: found by the name of a type, with their aliases, methods and outside definitions.
+def out_of(node: Node, *kinds: str) -> Node:
+    """Return the outermost of the nodes of these types right around a node; the node itself if there is none."""
+    while node.parent is not None and node.parent.type in kinds:
+        node = node.parent
+    return node
 
 
-CLASSES = ("struct_specifier", "class_specifier")
+def arguments(call: Node | None) -> list[Node]:
+    """Return what a call, or a subscript, is given."""
+    listed = field_of(call, "arguments") or field_of(call, "indices")
+    return listed.named_children if listed is not None else []
 
 
-def find(file: CudaFile, type_: str, *kinds: str) -> Node | None:
-    """Return the definition of a class, looking through aliases; None if the file does not have it."""
-    seen: set[str] = set()
-    while (wanted := plain(type_)) not in seen:
-        seen.add(wanted)
-        for made in file.nodes(*(kinds or CLASSES)):
-            named = field_of(made, "name")
-            if named is not None and field_of(made, "body") is not None and file.of(named) == wanted:
-                return made
-        type_ = next((type_ for name, type_ in aliases(file) if name == wanted), wanted)
-    return None
+def number_of(argument: Node) -> int:
+    """Return which of the arguments, or indices, around it a node is."""
+    assert argument.parent is not None
+    return next(number for number, other in enumerate(argument.parent.named_children) if same(argument, other))
 
 
-def array_alias(file: CudaFile, type_: str) -> tuple[str, tuple[Node, ...]]:
-    """Return the element and the sizes, outermost first, of an alias of an array; the type itself if it is none."""
-    wanted = plain(type_)
-    for node in file.nodes("alias_declaration", "type_definition"):
-        described = field_of(node, "type")
-        name, declarator = field_of(node, "name"), field_of(node, "declarator")
-        if node.type == "alias_declaration" and described is not None and described.type == "type_descriptor":
-            declarator, described = field_of(described, "declarator"), field_of(described, "type")
-        sizes: list[Node] = []
-        while declarator is not None and declarator.type.endswith("array_declarator"):
-            size, inner = field_of(declarator, "size"), field_of(declarator, "declarator")
-            sizes[:0] = [size] if size is not None else []
-            name, declarator = name or (inner if inner is not None and not inner.child_count else None), inner
-        if sizes and described is not None and name is not None and file.of(name) == wanted:
-            element, inner_sizes = array_alias(file, file.of(described))
-            return element, (*sizes, *inner_sizes)
-    return type_, ()
-
-
-def plain(type_: str) -> str:
-    """Return the name in a type, without qualifiers, namespaces and template arguments."""
-    return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
-
-
-def aliases(file: CudaFile) -> Iterator[tuple[str, str]]:
-    """Yield the names that stand for types, and the types as they are written."""
-    for node in file.nodes("alias_declaration", "type_definition"):
-        name, type_ = field_of(node, "name") or field_of(node, "declarator"), field_of(node, "type")
-        if name is not None and type_ is not None:
-            yield file.of(name), file.of(type_)
-
-
-def names(file: CudaFile, made: Node) -> set[str]:
-    """Return the name of a class and its aliases."""
-    known_as = {name for name, type_ in aliases(file) if same(find(file, type_), made)}
-    named = field_of(made, "name")
-    return known_as | ({file.of(named)} if named is not None else set())
-
-
-def functions(file: CudaFile, made: Node) -> Iterator[Node]:
-    """Yield the definitions of a class's member functions, in its body and out of it."""
-    for node in file.nodes("function_definition"):
-        if same(of_function(file, node), made):
-            yield node
-
-
-def methods(file: CudaFile, made: Node) -> set[str]:
-    """Return the names of a class's member functions."""
-    declarators = (_function_declarator(node) for node in functions(file, made))
-    named = (field_of(declarator, "declarator") for declarator in declarators if declarator is not None)
-    return {"".join(file.of(name).rpartition("::")[2].split()) for name in named if name is not None}
-
-
-def of_function(file: CudaFile, function: Node) -> Node | None:
-    """Return the class that a function is a member of; None if the file does not define it."""
-    holder = function.parent
-    if holder is not None and holder.type == "template_declaration":
-        holder = holder.parent
-    if holder is not None and holder.type == "field_declaration_list":
-        return above(function, *CLASSES)
-    declarator = _function_declarator(function)
-    named = field_of(declarator, "declarator") if declarator is not None else None
-    scope = field_of(named, "scope") if named is not None and named.type == "qualified_identifier" else None
-    return find(file, file.of(scope)) if scope is not None else None
+def position(node: Node, among: Iterable[Node | None]) -> int | None:
+    """Return which of some nodes a node is; None if it is none of them."""
+    return next((number for number, other in enumerate(among) if same(node, other)), None)
 
 
 def around(file: CudaFile, node: Node) -> Node | None:
     """Return the class whose member function a node is in."""
-    function = above(node, "function_definition")
-    return of_function(file, function) if function is not None else None
+    return file.class_around(node)
 
 
-def _function_declarator(function: Node) -> Node | None:
+def function_declarator(function: Node) -> Node | None:
+    """Return the declarator of a function's definition that has its name and parameters."""
     node = field_of(function, "declarator")
     while node is not None and node.type != "function_declarator":
         inner = field_of(node, "declarator")
         node = inner or next((child for child in node.named_children if child.type.endswith("_declarator")), None)
     return node
+
+
+def shape_of(file: CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:
+    """Return how many subscripts a declared pointer, array or reference takes, and what it counts."""
+    declarator, sizes, stars = declared.parent, 0, 0
+    while declarator is not None and not declarator.type.endswith(("declaration", "init_declarator")):
+        sizes += declarator.type == "array_declarator"
+        stars += declarator.type == "pointer_declarator"
+        declarator = declarator.parent
+    holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
+    type_ = field_of(holder, "type")
+    named, inner = file.array_alias(file.of(type_)) if type_ is not None else ("", ())
+    sizes += len(inner)
+    if named == "auto" and not stars and not sizes:
+        return max(rank, 1), unit
+    if sizes + stars == 0:
+        return 1, BYTES
+    return sizes + stars, unit if named == "auto" else "" if named == "void" else named
 
 
 # What reaches into a shared array: names that stand for places in it, and the way from one to the next.
@@ -231,6 +327,11 @@ class ReachedPlace:
     member: bool = False  # an array within a struct
     kept: Node | None = None  # of a view: the name of the object that keeps the pointer
     pointer: str = ""  # which of its members that is
+
+    @property
+    def keeper(self) -> Node:
+        """The name that is the place, or the object that keeps it: whose uses are uses of the place."""
+        return self.kept or self.declared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -319,49 +420,5 @@ class Inlined:
     indexing: bool = False  # the call is an access itself, of the element with this index
 
     def takes(self, node: Node) -> bool:
-        """Say whether a node is an argument that needs no parentheses."""
+        """Return whether a node is an argument that needs no parentheses."""
         return any(same(node, given) and name in self.closed for name, given in self.arguments.items())
-
-
-CASTS = ("reinterpret_cast", "static_cast", "const_cast")
-INTEGERS = re.compile(r"(std::)?(u?int(32|64|ptr)?_t|unsigned( int| long| long long)?|int|size_t|auto|uint|uint32)")
-
-
-def called(file: CudaFile, call: Node) -> str:
-    """Return the name of the function that a call names, without namespaces and template arguments."""
-    function = field_of(call, "function")
-    if function is None:
-        return ""
-    if function.type == "template_function":
-        function = field_of(function, "name") or function
-    return re.sub(r"<.*", "", file.of(function), flags=re.DOTALL).rpartition("::")[2].rpartition(".")[2].strip()
-
-
-def cast_type(file: CudaFile, call: Node) -> str:
-    """Return the type that a call converts to; empty if it is another call."""
-    function = field_of(call, "function")
-    if function is None:
-        return ""
-    name, listed = field_of(function, "name"), field_of(function, "arguments")
-    if function.type == "template_function" and name is not None and listed is not None:
-        return file.of(listed).strip("<>") if file.of(name) in CASTS else ""
-    text = file.of(function)
-    return text if INTEGERS.fullmatch(text) and function.type != "template_function" else ""
-
-
-def shape_of(file: CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:
-    """Return how many subscripts a declared pointer, array or reference takes, and what it counts."""
-    declarator, sizes, stars = declared.parent, 0, 0
-    while declarator is not None and not declarator.type.endswith(("declaration", "init_declarator")):
-        sizes += declarator.type == "array_declarator"
-        stars += declarator.type == "pointer_declarator"
-        declarator = declarator.parent
-    holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
-    type_ = field_of(holder, "type") if holder is not None else None
-    named, inner = array_alias(file, file.of(type_)) if type_ is not None else ("", ())
-    sizes += len(inner)
-    if named == "auto" and not stars and not sizes:
-        return max(rank, 1), unit
-    if sizes + stars == 0:
-        return 1, BYTES
-    return sizes + stars, unit if named == "auto" else "" if named == "void" else named

@@ -90,7 +90,7 @@ class Arithmetic:
                         yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "")
 
     def _called(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
-        inlined, name = self.draft.indexing(node), cuda.called(self.draft.file, node)
+        inlined, name = self.draft.indexing(node), self.draft.file.called(node)
         definitions, listed = self.draft.scopes.callables.get(name, []), cuda.field_of(node, "arguments")
         if inlined is not None or any(made.macro for made in definitions):
             given = inlined.arguments.values() if inlined is not None else listed.named_children if listed else ()
@@ -101,9 +101,7 @@ class Arithmetic:
             type_ = cuda.field_of(made.node, "type")
             yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "auto")
         classes = (cuda.field_of(made, "name") for made in self.draft.file.nodes(*CLASSES))
-        types = {alias for alias, _ in cuda.aliases(self.draft.file)} | {
-            self.draft.file.of(made) for made in classes if made
-        }
+        types = {alias for alias, _ in self.draft.file.aliases} | {self.draft.file.of(made) for made in classes if made}
         if not definitions and name in types:  # an object is made
             yield from self._of(node, name)
 
@@ -126,7 +124,7 @@ class Arithmetic:
         text = " ".join(text.split()).strip("&* ")
         if not text or INTEGER.fullmatch(text):
             return
-        written = next((type_ for name, type_ in cuda.aliases(self.draft.file) if depth and name == text), None)
+        written = next((type_ for name, type_ in self.draft.file.aliases if depth and name == text), None)
         if written is not None:
             yield from self._of(node, written, depth - 1)
             return
@@ -200,7 +198,7 @@ class OperandEffects:
         function = self._callee(call)
         if function.type == "primitive_type":
             return True
-        name = cuda.called(self.file, call)
+        name = self.file.called(call)
         definitions = self.scopes.callables.get(name, [])
         if not definitions and function.type != "field_expression" and PURE.fullmatch(name):
             return True
@@ -337,7 +335,7 @@ class OperandEffects:
     def _by_reference(self, listed: Node, given: Node) -> bool:
         """Return whether a function may change an argument: it takes a reference that is not const."""
         call = listed.parent
-        made = self.scopes.callables.get(cuda.called(self.file, call), []) if call is not None else []
+        made = self.scopes.callables.get(self.file.called(call), []) if call is not None else []
         number = next((i for i, child in enumerate(listed.named_children) if cuda.same(child, given)), 0)
         for each in made:
             parameter = each.parameters[number] if number < len(each.parameters) else None

@@ -250,7 +250,7 @@ class Extents:
         names, waiting = set[str](), [struct]
         while waiting:
             made = waiting.pop()
-            fresh = cuda.names(self.file, made) - names
+            fresh = self.file.class_names(made) - names
             names |= fresh
             for node in self.file.nodes("field_declaration", "base_class_clause"):
                 outer = cuda.above(node, *cuda.CLASSES)
@@ -291,7 +291,7 @@ class Extents:
         if node.parent is not None and node.parent.type == "gnu_asm_input_operand":
             statement = cuda.above(node, "gnu_asm_expression")
             return _of_asm(self.file.of(statement)) if statement is not None else WIDEST
-        name = cuda.called(self.file, node) if node.type == "call_expression" else ""
+        name = self.file.called(node) if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
             given = [child for child in self._part(node).named_children if child.type != "comment"]
             value = (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda, expressions
+from ncu_swizzle.fix import cuda, objects
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.conditions import Columns
 from ncu_swizzle.fix.cuda import Reach, ReachedPlace
@@ -14,9 +14,9 @@ from ncu_swizzle.fix.draft import Draft, Swapped, Unfit
 from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.expressions import Edit
 from ncu_swizzle.fix.extents import Extents
+from ncu_swizzle.fix.objects import fields_made, pointed
 from ncu_swizzle.fix.ownership import PARAMETERS, Ownership
 from ncu_swizzle.fix.scopes import Definition, declared_name
-from ncu_swizzle.fix.view_classes import fields_made, pointed
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class EditedUses(Ownership):
         made = [r for r in self.web.to(place) if r.node.parent is not None]
         for reach in made:
             found = fields_made(self.scopes, reach.node.parent) if reach.node.parent is not None else None
-            for name in expressions.numbers(self.file, found.struct) if found is not None else ():
+            for name in objects.numbers(self.file, found.struct) if found is not None else ():
                 for node in self.scopes.mentions.get(name, []):
                     self._of_shape(node, place, found.struct) if found is not None else None
 
@@ -141,7 +141,7 @@ class EditedUses(Ownership):
                 raise self._refused(node, f"{self.draft.quoted(holder)} is used for more than indices of {place.name}")
             return
         function = cuda.above(node, "function_definition")
-        if function is None or not cuda.same(cuda.of_function(self.file, function), struct):
+        if function is None or not cuda.same(self.file.class_of(function), struct):
             return
         for method in self._definitions(function):
             found = pointed(self.file, method, place.pointer)

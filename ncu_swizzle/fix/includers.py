@@ -426,7 +426,7 @@ def _of_lines(text: bytes, other: bytes) -> Iterator[str]:
         ):
             continue
         if node.type in cuda.CLASSES:
-            yield from cuda.names(file, node)
+            yield from file.class_names(node)
             continue
         written = [cuda.field_of(node, "name"), *node.children_by_field_name("declarator")]
         for each in (each for each in written if each is not None):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda, expressions
+from ncu_swizzle.fix import cuda, objects
+from ncu_swizzle.fix.objects import fields_made
 from ncu_swizzle.fix.scopes import Definition, Scopes, declared_name
-from ncu_swizzle.fix.view_classes import fields_made
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -156,12 +156,12 @@ class LayoutValues:
                 return  # by its template parameter: its uses are followed
             raise self._escapes(holder or use, "is not followed")
         named = cuda.field_of(holder.parent, "name") or holder.parent
-        called = cuda.called(self.scopes.file, holder.parent) or self.scopes.file.of(named).rpartition("::")[2]
+        called = self.scopes.file.called(holder.parent) or self.scopes.file.of(named).rpartition("::")[2]
         given = holder.named_children
         if called in KEPT:
             return
         if called == "make_tensor" and len(given) == 2 and cuda.same(given[1], node):
-            if cuda.called(self.scopes.file, given[0]) == "make_smem_ptr":
+            if self.scopes.file.called(given[0]) == "make_smem_ptr":
                 return
             raise self._escapes(holder.parent, "is no tensor in shared memory")
         number = next(i for i, child in enumerate(given) if cuda.same(child, node))
@@ -294,7 +294,7 @@ class LayoutValues:
                     cuda.above(there, "declaration", "parameter_declaration", "field_declaration") if there else None
                 )
                 type_ = cuda.field_of(statement, "type") if statement is not None else None
-                struct = cuda.find(self.scopes.file, self.scopes.file.of(type_)) if type_ is not None else None
+                struct = self.scopes.file.class_named(self.scopes.file.of(type_)) if type_ is not None else None
                 if struct is None or cuda.same(struct, own):
                     yield node
             elif node.type == "identifier" and (meant := self.scopes.resolve(node)) is not None:
@@ -309,14 +309,14 @@ class LayoutValues:
         if call is not None and call.type == "field_initializer":
             struct, named = cuda.above(call, *cuda.CLASSES), call.named_children[0]
             found = (
-                [d for _, d in expressions.members(struct) if self.scopes.file.of(d) == self.scopes.file.of(named)]
+                [d for _, d in objects.members(struct) if self.scopes.file.of(d) == self.scopes.file.of(named)]
                 if struct
                 else []
             )
             self._variable(found[0] if found else None, call)
             return
-        name = cuda.called(self.scopes.file, call) if call is not None and call.type == "call_expression" else ""
-        if call is not None and (name in TO_ADDRESS or cuda.cast_type(self.scopes.file, call)):
+        name = self.scopes.file.called(call) if call is not None and call.type == "call_expression" else ""
+        if call is not None and (name in TO_ADDRESS or self.scopes.file.cast_type(call)):
             self._value(call)
             return
         number = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
@@ -332,7 +332,7 @@ class LayoutValues:
         if made_object is None or not fields:
             raise self._escapes(call or listed, f"hands it to {name or 'an object'}, which is not followed")
         self._variable(
-            next(d for _, d in expressions.members(made_object.struct) if self.scopes.file.of(d) == fields[0]), listed
+            next(d for _, d in objects.members(made_object.struct) if self.scopes.file.of(d) == fields[0]), listed
         )
 
     def _returned(self, statement: Node) -> None:
@@ -364,7 +364,7 @@ class LayoutValues:
         return len(made) == 2 and None not in made and made[0] == made[1] and len(set(given)) == 1
 
     def _only(self, call: Node) -> str | None:
-        found = self.scopes.callables.get(cuda.called(self.scopes.file, call), [])
+        found = self.scopes.callables.get(self.scopes.file.called(call), [])
         return CACHED.sub("", "".join(self.scopes.file.of(found[0].body).split())) if len(found) == 1 else None
 
     # ------------------------------------------------------------------------------------ shared memory
@@ -395,7 +395,7 @@ class LayoutValues:
             return len(sides) == 1 and self._shared(sides[0], within)
         if node.type == "call_expression":
             listed = cuda.field_of(node, "arguments")
-            known = cuda.called(self.scopes.file, node) in TO_ADDRESS or cuda.cast_type(self.scopes.file, node)
+            known = self.scopes.file.called(node) in TO_ADDRESS or self.scopes.file.cast_type(node)
             return bool(known) and listed is not None and self._shared(listed.named_children[0], within)
         declared = self.scopes.resolve(node) if node.type == "identifier" else None
         statement = cuda.above(declared, "declaration", "parameter_declaration") if declared is not None else None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import Reach, ReachedPlace
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.expressions import SAME, TO_ADDRESS
+from ncu_swizzle.fix.objects import fields_made
+from ncu_swizzle.fix.reaching import SAME, TO_ADDRESS
 from ncu_swizzle.fix.scopes import Definition
-from ncu_swizzle.fix.view_classes import fields_made
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -71,9 +71,9 @@ class Ownership:
                 self._way(self._part(node, "left"), reach)
                 self._way(self._part(node, "right"), reach)
             case "call_expression":
-                name = cuda.called(self.file, node)
+                name = self.file.called(node)
                 given = self._part(node, "arguments").named_children
-                if cuda.cast_type(self.file, node) or name in (*TO_ADDRESS, *SAME):
+                if self.file.cast_type(node) or name in (*TO_ADDRESS, *SAME):
                     for child in given[:1]:
                         self._way(child, reach)
                 elif cuda.same(node, cuda.bare(reach.node)):  # its arguments go on, or are accessed
@@ -283,8 +283,8 @@ class Ownership:
         """Show that a call, or an object that is made, is the tile."""
         if node.type == "call_expression":
             given = self._part(node, "arguments").named_children
-            name = cuda.called(self.file, node)
-            if cuda.cast_type(self.file, node) or name in (*TO_ADDRESS, *SAME):
+            name = self.file.called(node)
+            if self.file.cast_type(node) or name in (*TO_ADDRESS, *SAME):
                 self._value(given[0], place) if given else None
                 return
             function = self._part(node, "function")
@@ -301,7 +301,7 @@ class Ownership:
         self._value(object_.fields[place.pointer], place)
 
     def _constructor(self, made: Definition) -> bool:
-        struct = cuda.of_function(self.file, made.node) if made.node.type == "function_definition" else None
+        struct = self.file.class_of(made.node) if made.node.type == "function_definition" else None
         named = cuda.field_of(struct, "name") if struct is not None else None
         return named is not None and self.file.of(named) == made.name
 
@@ -353,12 +353,12 @@ class Ownership:
         for tree in self.scopes.trees:
             for node in cuda.walk(tree):
                 function = cuda.field_of(node, "function") if node.type == "call_expression" else None
-                if function is not None and cuda.called(self.file, node) not in self.scopes.callables:
+                if function is not None and self.file.called(node) not in self.scopes.callables:
                     yield node
 
     def _called(self, made: Definition) -> Iterator[Node]:
         """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
-        method = cuda.of_function(self.file, made.node) if made.node.type == "function_definition" else None
+        method = self.file.class_of(made.node) if made.node.type == "function_definition" else None
         for node in self.scopes.mentions.get("".join(made.name.split()), []):
             if self._declares(node, made) or (cuda.above(node, *CONDITIONS) and self._in_condition(node)):
                 continue
@@ -436,7 +436,7 @@ class Ownership:
         declared = self.scopes.resolve(object_) if object_ is not None and object_.type == "identifier" else None
         holder = cuda.above(declared, "declaration", "field_declaration", *PARAMETERS) if declared is not None else None
         type_ = cuda.field_of(holder, "type") if holder is not None else None
-        struct = cuda.find(self.file, self.file.of(type_)) if type_ is not None else None
+        struct = self.file.class_named(self.file.of(type_)) if type_ is not None else None
         derived = struct is not None and any(child.type == "base_class_clause" for child in struct.children)
         return struct is not None and not derived and not cuda.same(struct, method)
 
@@ -446,7 +446,7 @@ class Ownership:
         if struct is None:
             raise self._refused(place.declared, f"{place.name} is not understood")
         name = self.file.of(place.declared)
-        for node in (node for text in cuda.names(self.file, struct) for node in self.scopes.mentions.get(text, [])):
+        for node in (node for text in self.file.class_names(struct) for node in self.scopes.mentions.get(text, [])):
             if not self._object(node):
                 raise self._refused(node, f"{self._around(node)} may keep another address than the tile's in {name}")
         for node in self.scopes.mentions.get(name, []):

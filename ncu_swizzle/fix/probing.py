@@ -12,13 +12,13 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin import shared_arrays, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix import cuda, expressions
+from ncu_swizzle.fix import cuda, objects
 from ncu_swizzle.fix.copies import files_of, rebuilt
 from ncu_swizzle.fix.cuda import BYTES, CLASSES, Member, ReachedPlace, Web, around
 from ncu_swizzle.fix.expressions import Edit, edited
+from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.view_classes import inlined, part_called
 from ncu_swizzle.fix.webs import Known, Members, launched_constants, launched_offsets
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
@@ -165,7 +165,7 @@ class Questions:
         through, id_ = member.through, member.place.declared.id
         at = self._declared_at(member.variable.declared)
         struct = cuda.above(member.place.declared, *CLASSES)
-        self.opened += expressions.opened(struct) if struct is not None else ()
+        self.opened += objects.opened(struct) if struct is not None else ()
         whole = f"{member.object_}.{member.place.name}"
         address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
         for kind, expression in (

@@ -1,4 +1,4 @@
-"""The shared arrays that a file declares."""
+"""The names of a source: what each refers to, the functions, lambdas and macros by name, the shared arrays."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.cuda import PARAMETERS, CudaFile, Inlined, field_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-    from ncu_swizzle.fix.cuda import Inlined
-
-
-# Which declaration a name refers to, and the functions, lambdas and macros that a file defines.
 
 
 SCOPES = (
@@ -28,7 +23,8 @@ WRAPPERS = (
     "function_declarator", "attributed_declarator",
 )  # fmt: skip
 NAMES = ("identifier", "field_identifier", "type_identifier", "namespace_identifier", "operator_name")
-HEAD = b"int f(){"
+HEAD = b"int f(){"  # before a macro's body, so that it parses as statements
+SHARED = "__shared__"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,16 +37,24 @@ class Definition:
     parameters: tuple[Node | None, ...]  # the identifiers, None for one without a name
     macro: bool = False
 
+    @property
+    def statements(self) -> list[Node]:
+        """The statements of its body, without comments."""
+        return [child for child in self.body.named_children if child.type != "comment"]
+
+    def takes(self, declared: Node) -> int | None:
+        """Return which of its parameters a declared name is; None if it is none of them."""
+        return cuda.position(declared, self.parameters)
+
 
 @dataclass(eq=False)
 class Scopes:
-    """The names of a file, looked up the way C++ does, as far as one file tells."""
+    """The names of a file, looked up the way C++ does, as far as one file tells: what all guards ask."""
 
     file: CudaFile
-    _declared: dict[int, dict[str, list[Node]]] = field(default_factory=dict, init=False)
-    _bodies: list[Node] = field(default_factory=list, init=False)  # of macros: trees of their own
     indexing: dict[int, Inlined] = field(default_factory=dict)  # calls of views' methods, by what they index with
-    _macro_of: dict[int, Node] = field(default_factory=dict, init=False)  # by the root of its body
+    _declared: dict[int, dict[str, list[Node]]] = field(default_factory=dict, init=False)  # by the scope's node
+    _macros: dict[int, Definition] = field(default_factory=dict, init=False)  # by the root of the body: another tree
 
     def __post_init__(self) -> None:
         for node in cuda.walk(self.file.root):
@@ -59,43 +63,85 @@ class Scopes:
         for call, argument, _ in self.declaring:
             self._declare(argument, call)
 
-    @cached_property
-    def declaring(self) -> tuple[tuple[Node, Node, Definition], ...]:
-        """The statements that are a macro which declares a shared array by the name that it is given."""
-        found: list[tuple[Node, Node, Definition]] = []
-        for node in self.file.nodes("call_expression"):
-            function, listed = cuda.field_of(node, "function"), cuda.field_of(node, "arguments")
-            statement = node.parent
-            if function is None or listed is None or not listed.named_child_count or statement is None:
-                continue
-            for made in self.callables.get(self.file.of(function), []):
-                if (
-                    made.macro
-                    and statement.type == "expression_statement"
-                    and b"__shared__" in self.file.text[made.body.start_byte : made.body.end_byte]
-                ):
-                    found.append((statement, listed.named_children[0], made))
-        return tuple(found)
-
     def _declare(self, name: Node, node: Node) -> None:
-        scope = _scope_of(node)
+        if node.type == "parameter_declaration":
+            scope = cuda.above(node, "function_definition", "lambda_expression", "template_declaration")
+        elif node.type == "preproc_function_def":
+            scope = node
+        else:
+            scope = cuda.above(node, *SCOPES)
         if scope is not None:
             self._declared.setdefault(scope.id, {}).setdefault(self.file.of(name), []).append(name)
+
+    # ------------------------------------------------------------------------------------ what a file defines
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The functions, lambdas and macros with a body, those of one name together."""
+        return tuple(made for every in self.callables.values() for made in every)
 
     @cached_property
     def callables(self) -> dict[str, list[Definition]]:
         """What the file defines, by name; overloads together."""
         found: dict[str, list[Definition]] = {}
-        for node in cuda.walk(self.file.root):
-            made = self._callable(node)
-            if made:
+        for node in self.file.nodes("function_definition", "init_declarator", "preproc_function_def", "preproc_def"):
+            made = self._macro(node) if node.type.startswith("preproc") else self._function(node)
+            if made is not None:
                 found.setdefault(made.name, []).append(made)
         return found
+
+    def _function(self, node: Node) -> Definition | None:
+        """Return a function, or the lambda that a variable is initialised with."""
+        if node.type == "init_declarator":
+            value, named = field_of(node, "value"), field_of(node, "declarator")
+            if value is None or value.type != "lambda_expression":
+                return None
+            node, declarator = value, field_of(value, "declarator")
+        else:
+            declarator = next((n for n in cuda.walk(node) if n.type == "function_declarator"), None)
+            named = field_of(declarator, "declarator")
+        body = field_of(node, "body")
+        if body is None or named is None:
+            return None
+        while named.type in ("qualified_identifier", "template_function") and (inner := field_of(named, "name")):
+            named = inner  # a specialisation has the name of its template
+        name = "".join(self.file.of(named).rpartition("::")[2].split())
+        parameters = tuple(_parameters(field_of(declarator, "parameters")))
+        return Definition(name=name, node=node, body=body, parameters=parameters)
+
+    def _macro(self, node: Node) -> Definition | None:
+        name, value, listed = (field_of(node, part) for part in ("name", "value", "parameters"))
+        if name is None or value is None:
+            return None
+        # The body is parsed apart, behind spaces, so that its nodes have the bytes of the file.
+        start, end = value.start_byte, value.end_byte
+        text = b" " * (start - len(HEAD)) + HEAD + self.file.text[start:end] + b"\n;}"
+        root = cuda.parse(text, self.file.name).root
+        parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
+        made = Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
+        self._macros[root.id] = made
+        for below in cuda.walk(root):
+            for declared in _declares(below):
+                self._declare(declared, below)
+        return made
+
+    @cached_property
+    def declaring(self) -> tuple[tuple[Node, Node, Definition], ...]:
+        """The statements that are a macro which declares a shared array by the name that it is given."""
+        found: list[tuple[Node, Node, Definition]] = []
+        for node in self.file.nodes("call_expression"):
+            given, statement = cuda.arguments(node), node.parent
+            if not given or statement is None or statement.type != "expression_statement":
+                continue
+            for made in self.callables.get(self.file.of(field_of(node, "function")), []):
+                if made.macro and SHARED.encode() in self.file.text[made.body.start_byte : made.body.end_byte]:
+                    found.append((statement, given[0], made))
+        return tuple(found)
 
     @cached_property
     def trees(self) -> tuple[Node, ...]:
         """The roots of all trees: the file's, and one per macro body."""
-        return (self.file.root, *(made.body for all_ in self.callables.values() for made in all_ if made.macro))
+        return (self.file.root, *(made.body for made in self.definitions if made.macro))
 
     @cached_property
     def mentions(self) -> dict[str, list[Node]]:
@@ -105,16 +151,24 @@ class Scopes:
             found.setdefault("".join(self.file.of(node).split()), []).append(node)
         return found
 
+    def calls(self, name: str) -> list[Node]:
+        """Return the calls of a name in the file, without those in macros."""
+        return [node for node in self.file.nodes("call_expression") if self.file.called(node) == name]
+
+    def members(self, name: str) -> Iterator[Node]:
+        """Yield the names in the file that are declared as members of a class."""
+        for node in self.mentions.get(name, []):
+            if node.type == "field_identifier" and cuda.above(node, "field_declaration") is not None:
+                yield node
+
+    # ------------------------------------------------------------------------------------ what a name refers to
+
     def uses(self, declared: Node) -> Iterator[Node]:
         """Yield the names that refer to a declared one."""
         for node in self.mentions.get(self.file.of(declared), []):
             names = node.type in ("identifier", "type_identifier") and not cuda.same(node, declared)
             if names and cuda.same(self.resolve(node), declared):
                 yield node
-
-    def identifiers(self) -> Iterator[Node]:
-        for tree in self.trees:
-            yield from (node for node in cuda.walk(tree) if node.type == "identifier" or _argument(node))
 
     def resolve(self, use: Node, name: str = "") -> Node | None:
         """Return the declared name that an identifier, or another `name` there, refers to; None if none is declared."""
@@ -124,10 +178,14 @@ class Scopes:
             found = self._visible(holder, name, use) or self._inherited(holder, name, use)
             if found is not None:
                 return found
-            if holder.parent is None and holder.id in self._macro_of:
-                return self._visible(self._macro_of[holder.id], name, use) or self._anywhere(name)
+            if holder.parent is None and holder.id in self._macros:
+                return self._visible(self._macros[holder.id].node, name, use) or self._anywhere(name)
             holder = holder.parent
         return None
+
+    def meant(self, node: Node | None) -> Node | None:
+        """Return the declared name that an expression is; None if it is not a single name."""
+        return self.resolve(node) if node is not None and node.type == "identifier" else None
 
     def _visible(self, scope: Node, name: str, use: Node) -> Node | None:
         declared = self._declared.get(scope.id, {}).get(name, [])
@@ -139,8 +197,7 @@ class Scopes:
         """Return what a name refers to in a class whose method is defined out of it."""
         if function.type != "function_definition" or b"::" not in self.file.text:
             return None
-        struct = cuda.of_function(self.file, function)
-        body = cuda.field_of(struct, "body") if struct is not None else None
+        body = field_of(self.file.class_of(function), "body")
         return self._visible(body, name, use) if body is not None else None
 
     def _anywhere(self, name: str) -> Node | None:
@@ -153,15 +210,13 @@ class Scopes:
         """Return the macro whose body a node is in; None if it is in none."""
         while node.parent is not None:
             node = node.parent
-        made = (made for every in self.callables.values() for made in every if made.macro)
-        return next((each for each in made if cuda.same(each.body, node)), None)
+        return self._macros.get(node.id)
 
     def taking(self, declared: Node) -> Iterator[tuple[Definition, int]]:
         """Yield the functions, lambdas and macros that a name is a parameter of, and which one."""
-        for made in (made for every in self.callables.values() for made in every):
-            for number, parameter in enumerate(made.parameters):
-                if cuda.same(parameter, declared):
-                    yield made, number
+        for made in self.definitions:
+            if (number := made.takes(declared)) is not None:
+                yield made, number
 
     def declared_with(self, declared: Node) -> list[Node]:
         """Return the names that are declared in one scope with a name, and are the same."""
@@ -174,58 +229,10 @@ class Scopes:
     def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
         nearest: Definition | None = None
-        for made in (made for all_ in self.callables.values() for made in all_):
+        for made in self.definitions:
             if cuda.inside(node, made.body) and (nearest is None or cuda.inside(made.body, nearest.body)):
                 nearest = made
         return nearest
-
-    def _callable(self, node: Node) -> Definition | None:
-        match node.type:
-            case "function_definition":
-                return self._function(node)
-            case "init_declarator":
-                value, name = cuda.field_of(node, "value"), cuda.field_of(node, "declarator")
-                if value is not None and name is not None and value.type == "lambda_expression":
-                    return self._lambda(name, value)
-            case "preproc_function_def" | "preproc_def":
-                return self._macro(node)
-        return None
-
-    def _function(self, node: Node) -> Definition | None:
-        declarator = next((n for n in cuda.walk(node) if n.type == "function_declarator"), None)
-        body, named = cuda.field_of(node, "body"), declarator and cuda.field_of(declarator, "declarator")
-        if declarator is None or body is None or named is None:
-            return None
-        while named.type in ("qualified_identifier", "template_function") and (inner := cuda.field_of(named, "name")):
-            named = inner  # a specialisation has the name of its template
-        name = self.file.of(named).rpartition("::")[2]
-        return Definition(
-            name=name, node=node, body=body, parameters=tuple(_parameters(cuda.field_of(declarator, "parameters")))
-        )
-
-    def _lambda(self, name: Node, node: Node) -> Definition | None:
-        declarator, body = cuda.field_of(node, "declarator"), cuda.field_of(node, "body")
-        listed = cuda.field_of(declarator, "parameters") if declarator is not None else None
-        return (
-            Definition(name=self.file.of(name), node=node, body=body, parameters=tuple(_parameters(listed)))
-            if body is not None
-            else None
-        )
-
-    def _macro(self, node: Node) -> Definition | None:
-        name, value, listed = (cuda.field_of(node, part) for part in ("name", "value", "parameters"))
-        if name is None or value is None:
-            return None
-        start, end = value.start_byte, value.end_byte
-        text = b" " * (start - len(HEAD)) + HEAD + self.file.text[start:end] + b"\n;}"
-        root = cuda.parse(text, self.file.name).root
-        self._macro_of[root.id] = node
-        self._bodies.append(root)
-        for below in cuda.walk(root):
-            for declared in _declares(below):
-                self._declare(declared, below)
-        parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
-        return Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
 
 
 def _captures(declared: Node, use: Node) -> bool:
@@ -235,23 +242,7 @@ def _captures(declared: Node, use: Node) -> bool:
     return captures and holder is not None and cuda.inside(use, holder) and not cuda.same(declared, use)
 
 
-def _argument(node: Node) -> bool:
-    """Say whether a name that the grammar takes for a type may be an argument, as in ``View v(tile);``."""
-    parameter = node.parent if node.type == "type_identifier" else None
-    if parameter is None or parameter.type != "parameter_declaration" or parameter.child_count != 1:
-        return False
-    declarator = parameter.parent.parent if parameter.parent is not None else None
-    declaration = declarator.parent if declarator is not None and declarator.type == "function_declarator" else None
-    holder = declaration.parent if declaration is not None and declaration.type == "declaration" else None
-    return holder is not None and holder.type == "compound_statement"
-
-
-def _scope_of(node: Node) -> Node | None:
-    if node.type in ("preproc_function_def", "function_definition", "lambda_expression"):
-        return node
-    if node.type == "parameter_declaration":
-        return cuda.above(node, "function_definition", "lambda_expression", "template_declaration")
-    return cuda.above(node, *SCOPES)
+# Names where they are declared.
 
 
 def _declares(node: Node) -> Iterator[Node]:
@@ -260,16 +251,16 @@ def _declares(node: Node) -> Iterator[Node]:
         case (
             "declaration"
             | "field_declaration"
+            | "for_range_loop"
             | "parameter_declaration"
             | "optional_parameter_declaration"
-            | "for_range_loop"
         ):
             for declarator in node.children_by_field_name("declarator"):
                 yield from _named(declarator)
         case "lambda_capture_initializer":  # [p = tile]: a new name in the lambda
             yield from (child for child in node.named_children[:1] if child.type == "identifier")
         case "preproc_function_def":
-            listed = cuda.field_of(node, "parameters")
+            listed = field_of(node, "parameters")
             yield from (child for child in (listed.children if listed else ()) if child.type == "identifier")
         case "expression_statement":
             yield from (name for name in [pointer_to_array(node)] if name is not None)
@@ -278,16 +269,15 @@ def _declares(node: Node) -> Iterator[Node]:
 def pointer_to_array(node: Node) -> Node | None:
     """Return the name that ``float (*p)[32] = t;`` declares: the grammar takes it for an assignment."""
     made = node.named_children[0] if node.named_child_count == 1 else None
-    left = cuda.field_of(made, "left") if made is not None and made.type == "assignment_expression" else None
+    left = field_of(made, "left") if made is not None and made.type == "assignment_expression" else None
     while left is not None and left.type == "subscript_expression":
-        left = cuda.field_of(left, "argument")
+        left = field_of(left, "argument")
     if left is None or left.type != "call_expression":
         return None
-    kind, listed = cuda.field_of(left, "function"), cuda.field_of(left, "arguments")
-    inner = listed.named_children[0] if listed is not None and listed.named_child_count == 1 else None
-    if kind is None or inner is None or inner.type != "pointer_expression":
+    kind, given = field_of(left, "function"), cuda.arguments(left)
+    if kind is None or len(given) != 1 or given[0].type != "pointer_expression":
         return None
-    argument = cuda.field_of(inner, "argument")
+    argument = field_of(given[0], "argument")
     return argument if argument is not None and argument.type == "identifier" else None
 
 
@@ -297,28 +287,40 @@ def _named(declarator: Node) -> Iterator[Node]:
     elif declarator.type == "structured_binding_declarator":
         yield from (child for child in declarator.named_children if child.type == "identifier")
     elif declarator.type in WRAPPERS:
-        inner = cuda.field_of(declarator, "declarator")
+        inner = field_of(declarator, "declarator")
         for child in [inner] if inner is not None else declarator.named_children:
             if child.type in ("identifier", "field_identifier", *WRAPPERS):
                 yield from _named(child)
                 return
 
 
-def declared_name(declarator: Node) -> Node | None:
+def declared_name(declarator: Node | None) -> Node | None:
     """Return the identifier of a declarator."""
-    return next(_named(declarator), None)
+    return next(_named(declarator), None) if declarator is not None else None
 
 
 def _parameters(listed: Node | None) -> Iterator[Node | None]:
     for parameter in listed.named_children if listed is not None else ():
-        if parameter.type in ("parameter_declaration", "optional_parameter_declaration"):
-            declarator = cuda.field_of(parameter, "declarator")
-            yield declared_name(declarator) if declarator is not None else None
+        if parameter.type in PARAMETERS:
+            yield declared_name(field_of(parameter, "declarator"))
         elif parameter.type == "variadic_parameter_declaration":
             yield None
 
 
-SHARED = "__shared__"
+def is_argument(node: Node) -> bool:
+    """Return whether a name that the grammar takes for a type may be an argument, as in ``View v(tile);``."""
+    parameter = node.parent if node.type == "type_identifier" else None
+    if parameter is None or parameter.type != "parameter_declaration" or parameter.child_count != 1:
+        return False
+    holder = parameter.parent
+    for kind in ("function_declarator", "declaration", "compound_statement"):
+        holder = holder.parent if holder is not None else None
+        if holder is None or holder.type != kind:
+            return False
+    return True
+
+
+# Shared arrays.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -342,32 +344,30 @@ def shared_declarations(scopes: Scopes) -> Iterator[SharedDeclaration]:
     """Yield the shared variables in the order of the file, then those that macros declare."""
     file = scopes.file
     for node in file.nodes("declaration"):
-        yield from _declared(file, node)
+        yield from _shared(file, node)
     for call, argument, macro in scopes.declaring:
-        parameter = macro.parameters[0]
         for node in cuda.walk(macro.body):
-            for made in _declared(file, node) if node.type == "declaration" else ():
-                if parameter is not None and made.name == file.of(parameter):
+            for made in _shared(file, node) if node.type == "declaration" else ():
+                if macro.parameters[0] is not None and made.name == file.of(macro.parameters[0]):
                     yield replace(made, name=file.of(argument), declared=argument, statement=call)
 
 
-def _declared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
+def _shared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
     words = [file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")]
-    type_ = cuda.field_of(node, "type")
+    type_ = field_of(node, "type")
     if SHARED not in words or type_ is None:
         return
     for declarator in node.children_by_field_name("declarator"):
-        name = declared_name(declarator)
-        if name is not None:
-            sizes, open_ = _sizes(declarator)
-            element, inner = cuda.array_alias(file, file.of(type_))
+        if (name := declared_name(declarator)) is not None:
+            sizes, dynamic = _sizes(declarator)
+            element, inner = file.array_alias(file.of(type_))
             yield SharedDeclaration(
                 name=file.of(name),
                 declared=name,
                 statement=node,
                 element=element,
                 sizes=(*sizes, *inner),
-                dynamic=open_,
+                dynamic=dynamic,
             )
 
 
@@ -376,20 +376,14 @@ def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:
 
     With its file, also those of an array that its type is an alias of.
     """
-    holder = cuda.above(declared, "declaration", "parameter_declaration", "field_declaration")
-    type_ = cuda.field_of(holder, "type") if holder is not None else None
-    inner = cuda.array_alias(file, file.of(type_))[1] if file is not None and type_ is not None else ()
-    return (*_own_sizes(declared), *inner)
-
-
-def _own_sizes(declared: Node) -> tuple[Node, ...]:
+    type_ = field_of(cuda.above(declared, "declaration", "parameter_declaration", "field_declaration"), "type")
+    inner = file.array_alias(file.of(type_))[1] if file is not None and type_ is not None else ()
     declarator = declared
     while declarator.parent is not None and declarator.parent.type.endswith("_declarator"):
         if declarator.parent.type == "init_declarator":
             break
         declarator = declarator.parent
-    made = _sizes(declarator)[0]
-    return made or _mistaken(declared)
+    return (*(_sizes(declarator)[0] or _mistaken(declared)), *inner)
 
 
 def _mistaken(declared: Node) -> tuple[Node, ...]:
@@ -397,8 +391,7 @@ def _mistaken(declared: Node) -> tuple[Node, ...]:
     sizes: list[Node] = []
     node: Node | None = declared
     while node is not None and node.type != "assignment_expression":
-        indices = cuda.field_of(node, "indices") if node.type == "subscript_expression" else None
-        sizes += indices.named_children[:1] if indices is not None else []
+        sizes += cuda.arguments(node)[:1] if node.type == "subscript_expression" else []
         node = node.parent
     return tuple(sizes) if node is not None else ()
 
@@ -406,11 +399,11 @@ def _mistaken(declared: Node) -> tuple[Node, ...]:
 def _sizes(declarator: Node) -> tuple[tuple[Node, ...], bool]:
     """Return the sizes of an array's dimensions, and whether the first is left open."""
     sizes: list[Node] = []
-    open_ = False
+    dynamic = False
     node: Node | None = declarator
     while node is not None and node.type == "array_declarator":
-        size = cuda.field_of(node, "size")
-        open_ = open_ or size is None
+        size = field_of(node, "size")
+        dynamic = dynamic or size is None
         sizes[:0] = [size] if size is not None else []
-        node = cuda.field_of(node, "declarator")
-    return tuple(sizes), open_
+        node = field_of(node, "declarator")
+    return tuple(sizes), dynamic

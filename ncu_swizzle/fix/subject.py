@@ -15,62 +15,14 @@ from ncu_swizzle.fix import cuda, probing, spliced
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import BYTES, CudaFile, ReachedPlace, Web
 from ncu_swizzle.fix.draft import Draft, Unfit
-from ncu_swizzle.fix.expressions import PointerState
+from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations, sizes_of
-from ncu_swizzle.fix.views import ViewWalk
 from ncu_swizzle.fix.webs import Known, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-
-# Follow a shared array through a file: its subscripts, and every pointer, parameter and address made from it.
-
-
-def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
-    """Return everything that reaches into an array, with the other arrays that the same pointers reach into."""
-    return _Follower(scopes, every).web_of(declaration)
-
-
-class _Follower(ViewWalk):
-    """Follows one array, and those that the same pointers reach into."""
-
-    def web_of(self, declaration: SharedDeclaration) -> Web:
-        self._add_array(declaration)
-        while self.waiting:
-            place = self.waiting.pop()
-            for use in self.uses.get(place.declared.id, []):
-                self._follow(use, PointerState(start=place, rank=place.rank, unit=place.unit))
-            self._others_into(place)
-        self._mentioned()
-        return self.web
-
-    def _add_array(self, declaration: SharedDeclaration) -> None:
-        if declaration.declared.id not in self.web.places:
-            place = self._add(
-                ReachedPlace(name=declaration.name, declared=declaration.declared, rank=declaration.rank, array=True)
-            )
-            self._is_object(place, declaration.element)
-
-    def _others_into(self, place: ReachedPlace) -> None:
-        """Add the other arrays that one of a web's names is made from: they share its mapping."""
-        if place.array:
-            return
-        for declaration in self.arrays.values():
-            if declaration.declared.id in self.web.places:
-                continue
-            alone = _Follower.__new__(_Follower)
-            alone.__dict__ = dict(self.__dict__)
-            alone._start()
-            alone._add_array(declaration)
-            while alone.waiting:
-                other = alone.waiting.pop()
-                for use in alone.uses.get(other.declared.id, []):
-                    alone._follow(use, PointerState(start=other, rank=other.rank, unit=other.unit))
-            if place.declared.id in alone.web.places:
-                self._add_array(declaration)
 
 
 # Lines of a text with spliced headers, as the cubin and the user name them.

@@ -218,7 +218,7 @@ class _Launched:
                 continue
             for call in self.scopes.file.nodes("call_expression"):
                 listed = cuda.field_of(call, "arguments")
-                if listed is not None and cuda.called(self.scopes.file, call) == made.name:
+                if listed is not None and self.scopes.file.called(call) == made.name:
                     yield from listed.named_children[position : position + 1]
 
     def _changes(self, declared: Node) -> bool:

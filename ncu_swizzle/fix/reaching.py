@@ -1,0 +1,769 @@
+"""Follow a shared array through a file: its subscripts, and every pointer, parameter, object and address made from it.
+
+`ReachWalk` goes from each name of a place to what its expressions come to: `_follow` asks the node around an
+expression what becomes of it. An access ends the way; a variable, a parameter or an object's member is another place,
+whose uses wait their turn. What is not understood is an obstacle, with its line.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ncu_swizzle.fix import cuda, objects, scopes
+from ncu_swizzle.fix.cuda import (
+    BYTES,
+    CLASSES,
+    UNION,
+    Inlined,
+    Member,
+    Obstacle,
+    Reach,
+    ReachedPlace,
+    ReachStep,
+    Web,
+    field_of,
+    is_field,
+)
+from ncu_swizzle.fix.objects import arrays, given_by_name, member
+from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
+from ncu_swizzle.fix.sums import SIZES
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
+SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
+MATRIX = ("load_matrix_sync", "store_matrix_sync")
+# They access what they are pointed to, as wide as the pointer says or as they are told.
+ACCESSING = re.compile(
+    r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy|__shfl\w*|__half2float|float2half|min|max|f(ma|min|max)f?)$"
+)
+QUALIFIERS = ("const", "volatile", "__restrict__")
+COMPARING = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
+# What does nothing with an address.
+IDLE = ("expression_statement", "sizeof_expression", "lambda_capture_specifier", "decltype")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointerState:
+    """Where an expression points: its way from a place so far; `rank` subscripts lead on to an element."""
+
+    start: ReachedPlace
+    rank: int
+    unit: str
+    steps: tuple[ReachStep, ...] = ()
+
+    def stepped(self, left: int, node: Node | None, **step: Any) -> PointerState:
+        """Return the state behind one more step, with so many subscripts left; `step` are fields of a `ReachStep`."""
+        return replace(self, steps=(*self.steps, ReachStep(node=node, unit=self.unit, **step)), rank=left)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceView:
+    """What a view is made with: its class, the member that points, and its other members as they were given."""
+
+    struct: Node
+    pointer: str
+    fields: Mapping[str, Node]
+    within: bool = False  # its methods do more than to compute an index: they are followed, and edited, themselves
+
+
+def follow(names: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
+    """Return everything that reaches into an array, with the other arrays that the same pointers reach into."""
+    walk = ReachWalk(names, every)
+    walk.follow_array(declaration, others=True)
+    walk.obstruct_elsewhere()
+    return walk.web
+
+
+class ReachWalk:
+    """Collects the web of an array."""
+
+    def __init__(self, names: Scopes, every: tuple[SharedDeclaration, ...]) -> None:
+        self.scopes, self.file = names, names.file
+        self.declarations = {declaration.declared.id: declaration for declaration in every}
+        self._uses: dict[int, list[Node]] = {}
+        self._through_this: dict[int, list[Node]] = {}  # this->v, by the declaration of v
+        for node in self.file.nodes("this"):
+            struct = self.file.class_around(node)
+            name = field_of(node.parent, "field") if is_field(node, "argument", "field_expression") else None
+            if name is not None and (declared := member(self.file, struct, self.file.of(name))) is not None:
+                self._through_this.setdefault(declared.id, []).extend([node.parent] if node.parent else [])
+        self._begin()
+
+    def _begin(self) -> None:
+        self.web = Web()
+        self.waiting: list[ReachedPlace] = []
+        self.passing: dict[int, tuple[int, str]] = {}  # parameters that are returned: with which rank and unit
+        self.classes: dict[int, Node] = {}  # of the places that are objects or point to them, by declared identifier
+        self.method_calls: dict[tuple[int, str], list[Node]] = {}  # by class and name
+        self.returned: dict[tuple[int, str], list[tuple[PointerState, Definition]]] = {}
+        self.views: dict[int, SourceView] = {}  # by what stands for the place
+        self.slots: dict[int, tuple[int, str]] = {}  # what stands for which pointer of which name
+
+    # ------------------------------------------------------------------------------------ places
+
+    def follow_array(self, declaration: SharedDeclaration, *, others: bool) -> None:
+        """Follow an array; with `others`, also the arrays that a name of its web is made from."""
+        self._add_array(declaration)
+        while self.waiting:
+            place = self.waiting.pop()
+            for use in self._uses_of(place.keeper):
+                self._follow(use, PointerState(start=place, rank=place.rank, unit=place.unit))
+            if others and not place.array:
+                self._add_others(place)
+
+    def _uses_of(self, declared: Node) -> list[Node]:
+        if declared.id not in self._uses:
+            named = [use for use in self.scopes.uses(declared) if use.type == "identifier" or scopes.is_argument(use)]
+            self._uses[declared.id] = [*named, *self._through_this.get(declared.id, ())]
+        return self._uses[declared.id]
+
+    def _add(self, place: ReachedPlace) -> ReachedPlace:
+        self.web.places[place.declared.id] = place
+        self.waiting.append(place)
+        return place
+
+    def _add_array(self, declaration: SharedDeclaration) -> None:
+        if declaration.declared.id not in self.web.places:
+            place = ReachedPlace(
+                name=declaration.name, declared=declaration.declared, rank=declaration.rank, array=True
+            )
+            self._is_object(self._add(place), declaration.element)
+
+    def _add_others(self, place: ReachedPlace) -> None:
+        """Add the other arrays that one of a web's names is made from: they share its mapping."""
+        for declaration in self.declarations.values():
+            if declaration.declared.id not in self.web.places:
+                alone = copy.copy(self)
+                alone._begin()
+                alone.follow_array(declaration, others=False)
+                if place.declared.id in alone.web.places:
+                    self._add_array(declaration)
+
+    def _type(self, state: PointerState) -> str:
+        """Return the type of what a place's elements are."""
+        if state.start.member and not state.unit:
+            return self.file.type_of(state.start.declared)
+        declaration = self.declarations.get(state.start.declared.id)
+        return state.unit or (declaration.element if declaration is not None else "")
+
+    def _held(self, state: PointerState) -> Node | None:
+        """Return the class of what a state points to; None if it is no object that holds arrays."""
+        return self.classes.get(state.start.declared.id)
+
+    # ------------------------------------------------------------------------------------ what becomes of a pointer
+
+    def _follow(self, node: Node, state: PointerState) -> None:  # noqa: PLR0912, PLR0915
+        """Follow an expression that points into an array, by the one around it."""
+        parent = node.parent
+        if parent is None:
+            return
+        view = self.views.get(state.start.declared.id) if not state.steps else None
+        if view is not None and node.type == "identifier":
+            if not self._viewed(node, parent, state, view):
+                self._puzzled(node, parent, state)
+            return
+        if not state.rank and not state.steps:  # an object, or a reference to one
+            self._element(node, state)
+            return
+        match parent.type:
+            case "parenthesized_expression" | "init_statement":
+                self._follow(parent, state)
+            case "comma_expression":
+                if is_field(node, "right"):
+                    self._follow(parent, state)
+            case "conditional_expression":
+                if not is_field(node, "condition"):
+                    self._follow(parent, state)
+            case "subscript_expression":
+                self._subscript(parent, node, state)
+            case "pointer_expression":
+                if self.file.of(parent).startswith("*"):
+                    self._subscripted(parent, None, state)
+                elif state.start.array and not state.steps:
+                    self._follow(parent, state)  # &t: what is made of it is cast
+                else:
+                    self._stop(parent, state, f"{self._quoted(parent)} points to a pointer")
+            case "field_expression":
+                arrow = self._behind(node).startswith("->")
+                self._member(parent, state.stepped(0, None) if arrow else state)
+            case "binary_expression":
+                self._sum(parent, node, state)
+            case "cast_expression":
+                self._cast(parent, self.file.of(field_of(parent, "type")), state)
+            case "argument_list":
+                self._argument(parent, node, state)
+            case "initializer_list":
+                if not self._makes(parent, node, state):
+                    self._puzzled(node, parent, state)
+            case "initializer_pair" | "parameter_declaration":  # View v(tile) is taken for that of a function
+                if parent.parent is None or not self._makes(parent.parent, node, state):
+                    self._stop(node, state, f"{state.start.name} initialises an object")
+            case "init_declarator":
+                declared = declared_name(field_of(parent, "declarator"))
+                if declared is None or not is_field(node, "value"):
+                    self._stop(node, state, f"{state.start.name} initialises an object")
+                else:
+                    self._goes_to_declared(node, declared, state)
+            case "assignment_expression":
+                self._assigned(parent, node, state)
+            case "update_expression":
+                moved = state.stepped(1, None, subscript=False)
+                self._record(parent, moved, end=state.start, advance=True)
+            case "return_statement":
+                self._return(parent, node, state)
+            case "gnu_asm_input_operand":
+                self._access(node, state)
+            case kind if kind not in IDLE:
+                self._puzzled(node, parent, state)
+
+    def _behind(self, node: Node) -> str:
+        """Return the text behind an expression in the one around it, such as the operator."""
+        assert node.parent is not None
+        return self.file.of(node.parent)[len(self.file.of(node)) :].lstrip()
+
+    def _subscript(self, parent: Node, node: Node, state: PointerState) -> None:
+        indices = cuda.arguments(parent)
+        if not is_field(node, "argument"):
+            self._stop(node, state, f"{state.start.name} is an index")
+        elif len(indices) != 1 or state.unit == BYTES:
+            self._stop(parent, state, f"{self._quoted(parent)} has no index of its own")
+        else:
+            self._subscripted(parent, indices[0], state)
+
+    def _subscripted(self, parent: Node, index: Node | None, state: PointerState) -> None:
+        rank = max(state.rank, 1)
+        following = state.stepped(rank - 1, index, rank=rank)
+        if following.rank:
+            self._follow(parent, following)
+        else:
+            self._element(parent, following)
+
+    def _sum(self, parent: Node, node: Node, state: PointerState) -> None:
+        left, right = field_of(parent, "left"), field_of(parent, "right")
+        operator, first = self.file.of(field_of(parent, "operator")), cuda.same(left, node)
+        if operator in COMPARING:
+            return
+        if operator != "+" and not (operator == "-" and first):
+            self._stop(parent, state, f"{self._quoted(parent)} computes with an address of {state.start.name}")
+        elif state.rank > 1:
+            self._stop(parent, state, f"{self._quoted(parent)} steps over rows of {state.start.name}")
+        else:
+            added = right if first else left
+            self._follow(parent, state.stepped(1, added, subscript=False, negative=operator == "-"))
+
+    def _cast(self, node: Node, type_: str, state: PointerState) -> None:
+        struct = self._held(state)
+        if struct is not None and not cuda.same(self.file.class_named(type_.strip(" *&")), struct):
+            self._stop_bytes(node, state)
+            return
+        kind = " ".join(word for word in re.findall(r"[\w:<>]+|[*&]", type_) if word not in QUALIFIERS)
+        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
+        if rows:
+            self._follow(node, replace(state, rank=1 + rows[2].count("["), unit=""))
+        elif kind.endswith("*") and kind.count("*") == 1:
+            unit = kind.removesuffix("*").strip()
+            self._follow(node, replace(state, rank=1, unit="" if unit == "void" else unit))
+        elif state.unit == BYTES and cuda.INTEGERS.fullmatch(kind):
+            self._follow(node, state)
+        else:
+            self._stop(node, state, f"{self._quoted(node)} makes {type_} of {state.start.name}")
+
+    def _assigned(self, parent: Node, node: Node, state: PointerState) -> None:
+        left, right = field_of(parent, "left"), field_of(parent, "right")
+        operator = self.file.of(field_of(parent, "operator"))
+        if left is None or right is None:
+            return
+        if cuda.same(left, node) and operator == "=":
+            return  # what it becomes is followed from there
+        if cuda.same(left, node) and operator in ("+=", "-="):
+            moved = state.stepped(1, right, subscript=False, negative=operator == "-=")
+            self._record(parent, moved, end=state.start, advance=True)
+            return
+        declared = scopes.pointer_to_array(parent.parent) if parent.parent is not None else None
+        if declared is not None:
+            self._goes_to(node, declared, 1 + len(sizes_of(declared)), "", state)
+        elif operator == "=" and (target := self.scopes.meant(left)) is not None:
+            self._goes_to_declared(node, target, state)
+        else:
+            kept = f"{self._quoted(parent)} keeps an address of {state.start.name} where it is not followed"
+            self._stop(parent, state, kept)
+
+    def _goes_to_declared(self, node: Node, declared: Node, state: PointerState) -> None:
+        """Go on with a variable, whose declaration says what it counts."""
+        rank, unit = cuda.shape_of(self.file, declared, state.rank, state.unit)
+        self._goes_to(node, declared, rank, unit, state)
+
+    def _goes_to(self, node: Node, declared: Node, rank: int, unit: str, state: PointerState) -> None:
+        struct = self._held(state)
+        if struct is not None:
+            holder = cuda.above(declared, "declaration", "parameter_declaration")
+            if unit in SIZES or self.file.of(field_of(holder, "type")) == "void":
+                self._stop_bytes(node, state)
+                return
+            unit = self._type(state)
+        place = self.web.places.get(declared.id)
+        if place is None:
+            place = self._add(ReachedPlace(name=self.file.of(declared), declared=declared, rank=rank, unit=unit))
+        self._record(node, state, end=place)
+        if struct is not None:
+            self._is_object(place, unit)
+
+    # ------------------------------------------------------------------------------------ elements and members
+
+    def _element(self, node: Node, state: PointerState) -> None:
+        """Follow an element: mostly it is read or written, but its address may go on, or it is an object."""
+        struct = self._held(state)
+        if struct is None and self._stop_unknown(node, state):
+            return
+        node = cuda.out_of(node, "parenthesized_expression")
+        parent = node.parent
+        kind = parent.type if parent is not None else ""
+        reference = field_of(parent, "declarator") if is_field(node, "value", "init_declarator") else None
+        declared = None
+        if reference is not None and reference.type == "reference_declarator":  # auto &s = *p;
+            declared = declared_name(reference)
+        if parent is None or kind == "expression_statement":
+            if struct is None:
+                self._access(node, state)
+        elif kind == "pointer_expression" and self.file.of(parent).startswith("&"):
+            self._follow(parent, replace(state, rank=1))
+        elif kind == "field_expression" and (struct is not None or self._behind(node).startswith(".")):
+            self._member(parent, state)
+        elif declared is not None:
+            self._goes_to(node, declared, 0, self._type(state), state)
+        elif struct is None:
+            call = parent.parent if kind == "argument_list" else None
+            macro = any(made.macro for made in self.scopes.callables.get(self.file.called(call), []))
+            self._access(node, replace(state, unit=BYTES) if macro else state)  # it may access more than the element
+        elif kind == "argument_list":
+            self._handed(parent, node, state)
+        elif not self._use(node, struct):
+            self._stop(parent, state, f"{self._quoted(parent)} uses {state.start.name} as a whole")
+
+    def _member(self, node: Node, state: PointerState) -> None:
+        """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
+        struct, name = self._held(state), self.file.of(field_of(node, "field"))
+        if struct is not None and name:
+            declared = next((d for d in arrays(struct) if self.file.of(d) == name), None)
+            if declared is not None:
+                place = self._member_of(state.start, declared)
+                self._follow(node, PointerState(start=place, rank=place.rank, unit=""))
+            elif not self._named(node, struct):
+                self._stop(node, state, f"{self._quoted(node)} is not to be found in {self._type(state)}")
+            return
+        declared = member(self.file, self.file.class_named(self._type(state), *CLASSES, UNION), name)
+        rank = len(sizes_of(declared)) if declared is not None else 0
+        if declared is None or not rank:
+            self._access(node, state)
+            return
+        new = ReachedPlace(name=name, declared=declared, rank=rank, member=True)
+        place = self.web.places.setdefault(declared.id, new)
+        self._holds(state.start, place)
+        self._follow(node, PointerState(start=place, rank=rank, unit=""))
+
+    def _holds(self, through: ReachedPlace, place: ReachedPlace) -> None:
+        """Note that the structs which a place reaches hold an array."""
+        if not any(held.place is place and held.through is through for held in self.web.members):
+            outer = next((held for held in self.web.members if held.place is through), None)
+            holder = f"{outer.object_}." if outer is not None else ""
+            object_ = f"{holder}{through.name}{'[0]' * through.rank}"
+            self.web.members.append(Member(place=place, through=through, object_=object_, outer=outer))
+
+    # ------------------------------------------------------------------------------------ calls
+
+    def _argument(self, listed: Node, node: Node, state: PointerState) -> None:  # noqa: PLR0912
+        """Follow an argument: into an object, a function or macro of this file, an access, an address."""
+        if self._makes(listed, node, state):
+            return
+        call, held, start = listed.parent, self._held(state) is not None, state.start.name
+        if call is None or call.type != "call_expression":
+            if held:
+                self._stop_bytes(call or listed, state)
+            else:
+                self._stop(node, state, f"{start} initialises an object")
+            return
+        name, count, number = self.file.called(call), listed.named_child_count, cuda.number_of(node)
+        if held:
+            if definitions := self._definitions(call):
+                self._into(call, definitions, number, state)
+            else:
+                self._stop_bytes(call, state)
+        elif cast := self.file.cast_type(call):
+            self._cast(call, cast, state)
+        elif name in TO_ADDRESS:
+            self._follow(call, replace(state, rank=1, unit=BYTES))
+        elif name in SAME:
+            self._follow(call, replace(state, rank=1))
+        elif name == "make_tensor" and count == 2 and number == 0:
+            self._access(call, state, layout=listed.named_children[1])
+        elif name in MATRIX:
+            self._access(call, state, leading=listed.named_children[2 if count > 2 else -1])
+        elif definitions := self._definitions(call):
+            self._into(call, definitions, number, state)
+        elif ACCESSING.fullmatch(name):
+            self._access(call, state)
+        else:
+            self._stop(call, state, f"{start} is handed to {name}, which this file does not define")
+
+    def _definitions(self, call: Node) -> list[Definition]:
+        """Return what a call may call: functions and macros of this file, or the operators of an object."""
+        return self.scopes.callables.get(self.file.called(call), []) or list(objects.called_objects(self.scopes, call))
+
+    def _into(self, call: Node, definitions: Sequence[Definition], number: int, state: PointerState) -> None:
+        """Follow an argument into the function or macro of this file that takes it."""
+        for made in definitions:
+            parameter = made.parameters[number] if number < len(made.parameters) else None
+            if parameter is None:
+                continue
+            rank, unit = state.rank, state.unit
+            if not made.macro:
+                rank, unit = cuda.shape_of(self.file, parameter, rank, unit)
+            passed_on = parameter.id in self.passing
+            self._goes_to(call, parameter, rank, unit, state)
+            if passed_on:
+                rank, unit = self.passing[parameter.id]
+                self._follow(call, replace(state, rank=rank, unit=unit))
+
+    def _return(self, statement: Node, node: Node, state: PointerState) -> None:
+        """Follow what a function returns to wherever it is called."""
+        made, struct, start = self.scopes.holder(statement), self.file.class_around(statement), state.start
+        if made is None:
+            self._stop(node, state, f"{start.name} is returned")
+        elif struct is not None and start.member:
+            key = (struct.id, made.name)
+            self.returned.setdefault(key, []).append((state, made))
+            for call in tuple(self.method_calls.get(key, ())):
+                self._resume(call, state, made)
+        elif state.steps and self._computed(made, statement, state):
+            return
+        elif made.takes(start.declared) is None or state.steps:
+            self._stop(node, state, f"{made.name} returns an address within {start.name}")
+        else:
+            self.passing[start.declared.id] = (state.rank, state.unit)
+            for reach in self.web.to(start):
+                self._follow(reach.node, replace(state, start=reach.start, steps=reach.steps))
+
+    def _computed(self, made: Definition, statement: Node, state: PointerState) -> bool:
+        """Follow the address that a function only computes, ``return s + r * 32``, to where it is called."""
+        if made.macro or len(made.statements) != 1 or not cuda.same(made.statements[0], statement):
+            return False
+        for call in self.scopes.calls(made.name):
+            steps = objects.handed_steps(self.scopes, made, call, state.steps)
+            if steps is None:
+                return False
+            starts = [(state.start, tuple[ReachStep, ...]())]
+            if made.takes(state.start.declared) is not None:
+                into = [reach for reach in self.web.to(state.start) if cuda.same(reach.node, call)]
+                starts = [(reach.start, reach.steps) for reach in into]
+            for start, before in starts:
+                self._follow(call, replace(state, start=start, steps=(*before, *steps)))
+        return True
+
+    # ------------------------------------------------------------------------------------ objects that hold arrays
+
+    def _is_object(self, place: ReachedPlace, type_: str) -> None:
+        """Note that a place is an object, if its class holds arrays."""
+        struct = self.file.class_named(type_)
+        if struct is None or not arrays(struct) or place.declared.id in self.classes:
+            return
+        known = any(cuda.same(other, struct) for other in self.classes.values())
+        self.classes[place.declared.id] = struct
+        for declared in arrays(struct):
+            self._member_of(place, declared)
+        if not known:
+            self._follow_methods(struct)
+
+    def _member_of(self, through: ReachedPlace, declared: Node) -> ReachedPlace:
+        place = self.web.places.get(declared.id)
+        if place is None:
+            rank = len(sizes_of(declared))
+            place = self._add(ReachedPlace(name=self.file.of(declared), declared=declared, rank=rank, member=True))
+        self._holds(through, place)
+        self._is_object(place, self.file.type_of(declared))  # structs within structs
+        return place
+
+    def _follow_methods(self, struct: Node) -> None:
+        """Follow what the methods of a class do with their own object, and with each other."""
+        methods = self.file.method_names(struct)
+        for node in (node for function in self.file.methods(struct) for node in cuda.walk(function)):
+            function = field_of(node, "function") if node.type == "call_expression" else None
+            if function is not None and function.type == "identifier" and self.file.of(function) in methods:
+                self._call(struct, self.file.of(function), node)
+            elif node.type == "this" and node.parent is not None:
+                holder = node.parent
+                object_ = holder.type == "pointer_expression" and self.file.of(holder).startswith("*")
+                if not (self._use(holder, struct) if object_ else self._named(holder, struct)):
+                    self._obstruct(struct, holder, f"{self._quoted(holder)} hands the object on")
+
+    def _use(self, node: Node, struct: Node) -> bool:
+        """Follow a use of an object that calls one of its methods; return whether it is one."""
+        node = cuda.out_of(node, "parenthesized_expression")
+        if node.parent is None:
+            return False
+        if is_field(node, "function", "call_expression"):
+            return self._call(struct, "operator()", node.parent)
+        if is_field(node, "argument", "subscript_expression"):
+            return self._call(struct, "operator[]", node.parent)
+        return self._named(node.parent, struct)
+
+    def _named(self, node: Node, struct: Node) -> bool:
+        """Follow a member that is named; return whether it is one that needs no more."""
+        name = field_of(node, "field") if node.type == "field_expression" else None
+        if name is None:
+            return False
+        if is_field(node, "function", "call_expression") and node.parent is not None:
+            return self._call(struct, self.file.of(name), node.parent)
+        declared = member(self.file, struct, self.file.of(name))
+        if declared is None:
+            return False
+        inner = self.file.class_of_variable(declared)
+        return inner is None or not arrays(inner)
+
+    def _call(self, struct: Node, name: str, call: Node) -> bool:
+        """Follow what a method returns to where it is called; return whether the file defines it."""
+        self.method_calls.setdefault((struct.id, name), []).append(call)
+        outer = cuda.out_of(call, "parenthesized_expression").parent
+        if outer is not None and outer.type == "pointer_expression" and self.file.of(outer).startswith("&"):
+            self._obstruct(struct, outer, f"{self._quoted(outer)} is an address that a method returns")
+        for state, method in tuple(self.returned.get((struct.id, name), ())):
+            self._resume(call, state, method)
+        return name in self.file.method_names(struct)
+
+    def _resume(self, call: Node, state: PointerState, made: Definition) -> None:
+        """Go on where a method is called: its parameters are the arguments there."""
+        given = cuda.arguments(call)
+
+        def there(step: ReachStep) -> ReachStep:
+            if step.node is None:
+                return step
+            declared = [self.scopes.resolve(node) for node in cuda.walk(step.node) if node.type == "identifier"]
+            number = made.takes(declared[0]) if declared and declared[0] is not None else None
+            if step.node.type == "identifier" and number is not None and number < len(given):
+                return replace(step, node=given[number])
+            return replace(step, foreign=any(cuda.inside(d, made.node) for d in declared if d is not None))
+
+        self._follow(call, replace(state, steps=tuple(there(step) for step in state.steps)))
+
+    def _handed(self, listed: Node, node: Node, state: PointerState) -> None:
+        """Follow an object into the functions of this file that take a reference."""
+        call = listed.parent if listed.parent is not None and listed.parent.type == "call_expression" else None
+        name, number, found = self.file.called(call), cuda.number_of(node), False
+        for made in self._definitions(call) if call is not None else ():
+            parameter = made.parameters[number] if number < len(made.parameters) else None
+            if parameter is not None and call is not None:
+                found = True
+                if made.macro or cuda.above(parameter, "reference_declarator") is not None:
+                    self._goes_to(call, parameter, 0, self._type(state), state)
+                else:
+                    self._stop(node, state, f"{name} takes {state.start.name} by value")
+        if not found:
+            self._stop(node, state, f"{state.start.name} is handed to {name}, which this file does not define")
+
+    # ------------------------------------------------------------------------------------ views: objects that point
+
+    def _makes(self, listed: Node, node: Node, state: PointerState) -> bool:
+        """Follow a pointer into the object that it is given to; return whether it is one of this file's classes."""
+        made = objects.fields_made(self.scopes, listed) if self._held(state) is None else None
+        pointer = next((name for name, value in made.fields.items() if cuda.same(value, node)), None) if made else None
+        if made is None or pointer is None:
+            return False
+        counts = objects.numbers(self.file, made.struct)
+        fields = {name: value for name, value in made.fields.items() if name in counts}
+        within = not all(
+            objects.pointed(self.file, method, pointer) or objects.returns_only(method)
+            for method in objects.methods_of(self.scopes, made.struct, pointer)
+        )
+        view = SourceView(struct=made.struct, pointer=pointer, fields=fields, within=within)
+        holder = made.whole.parent
+        if holder is None:
+            return False
+        if "return_statement" in (made.whole.type, holder.type):
+            return self._made_for_callers(made.whole, state, view)
+        declarator = made.whole if holder.type == "declaration" else None  # what looks like a function is the variable
+        if holder.type == "init_declarator":
+            declarator = field_of(holder, "declarator")
+        if (declared := declared_name(declarator)) is not None:
+            return self._kept(node, declared, state, view)
+        return holder.type == "argument_list" and holder.parent is not None and self._passed(made.whole, state, view)
+
+    def _made_for_callers(self, whole: Node, state: PointerState, view: SourceView) -> bool:
+        """Follow a view that a function returns: its shape is given by the arguments of each call."""
+        made = self.scopes.holder(whole)
+        if made is None or self.file.class_around(whole) is not None:
+            return False
+        for reach in self.web.to(state.start):
+            listed, holder = field_of(reach.node, "arguments"), reach.node.parent
+            declared = declared_name(field_of(holder, "declarator"))
+            if listed is None or declared is None or len(made.parameters) != listed.named_child_count:
+                return False
+            arguments = given_by_name(self.file, made, listed.named_children)
+            fields = {name: arguments.get(self.file.of(node), node) for name, node in view.fields.items()}
+            there = replace(state, start=reach.start, steps=(*reach.steps, *state.steps))
+            if any(step.node is not None for step in state.steps) or not self._kept(
+                reach.node, declared, there, replace(view, fields=fields)
+            ):
+                return False
+        return True
+
+    def _kept(self, node: Node, declared: Node, state: PointerState, view: SourceView) -> bool:
+        """Go on with a name for a view: where it is used."""
+        slot = self._slot(declared, view.pointer)
+        if (known := self.views.get(slot.id)) is not None and not self._alike(known, view):
+            return False
+        self.views[slot.id] = view
+        place = self.web.places.get(slot.id)
+        if place is None:
+            name = self.file.of(declared) + (f".{view.pointer}" if slot is not declared else "")
+            place = self._add(
+                ReachedPlace(name=name, declared=slot, rank=1, unit=state.unit, kept=declared, pointer=view.pointer)
+            )
+        self._record(node, state, end=place)
+        inner = member(self.file, view.struct, view.pointer)
+        if view.within and inner is not None:
+            self._goes_to(node, inner, 1, state.unit, PointerState(start=place, rank=1, unit=state.unit))
+        return True
+
+    def _slot(self, declared: Node, pointer: str) -> Node:
+        """Return what stands for a pointer that a name keeps: the name, for another one a node beside it."""
+        holder = cuda.above(declared, "declaration", "parameter_declaration") or declared
+        for slot in (declared, *cuda.walk(holder)):
+            if self.slots.setdefault(slot.id, (declared.id, pointer)) == (declared.id, pointer):
+                return slot
+        return declared
+
+    def _alike(self, one: SourceView, other: SourceView) -> bool:
+        """Return whether two views have the same class and shape, so that one name may stand for both."""
+        texts = [{name: self.file.of(node) for name, node in view.fields.items()} for view in (one, other)]
+        return cuda.same(one.struct, other.struct) and one.pointer == other.pointer and texts[0] == texts[1]
+
+    def _passed(self, node: Node, state: PointerState, view: SourceView) -> bool:
+        """Follow a view into the functions that it is an argument of; return whether all of them show it."""
+        call = node.parent.parent if node.parent is not None else None
+        definitions = self._definitions(call) if call is not None and call.type == "call_expression" else []
+        number = cuda.number_of(node)
+        parameters = [m.parameters[number] for m in definitions if number < len(m.parameters) and not m.macro]
+        return bool(parameters) and all(p is not None and self._kept(node, p, state, view) for p in parameters)
+
+    def _viewed(self, node: Node, parent: Node, state: PointerState, view: SourceView) -> bool:
+        """Follow a use of a view; return whether it is understood."""
+        match parent.type:
+            case "field_expression":
+                return self._member_viewed(parent, state, view)
+            case "call_expression":
+                return self._indexed(parent, "operator()", state, view)
+            case "subscript_expression":
+                return is_field(node, "argument") and self._indexed(parent, "operator[]", state, view)
+            case "argument_list":
+                return self._passed(node, state, view)
+            case "init_declarator":
+                declared = declared_name(field_of(parent, "declarator"))
+                return declared is not None and self._kept(node, declared, state, view)
+            case kind:
+                return kind in ("lambda_capture_specifier", "sizeof_expression", "decltype")
+
+    def _member_viewed(self, node: Node, state: PointerState, view: SourceView) -> bool:
+        field, holder = field_of(node, "field"), node.parent
+        if field is None or holder is None:
+            return False
+        name = self.file.of(field_of(field, "name") or field)
+        if is_field(node, "function", "call_expression"):
+            return self._indexed(holder, name, state, view)
+        if name == view.pointer:
+            self._follow(node, state)
+        elif name in view.fields:
+            self.scopes.indexing[node.id] = Inlined(body=view.fields[name], arguments={}, closed=frozenset())
+        return True
+
+    def _indexed(self, call: Node, name: str, state: PointerState, view: SourceView) -> bool:
+        """Follow a call of a method: its index is an expression of the arguments."""
+        if view.within:
+            return True
+        given = cuda.arguments(call)
+        method = objects.method_of(self.scopes, view.struct, name, len(given))
+        does = objects.pointed(self.file, method, view.pointer) if method is not None else None
+        if method is None or does is None:
+            return False
+        if not does.used:
+            return True
+        if does.index is not None:
+            arguments = given_by_name(self.file, method, given)
+            index = arguments.get(self.file.of(does.index)) if does.index.type == "identifier" else None
+            if index is None:  # the call stands for what the method computes
+                index = call
+                self.scopes.indexing[call.id] = Inlined(
+                    body=does.index, arguments=arguments, closed=frozenset(arguments), fields=view.fields, indexing=True
+                )
+            state = state.stepped(1, index)
+        if does.element and does.whole:
+            self._element(call, replace(state, rank=0))
+        elif does.element:
+            self._access(call, state)
+        else:
+            self._follow(call, state)
+        return True
+
+    # ------------------------------------------------------------------------------------ what is found
+
+    def _record(self, node: Node, state: PointerState, **rest: Any) -> None:
+        """Note a use; `rest` are fields of a `Reach`."""
+        self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, unit=state.unit, **rest))
+
+    def _access(self, node: Node, state: PointerState, layout: Node | None = None, leading: Node | None = None) -> None:
+        if self._held(state) is not None:
+            self._stop_bytes(node, state)
+        else:
+            self._record(node, state, layout=layout, leading=leading)
+
+    def _stop(self, node: Node, state: PointerState, reason: str) -> None:
+        struct = self._held(state)
+        if struct is None:
+            self.web.obstacles.append(Obstacle(start=state.start, line=self.file.line(node), reason=reason))
+        else:
+            self._obstruct(struct, node, reason)
+
+    def _stop_bytes(self, node: Node, state: PointerState) -> None:
+        self._stop(node, state, f"{self._quoted(node)} takes {state.start.name} as bytes")
+
+    def _stop_unknown(self, node: Node, state: PointerState) -> bool:
+        """Stop at an object of which the file shows no arrays, if it is used as one; return whether it is."""
+        type_ = self._type(state)
+        if not state.start.array or state.rank or state.steps or node.parent is None or type_ in SIZES:
+            return False
+        if node.parent.type not in ("field_expression", "call_expression", "subscript_expression", "argument_list"):
+            return False
+        why = "is not defined in this file" if self.file.class_named(type_) is None else "has no arrays of its own"
+        if self.file.class_named(type_, UNION) is not None:
+            why = "is a union, whose members share their bytes"
+        self._stop(node, state, f"{state.start.name} is an object of {type_}, which {why}")
+        return True
+
+    def _puzzled(self, node: Node, around: Node, state: PointerState) -> None:
+        reason = f"{state.start.name} is used in a way that is not understood: {self._quoted(around)}"
+        self._stop(node, state, reason)
+
+    def _obstruct(self, struct: Node, node: Node, reason: str, length: bool = False) -> None:
+        """Put something in the way of all arrays of a class, or with `length` only of longer rows."""
+        for declared in arrays(struct):
+            place, line = self.web.places[declared.id], self.file.line(node)
+            self.web.obstacles.append(Obstacle(start=place, line=line, reason=reason, length=length))
+
+    def obstruct_elsewhere(self) -> None:
+        """Put other objects of the same classes in the way: an edit of the class is one of them, too."""
+        for key, found in self.returned.items():
+            for state, made in found if key not in self.method_calls else ():
+                reason = f"{made.name} returns an address within {state.start.name}, and nothing shows what for"
+                self._stop(made.node, state, reason)
+        for struct in {struct.id: struct for struct in self.classes.values()}.values():
+            data = not self.file.method_names(struct)  # other objects are only changed with their class
+            for node, reason in objects.elsewhere(self.scopes, struct, self.web):
+                self._obstruct(struct, node, reason, length=data)
+
+    def _quoted(self, node: Node) -> str:
+        return self.file.quoted(node, 80)
