@@ -7,11 +7,12 @@ summed over instructions instead. The worst lines are those that `attribution` b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from ncu_swizzle.base.bounds import OutOfTime, within
+from ncu_swizzle.render.text import MINUS
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import Total
@@ -97,11 +98,23 @@ class File:
     pairs: tuple[Pair, ...] = ()
     newer: int = 0
 
+    def pair(self, row: int) -> Pair:
+        """Return the line numbers of a row of two aligned versions; the row's own number for a single text."""
+        return self.pairs[row - 1] if 1 <= row <= len(self.pairs) else (row, row)
+
+    def mark(self, row: int) -> str:
+        """Return "−" or "+" if only the first or the second version has the row's line."""
+        old, new = self.pair(row)
+        return "+" if old is None else MINUS if new is None else ""
+
+    def numbers(self, row: int) -> tuple[int | None, ...]:
+        """Return the row's line number in each profile's version."""
+        old, new = self.pair(row)
+        return (old,) * (len(self.counts) - self.newer) + (new,) * self.newer
+
     def shown(self, row: int) -> str:
         """Return a row's line number; both numbers if they differ between the two versions."""
-        if not 1 <= row <= len(self.pairs):
-            return str(row)
-        old, new = self.pairs[row - 1]
+        old, new = self.pair(row)
         return str(old or new) if old is None or new is None or old == new else f"{old}→{new}"
 
     @property
@@ -120,23 +133,16 @@ class File:
 def files(comparison: Comparison) -> list[File]:
     """Return every source file with counts, two versions of one path aligned if they are alike."""
     groups: dict[tuple[str, str | None], list[FileCounts]] = {}
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+    for label, profile in comparison.named:
         for path, counts in _count(label, profile).items():
             if counts.lines:
                 groups.setdefault((path, profile.sources.get(path)), []).append(counts)
-    return _aligned([File(path=path, text=source, counts=tuple(counts)) for (path, source), counts in groups.items()])
-
-
-def _aligned(files: Sequence[File]) -> list[File]:
-    """Merge two versions of one path into one aligned file; other files stay as they are."""
-    merged: list[File] = []
     by_path: dict[str, list[File]] = {}
-    for file in files:
-        by_path.setdefault(file.path, []).append(file)
-    for versions in by_path.values():
-        aligned = _pair(*versions) if len(versions) == 2 else None
-        merged += [aligned] if aligned else versions
-    return merged
+    for (path, source), group in groups.items():
+        by_path.setdefault(path, []).append(File(path=path, text=source, counts=tuple(group)))
+    aligned = [_pair(*versions) if len(versions) == 2 else None for versions in by_path.values()]
+    merged = zip(aligned, by_path.values(), strict=True)
+    return [file for both, versions in merged for file in ([both] if both else versions)]
 
 
 def _pair(before: File, after: File) -> File | None:
@@ -165,7 +171,7 @@ def _moved(counts: FileCounts, rows: Mapping[int, int]) -> FileCounts:
 def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
     """Return one profile's counts for each file."""
     files: dict[str, FileCounts] = {}
-    all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
+    all_samples = sum(i.all_samples for i in profile.instructions)
     unknown = {location for access in profile.shared() if access.wavefronts is None for location in access.stack}
     for (path, number), total in profile.lines.items():
         counts = files.setdefault(path, FileCounts(label=label, all_samples=all_samples))
@@ -176,11 +182,10 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
     for instruction in profile.instructions:
         if not instruction.stack:
             continue
-        samples = sum(instruction.samples.values())
         for path in {path for path, _ in instruction.stack}:
             files[path].excessive += instruction.excessive or 0
-            files[path].samples += samples
-        files[instruction.file].own[instruction.line] += samples
+            files[path].samples += instruction.all_samples
+        files[instruction.file].own[instruction.line] += instruction.all_samples
     for access, (path, number), _ in attribution.sites(profile):
         if access.excessive:
             files[path].sites[number] += access.excessive

@@ -1,22 +1,18 @@
-"""A comparison as Markdown that fits a pull-request comment and GitHub's step summary."""
+"""A result as JSON, CSV and Markdown."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
 from ncu_swizzle.base.texts import in_code, in_csv, in_json, in_markdown
-from ncu_swizzle.render import document, text
-from ncu_swizzle.render.banks import TilesOf
-from ncu_swizzle.render.colours import Coloured
-from ncu_swizzle.render.document import InstructionRow, Report
-from ncu_swizzle.render.mix import KINDS
-from ncu_swizzle.render.source import Highlight
+from ncu_swizzle.render import findings, kernels, mix, summary, tables, text
 from ncu_swizzle.reports import frames, many_launches, pack
 from ncu_swizzle.reports.comparison import Comparison, JobResult
+from ncu_swizzle.reports.options import RECORDED
 
 # A result as JSON: everything that the terminal and the report show, and the profiles behind it.
 
@@ -68,7 +64,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
         "stalls": _rows(comparison.stalls.reset_index()),
-        "samples": [sum(profile.stalls.values()) for profile in comparison.profiles],
+        "samples": [profile.all_samples for profile in comparison.profiles],
         "mix": _mix_record(comparison),
         "lines": _rows(comparison.lines),
         "findings": pack.rows(pack.launch_findings(comparison)),
@@ -77,18 +73,16 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _mix_record(comparison: Comparison) -> list[dict[str, Any]]:
-    mixes = {
-        label: frames.count(profile) for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-    }
     return [
         {
             "label": label,
             "class": key[0],
             "opcode": key[1] or None,
-            "executed": None if mix.uncounted_classes[key] else executed,  # a lower bound is not a count
+            "executed": None if counted.uncounted_classes[key] else executed,  # a lower bound is not a count
         }
-        for label, mix in mixes.items()
-        for key, executed in sorted(mix.classes.items())
+        for label, profile in comparison.named
+        for counted in [frames.count(profile)]
+        for key, executed in sorted(counted.classes.items())
     ]
 
 
@@ -124,63 +118,61 @@ def _harmless(column: pd.Series) -> pd.Series:
     return column.astype(object).map(lambda cell: in_csv(cell) if isinstance(cell, str) else cell)
 
 
+# A comparison as Markdown that fits a pull-request comment and GitHub's step summary.
+
+
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 STALLS_SHOWN = 6
 INSTRUCTIONS_SHOWN = 5
 MOST_PARTS = 3  # kernels shown in full
 MOST_ROWS = 100  # kernels listed
-NO_SOURCE: Highlight = lambda text, path: Coloured(())  # noqa: E731 - Markdown shows no source
-NO_TILES: TilesOf = lambda profile: ()  # noqa: E731 - nor bank maps
 MOST_COLUMNS = 6  # profiles side by side; more do not fit a comment
 
 
 def render(comparison: Comparison) -> str:
-    """Return the report as Markdown, from the page's view data; the same comparison gives the same text."""
-    return _joined(_parts(document.build(comparison, NO_SOURCE, NO_TILES)))
+    """Return the report as Markdown; the same comparison gives the same text."""
+    judged = [comparison.labels[number] for number in comparison.judged]
+    return _joined([*_head(" → ".join(judged), comparison.verdict), *_parts(comparison)])
 
 
 def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
     """Return several comparisons as Markdown: a table of all and the worst in full; a single one as `render` does."""
     if len(comparisons) == 1:
         return render(comparisons[0])
-    page = document.build_page(
-        comparisons,
-        notes,
-        title=title or f"{len(comparisons)} kernels",
-        highlight=NO_SOURCE,
-        tiles_of=NO_TILES,
-        most=MOST_PARTS,
-    )
-    parts = [f"### {in_markdown(page.title)}\n", f"**{in_markdown(page.verdict)}**\n"]
-    parts += ["> Recorded, not measured now.\n"] if page.recorded else []
-    parts += ["\n".join(f"> {in_markdown(note)}" for note in page.notes) + "\n"] if page.notes else []
-    rows = [
-        [r.number, in_markdown(", ".join([r.name, r.note] if r.note else [r.name])), r.grid, r.block, r.excessive,
-         r.degree, r.duration, *([r.pace] if page.compares else [])]
-        for r in page.rows[:MOST_ROWS]
-    ]  # fmt: skip
-    pace = ["speedup"] if page.compares else []
-    parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "duration", *pace], rows, words=4))
-    if len(page.rows) > MOST_ROWS:
-        parts.append(f"{len(page.rows) - MOST_ROWS} more in the HTML report.\n")
-    for part in page.parts:
-        parts.append(f"#### {in_markdown(part.name)}\n")
-        parts += _parts(part.report)[1:]
+    rows = kernels.rows(comparisons)
+    profiles = [profile for comparison in comparisons for profile in comparison.profiles]
+    parts = _head(title or f"{len(comparisons)} kernels", many_launches.verdict(comparisons))
+    parts += ["> Recorded, not measured now.\n"] * any(profile.engine == RECORDED for profile in profiles)
+    parts += ["\n".join(f"> {in_markdown(note)}" for note in notes) + "\n"] if notes else []
+    paces = ["speedup"] if len(profiles) > len(comparisons) else []
+    cells = [
+        [
+            *(r.number, in_markdown(", ".join(filter(None, [r.name, r.note]))), r.grid, r.block, r.excessive),
+            *(r.degree, r.duration, *([r.pace] if paces else [])),
+        ]
+        for r in rows[:MOST_ROWS]
+    ]
+    heads = ["launch", "kernel", "grid", "block", "excessive", "degree", "duration", *paces]
+    parts.append(_table(heads, cells, words=4))
+    parts += [f"{len(rows) - MOST_ROWS} more in the HTML report.\n"] * (len(rows) > MOST_ROWS)
+    for index in many_launches.worst(comparisons, MOST_PARTS):
+        comparison = comparisons[index]
+        parts += [f"#### {in_markdown(rows[index].name)}\n", f"**{in_markdown(comparison.verdict)}**\n"]
+        parts += _parts(comparison)
     return _joined(parts)
 
 
-def _parts(report: Report) -> list[str]:
-    parts = [*_head(report), *_overview(report), *_accesses(report), *_stalls(report), *_mix(report), *_worst(report)]
-    return [*parts, *_rules(report), *_origin(report)]
+def _head(title: str, verdict: str) -> list[str]:
+    return [f"### {in_markdown(title)}\n", f"**{in_markdown(verdict)}**\n"]
 
 
 def _joined(parts: Iterable[str]) -> str:
-    text = ""
+    joined = ""
     for part in parts:
-        if len((text + part).encode()) > MOST_BYTES:
-            return f"{text}Truncated to fit; the HTML report has everything.\n"
-        text += f"{part}\n"
-    return text
+        if len((joined + part).encode()) > MOST_BYTES:
+            return f"{joined}Truncated to fit; the HTML report has everything.\n"
+        joined += f"{part}\n"
+    return joined
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
@@ -190,133 +182,115 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
     return "\n".join([f"| {' | '.join(heads)} |", *lines]) + "\n"
 
 
-def _head(report: Report) -> list[str]:
-    parts = [f"### {in_markdown(report.title)}\n", f"**{in_markdown(report.verdict)}**\n"]
-    if report.computed:
-        parts.append(f"> Computed, not measured: wavefronts of {in_markdown('; '.join(report.computed))}.\n")
-    if report.recorded:
-        parts.append(f"> Recorded, not measured now: {in_markdown('; '.join(report.recorded))}.\n")
-    if report.warnings:
-        parts.append("\n".join(f"> **Warning:** {in_markdown(warning)}" for warning in report.warnings) + "\n")
-    rows = [
-        [figure.title, in_markdown(figure.before), in_markdown(figure.after), figure.note] for figure in report.figures
+def _parts(comparison: Comparison) -> Iterator[str]:
+    """Yield the sections of a comparison, from the figures to its origin."""
+    if computed := summary.computed(comparison):
+        yield f"> Computed, not measured: wavefronts of {in_markdown('; '.join(computed))}.\n"
+    if recorded := summary.recorded(comparison):
+        yield f"> Recorded, not measured now: {in_markdown('; '.join(recorded))}.\n"
+    if comparison.warnings:
+        yield "\n".join(f"> **Warning:** {in_markdown(warning)}" for warning in comparison.warnings) + "\n"
+    yield _figures(comparison)
+    if overview := kernels.overview(comparison):
+        rows = [[in_markdown(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in overview]
+        yield _table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)
+    yield from _accesses(comparison)
+    yield from _stalls(comparison)
+    yield from _mix(comparison)
+    if worst := _worst(comparison):
+        heads = ["profile", "instruction", "source", "excessive", "degree"]
+        yield f"<details><summary>Worst instructions</summary>\n\n{_table(heads, worst, words=3)}\n</details>\n"
+    said = [
+        f"- **{in_markdown(label)}**, {in_markdown(finding.title)}: {in_markdown(finding.message)}"
+        for label, told in findings.groups(comparison)[:MOST_COLUMNS]
+        for finding in told
+        if finding.kind != "ok"
     ]
-    if report.compares:
-        before, after = (in_markdown(label) for label in report.judged)
-        parts.append(_table(["", before, after, ""], rows))
-    else:
-        parts.append(
-            _table(["", in_markdown(report.labels[0]), ""], [[title, after, note] for title, _, after, note in rows])
-        )
-    return parts
+    if said:
+        yield "<details><summary>Rule findings</summary>\n\n" + "\n".join(said) + "\n\n</details>\n"
+    yield f"<sub>{in_markdown(summary.conditions(comparison))} · made with ncu-swizzle</sub>\n"
 
 
-def _overview(report: Report) -> list[str]:
-    rows = [[in_markdown(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in report.overview]
-    return [_table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)] if rows else []
+def _figures(comparison: Comparison) -> str:
+    figures = summary.figures(comparison)
+    *before, after = [in_markdown(comparison.labels[number]) for number in comparison.judged]
+    if not before:
+        return _table(["", after, ""], [[each.title, in_markdown(each.after), each.note] for each in figures])
+    rows = [[each.title, in_markdown(each.before), in_markdown(each.after), each.note] for each in figures]
+    return _table(["", *before, after, ""], rows)
 
 
-def _accesses(report: Report) -> list[str]:
+def _accesses(comparison: Comparison) -> Iterator[str]:
     rows = [
         [
-            in_markdown(kind.name),
-            kind.transfer,
-            in_markdown(row.label),
-            row.actual,
-            row.ideal,
-            row.excessive,
-            row.degree,
+            *(in_markdown(kind.name), kind.transfer, in_markdown(label)),
+            *(text.summed(total, name) for name in ("wavefronts", "ideal", "excessive")),
+            text.degree(total.degree),
         ]
-        for kind in report.accesses
-        for row in kind.rows[:MOST_COLUMNS]
+        for kind in tables.accesses(comparison)
+        for label, total, _ in kind.rows[:MOST_COLUMNS]
     ]
     if not rows:
-        return ["No shared-memory accesses were counted.\n"]
-    heads = ["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"]
-    parts = ["#### Wavefronts by access\n", _table(heads, rows, words=3)]
-    if report.phantoms:
-        counters = "; ".join(f"{in_markdown(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
-        parts.append(f"Phantom conflicts (hardware counters above zero without any excessive wavefront): {counters}.\n")
-    return parts
+        yield "No shared-memory accesses were counted.\n"
+        return
+    yield "#### Wavefronts by access\n"
+    yield _table(["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"], rows, words=3)
+    if phantoms := tables.phantoms(comparison):
+        counters = "; ".join(f"{in_markdown(label)}: {counts}" for label, counts in phantoms.items())
+        yield f"Phantom conflicts (hardware counters above zero without any excessive wavefront): {counters}.\n"
 
 
-def _columns(report: Report) -> list[str]:
+def _columns(comparison: Comparison) -> list[str]:
     """Return the heads of a table with one column per profile and a change column after the second."""
-    heads = [in_markdown(label) for label in report.labels[:MOST_COLUMNS]]
-    return [*heads[:2], "change", *heads[2:]] if report.compares else heads
+    return _cells([in_markdown(label) for label in comparison.labels], "change")
 
 
-def _cells(values: Sequence[str], change: str, compares: bool) -> list[str]:
+def _cells(values: Sequence[str], change: str) -> list[str]:
     shown = list(values[:MOST_COLUMNS])
-    return [*shown[:2], change, *shown[2:]] if compares else shown
+    return [*shown[:2], change, *shown[2:]] if len(values) > 1 else shown
 
 
-def _stalls(report: Report) -> list[str]:
+def _stalls(comparison: Comparison) -> Iterator[str]:
+    stalls = tables.stalls(comparison)
     rows = [
-        [in_code(row.reason), *_cells([share.text for share in row.shares], row.change, report.compares)]
-        for row in report.stalls.major[:STALLS_SHOWN]
+        [
+            in_code(row.reason),
+            *_cells([*map(text.percent, row.shares)], text.points(*row.shares[:2]) if len(row.shares) > 1 else ""),
+        ]
+        for row in stalls.major[:STALLS_SHOWN]
     ]
-    if not rows:
-        return []
-    total = ["all warp samples", *_cells([text.count(n.samples) for n in report.stalls.sampled], "", report.compares)]
-    sentences = [in_markdown(" ".join(report.stalls.sentences)) + "\n"] if report.stalls.sentences else []
-    return ["#### Stalls, share of samples\n", *sentences, _table(["reason", *_columns(report)], [*rows, total])]
+    if rows:
+        total = ["all warp samples", *_cells([text.count(p.all_samples) for p in comparison.profiles], "")]
+        sentences = [in_markdown(" ".join(stalls.sentences)) + "\n"] if stalls.sentences else []
+        yield "#### Stalls, share of samples\n"
+        yield from sentences
+        yield _table(["reason", *_columns(comparison)], [*rows, total])
 
 
-def _mix(report: Report) -> list[str]:
-    if report.mix is None:
-        return []
+def _mix(comparison: Comparison) -> Iterator[str]:
+    section = mix.section(comparison)
+    if section is None:
+        return
     rows = [
-        [in_markdown(row.name), *_cells([share.text for share in row.shares], row.change, report.compares)]
-        for row in (*report.mix.rows, report.mix.total)
+        [in_markdown(row.name), *_cells([*map(str, row.counts)], row.change)] for row in (*section.rows, section.total)
     ]
     rows += [
+        [in_markdown(row.title), *_cells([f"{value} {row.unit}".strip() for value in row.values], row.change)]
+        for row in tables.metrics(comparison, mix.RESOURCES)
+    ]
+    sentence = f"{in_markdown(section.sentence)}\n\n" if section.sentence else ""
+    table = _table(["warp instructions", *_columns(comparison)], rows)
+    yield f"{sentence}<details><summary>Instruction mix</summary>\n\n{table}\n</details>\n"
+
+
+def _worst(comparison: Comparison) -> list[list[str]]:
+    """Return the rows of the instructions with most excess, of the first profiles that have any."""
+    return [
         [
-            in_markdown(row.title),
-            *_cells([f"{value} {row.unit}".strip() for value in row.values], row.change, report.compares),
+            *(in_markdown(table.label), in_code(text.cut(i.sass)), in_code(source) if source else ""),
+            *(text.count(i.excessive), text.degree(i.degree)),
         ]
-        for row in report.mix.resources
+        for table in tables.instructions(comparison)[:MOST_COLUMNS]
+        for i in [i for i in table.rows if i.excessive][:INSTRUCTIONS_SHOWN]
+        for source in [tables.source_of(i)]
     ]
-    sentence = f"{in_markdown(report.mix.sentence)}\n\n" if report.mix.sentence else ""
-    table = _table(["warp instructions", *_columns(report)], rows)
-    return [f"{sentence}<details><summary>Instruction mix</summary>\n\n{table}\n</details>\n"]
-
-
-def _worst(report: Report) -> list[str]:
-    """Return the instructions with most excess, of the first profiles that have any."""
-    rows = [
-        [
-            in_markdown(table.label),
-            in_code(row.sass),
-            *([in_code(row.source)] if row.source else [""]),
-            row.excessive,
-            row.degree,
-        ]
-        for table in report.instructions[:MOST_COLUMNS]
-        for row in _excessive(table.rows)[:INSTRUCTIONS_SHOWN]
-    ]
-    if not rows:
-        return []
-    table = _table(["profile", "instruction", "source", "excessive", "degree"], rows, words=3)
-    return [f"<details><summary>Worst instructions</summary>\n\n{table}\n</details>\n"]
-
-
-def _rules(report: Report) -> list[str]:
-    """Return the rule pack's optimizations and warnings, profile by profile."""
-    items = [
-        f"- **{in_markdown(group.label)}**, {in_markdown(card.title)}: {in_markdown(card.message)}"
-        for group in report.findings[:MOST_COLUMNS]
-        for card in group.cards
-        if card.kind != KINDS["ok"]
-    ]
-    if not items:
-        return []
-    return ["<details><summary>Rule findings</summary>\n\n" + "\n".join(items) + "\n\n</details>\n"]
-
-
-def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:
-    return [row for row in rows if row.heat]
-
-
-def _origin(report: Report) -> list[str]:
-    return [f"<sub>{in_markdown(report.conditions)} · made with ncu-swizzle</sub>\n"]

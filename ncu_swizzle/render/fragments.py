@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ncu_swizzle.reports.comparison import Comparison
@@ -30,15 +29,6 @@ class FragmentPart:
     label: str
 
 
-@dataclass(frozen=True)
-class FragmentLabel:
-    """A row or column number."""
-
-    x: int
-    y: int
-    text: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class FragmentPicture:
     """One operand or matrix, ready to draw."""
@@ -47,8 +37,8 @@ class FragmentPicture:
     width: int
     height: int
     parts: tuple[FragmentPart, ...]
-    rows: tuple[FragmentLabel, ...]
-    columns: tuple[FragmentLabel, ...]
+    rows: tuple[tuple[int, str], ...]  # y of a row's number, and the number
+    columns: tuple[tuple[int, str], ...]  # x of a column's numbers
 
 
 @dataclass(frozen=True)
@@ -94,35 +84,32 @@ def _picture(fragment: Fragment, title: str, letter: str, per_number: int) -> Fr
     rows, columns = fragment.shape
     beside = bool((fragment.lane[:, ::2] == fragment.lane[:, 1::2]).all())  # a lane's pairs lie in a row
     down, across = (1, 2) if beside else (2, 1)
-    labels = {
-        (row, column): _label(fragment, row, column=column, size=(down, across), letter=letter, per_number=per_number)
-        for row in range(0, rows, down)
-        for column in range(0, columns, across)
-    }
-    pair = LETTER * max(map(len, labels.values())) + 6
-    wide = pair // across
-    parts = tuple(
-        FragmentPart(x=LEFT + column * wide, y=TOP + row * CELL_HEIGHT, width=across * wide, height=down * CELL_HEIGHT,
-             lane=int(fragment.lane[row, column]), label=label)
-        for (row, column), label in labels.items()
-    )  # fmt: skip
+
+    def label(row: int, column: int) -> str:
+        elements = fragment.element[row : row + down, column : column + across].ravel()
+        numbers = dict.fromkeys(int(element) // per_number for element in elements)
+        return f"{fragment.lane[row, column]}:{letter}{','.join(map(str, numbers))}"
+
+    cells = [(row, column) for row in range(0, rows, down) for column in range(0, columns, across)]
+    wide = (LETTER * max(len(label(*cell)) for cell in cells) + 6) // across
+    heads = [
+        (column, f"c{column}-{column + 1}" if across > 1 else f"c{column}") for column in range(0, columns, across)
+    ]
     return FragmentPicture(
         title=title,
         width=LEFT + columns * wide + 2,
         height=TOP + rows * CELL_HEIGHT + 2,
-        parts=parts,
-        rows=tuple(FragmentLabel(LEFT - 6, TOP + row * CELL_HEIGHT + BASELINE, f"r{row}") for row in range(rows)),
-        columns=tuple(_heads(columns, wide, across)),
+        parts=tuple(
+            FragmentPart(
+                x=LEFT + column * wide,
+                y=TOP + row * CELL_HEIGHT,
+                width=across * wide,
+                height=down * CELL_HEIGHT,
+                lane=int(fragment.lane[row, column]),
+                label=label(row, column),
+            )
+            for row, column in cells
+        ),
+        rows=tuple((TOP + row * CELL_HEIGHT + BASELINE, f"r{row}") for row in range(rows)),
+        columns=tuple((LEFT + column * wide + across * wide // 2, name) for column, name in heads),
     )
-
-
-def _heads(columns: int, wide: int, across: int) -> Iterator[FragmentLabel]:
-    for column in range(0, columns, across):
-        name = f"c{column}-{column + across - 1}" if across > 1 else f"c{column}"
-        yield FragmentLabel(LEFT + column * wide + across * wide // 2, TOP - 5, name)
-
-
-def _label(fragment: Fragment, row: int, column: int, size: tuple[int, int], letter: str, per_number: int) -> str:
-    elements = fragment.element[row : row + size[0], column : column + size[1]].ravel()
-    numbers = dict.fromkeys(int(element) // per_number for element in elements)
-    return f"{fragment.lane[row, column]}:{letter}{','.join(map(str, numbers))}"

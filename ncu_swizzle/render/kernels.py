@@ -1,4 +1,4 @@
-"""The table of many launches: which they are, what they cost, which are shown in full."""
+"""Rows of many profiles and of many launches, as every output shows them; bars are drawn by the templates."""
 
 from __future__ import annotations
 
@@ -19,85 +19,61 @@ MOST_BARS = 8  # profiles in the picture; of more, only those of the verdict
 
 @dataclass(frozen=True, kw_only=True)
 class OverviewRow:
-    """One profile; `pace` is its speed relative to the first. Bars are relative to the longest of all rows."""
+    """One profile; `pace` is its speed relative to the first."""
 
+    profile: Profile
     label: str
     excessive: str
     degree: str
     duration: str
     pace: str
     pipe: str
-    ideal_width: str
-    excess_width: str
-    time_width: str
-    bad: bool
-
-
-@dataclass(frozen=True)
-class Glance:
-    """The picture: a bar of ideal and excessive wavefronts and a bar of time per profile; `more` are left out."""
-
-    rows: tuple[OverviewRow, ...]
-    timed: bool
-    more: int
-
-
-def glance(comparison: Comparison) -> Glance:
-    """Return the picture of a comparison."""
-    rows = _rows(comparison)
-    shown = rows if len(rows) <= MOST_BARS else tuple(rows[number] for number in comparison.judged)
-    return Glance(shown, any(row.duration != text.UNKNOWN for row in shown), len(rows) - len(shown))
-
-
-def overview_rows(comparison: Comparison) -> tuple[OverviewRow, ...]:
-    """Return one row per profile; none for one or two profiles."""
-    return _rows(comparison) if len(comparison.profiles) >= FEWEST else ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """What bars are relative to, and the unit of durations."""
+class Glance:
+    """A row per profile; those in the picture, and the largest values of all, which bars are relative to."""
 
-    first: Profile
+    rows: tuple[OverviewRow, ...]
+    drawn: tuple[OverviewRow, ...]
     wavefronts: int
-    slowest: float
-    unit: text.TimeUnit
+    slowest: float  # ns
+
+    @property
+    def timed(self) -> bool:
+        return any(row.duration != text.UNKNOWN for row in self.drawn)
 
 
-def _rows(comparison: Comparison) -> tuple[OverviewRow, ...]:
-    profiles = comparison.profiles
-    durations = [profile.duration_ns for profile in profiles]
-    scale = _Scale(
-        first=profiles[0],
-        wavefronts=max((_least(profile, "wavefronts") or 0 for profile in profiles), default=0),
+def glance(comparison: Comparison) -> Glance:
+    """Return the rows of a comparison."""
+    durations = [profile.duration_ns for profile in comparison.profiles]
+    unit = text.time_unit(durations)
+    rows = tuple(
+        OverviewRow(
+            profile=profile,
+            label=label,
+            excessive=text.summed(profile.total, "excessive"),
+            degree=text.degree(profile.total.degree),
+            duration=text.duration_text(profile.duration_ns, unit),
+            pace=text.pace(durations[0], profile.duration_ns),
+            pipe=text.percent(profile.number(SHARED_PIPE)),
+        )
+        for label, profile in comparison.named
+    )
+    return Glance(
+        rows=rows,
+        drawn=rows if len(rows) <= MOST_BARS else tuple(rows[number] for number in comparison.judged),
+        wavefronts=max((profile.total.known.wavefronts or 0 for profile in comparison.profiles), default=0),
         slowest=max((ns or 0.0 for ns in durations), default=0.0),
-        unit=text.time_unit(durations),
     )
-    return tuple(_overview_row(label, p, scale) for label, p in zip(comparison.labels, profiles, strict=True))
 
 
-def _least(profile: Profile, name: str) -> int | None:
-    """Return a count over all accesses; if some are unknown, over the others."""
-    total = profile.total
-    count: int | None = getattr(total, name)
-    return getattr(total.counted, name) if count is None and total.counted else count
+def overview(comparison: Comparison) -> tuple[OverviewRow, ...]:
+    """Return one row per profile; none for one or two profiles."""
+    return glance(comparison).rows if len(comparison.profiles) >= FEWEST else ()
 
 
-def _overview_row(label: str, profile: Profile, scale: _Scale) -> OverviewRow:
-    total, ns, first = profile.total, profile.duration_ns, scale.first.duration_ns
-    wavefronts, excess = _least(profile, "wavefronts") or 0, _least(profile, "excessive")
-    return OverviewRow(
-        label=label,
-        excessive=text.counted(total.excessive, excess),
-        degree=text.degree(total.degree),
-        duration=text.duration_text(ns, scale.unit),
-        pace=f"{first / ns:.2f}×" if ns and first else text.UNKNOWN,
-        pipe=text.percent(profile.number(SHARED_PIPE)),
-        ideal_width=text.width(wavefronts - (excess or 0), scale.wavefronts),
-        excess_width=text.width(excess, scale.wavefronts),
-        time_width=text.width(ns, scale.slowest),
-        bad=bool(excess),
-    )
+# The table of many launches.
 
 
 ARROW = " → "
@@ -105,14 +81,14 @@ ARROW = " → "
 
 @dataclass(frozen=True, kw_only=True)
 class KernelRow:
-    """One launch, or a pair of launches: values that differ read "before → after".
+    """One launch, or a pair of launches: values that differ read "before → after"; bars are those of the `last`.
 
-    `number` is the launch's number in its report; `anchor` links to its section, empty if it is not shown in full.
+    `number` is the launch's number in its report.
     """
 
+    last: Profile
     number: str
     name: str
-    function: str
     grid: str
     block: str
     duration: str
@@ -120,29 +96,40 @@ class KernelRow:
     degree: str
     pace: str
     note: str
-    anchor: str
-    excess_width: str
-    time_width: str
-    bad: bool
 
 
-def rows(comparisons: Sequence[Comparison], detailed: Sequence[int] = ()) -> tuple[KernelRow, ...]:
-    """Return one row per comparison, in order; `detailed` are the indices of those shown in full."""
-    most_excess = max((many_launches.excessive(comparison) or 0 for comparison in comparisons), default=0)
-    longest = max((p.duration_ns or 0.0 for comparison in comparisons for p in comparison.profiles), default=0.0)
+def rows(comparisons: Sequence[Comparison]) -> tuple[KernelRow, ...]:
+    """Return one row per comparison, in order."""
     unit = text.time_unit(p.duration_ns for comparison in comparisons for p in comparison.profiles)
-    return tuple(
-        _row(comparison, anchor(index) if index in detailed else "", most_excess, (longest, unit))
-        for index, comparison in enumerate(comparisons)
+    return tuple(_row(comparison, unit) for comparison in comparisons)
+
+
+def _row(comparison: Comparison, unit: text.TimeUnit) -> KernelRow:
+    pair = comparison.profiles[:2]
+    workload, label = comparison.profiles[-1].launch.workload, comparison.labels[0]
+    notes = [workload] if workload != "kernel" else []
+    if len(comparison.profiles) == 1 and comparison.title not in ("", label):
+        notes.append(f"only in {label}")
+    return KernelRow(
+        last=pair[-1],
+        number=_changed([str(p.launch.index) for p in pair]),
+        name=comparison.title or comparison.labels[-1],
+        grid=_changed([_short_dimensions(p.grid) for p in pair]),
+        block=_changed([_short_dimensions(p.block) for p in pair]),
+        duration=ARROW.join(text.duration_text(p.duration_ns, unit) for p in pair),
+        excessive=ARROW.join(text.count(many_launches.excess(p)) for p in pair),
+        degree=ARROW.join(text.degree(p.total.degree) if p.total.ideal else "-" for p in pair),
+        pace=f"{comparison.speedup:.2f}×" if comparison.speedup else "",
+        note=", ".join(notes),
     )
 
 
-def anchor(index: int) -> str:
-    """Return the link target of a comparison's section."""
-    return f"k{index}"
+def _changed(values: Sequence[str]) -> str:
+    """Return the value before and after; equal ones once."""
+    return ARROW.join(dict.fromkeys(values))
 
 
-def short_dimensions(sizes: Sequence[int]) -> str:
+def _short_dimensions(sizes: Sequence[int]) -> str:
     """Return a grid or block as 128x8, without trailing ones; "unknown" if any size is 0."""
     if not all(sizes):
         return text.UNKNOWN
@@ -150,48 +137,3 @@ def short_dimensions(sizes: Sequence[int]) -> str:
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()
     return "x".join(map(str, shown))
-
-
-def _row(comparison: Comparison, target: str, most_excess: int, scale: tuple[float, text.TimeUnit]) -> KernelRow:
-    profiles = comparison.profiles[:2]
-    last = profiles[-1]
-    longest, unit = scale
-    return KernelRow(
-        number=_both([str(p.launch.index) for p in profiles]),
-        name=comparison.title or comparison.labels[-1],
-        function=last.kernel.function,
-        grid=_both([short_dimensions(p.grid) for p in profiles]),
-        block=_both([short_dimensions(p.block) for p in profiles]),
-        duration=_both([text.duration_text(p.duration_ns, unit) for p in profiles], always=True),
-        excessive=_both([_excess(p) for p in profiles], always=True),
-        degree=_both([_degree(p) for p in profiles], always=True),
-        pace=f"{comparison.speedup:.2f}×" if comparison.speedup else "",
-        note=_note(comparison),
-        anchor=target,
-        excess_width=text.width(many_launches.excess(last), most_excess),
-        time_width=text.width(last.duration_ns, longest),
-        bad=bool(many_launches.excess(last)),
-    )
-
-
-def _both(values: Sequence[str], always: bool = False) -> str:
-    """Return one value, or two joined by an arrow; equal ones once unless `always`."""
-    return values[0] if len(values) == 1 or (values[0] == values[1] and not always) else ARROW.join(values)
-
-
-def _excess(profile: Profile) -> str:
-    return text.count(many_launches.excess(profile))
-
-
-def _degree(profile: Profile) -> str:
-    if profile.total.ideal is None and many_launches.excess(profile) == 0:
-        return "-"  # no access at all
-    return text.degree(profile.total.degree) if profile.total.ideal else "-"
-
-
-def _note(comparison: Comparison) -> str:
-    workload = comparison.profiles[-1].launch.workload
-    label = comparison.labels[0]
-    alone = len(comparison.profiles) == 1 and comparison.title not in ("", label)
-    unpaired = f"only in {label}" if alone else ""
-    return ", ".join(part for part in (workload if workload != "kernel" else "", unpaired) if part)

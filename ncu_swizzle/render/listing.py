@@ -17,8 +17,7 @@ from ncu_swizzle.base.texts import in_code, in_markdown, in_words, one_line
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.render.mix import Grid
-from ncu_swizzle.render.mix import card as card_of
+from ncu_swizzle.render import findings
 from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.pack import LaunchFindings, Listed, PackRule
 
@@ -65,21 +64,18 @@ def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
     """Print the rule pack's findings for each launch."""
     for launch in launches:
         console.print(table_line((launch.label, "bold"), "" if launch.findings else ": no findings."))
-        for card in map(card_of, launch.findings):
+        for finding in launch.findings:
             console.print()
-            console.print(table_line("  ", (card.title, "bold"), f" ({card.rule}, {card.kind})"))
-            console.print(Padding(table_line(card.message), (0, 0, 0, 2)))
-            for grid in card.tables:
-                console.print(Padding(_grid(grid), (0, 0, 0, 4)))
-
-
-def _grid(grid: Grid) -> PlainTable:
-    table = plain_table(grid.title)
-    for head, is_text in zip(grid.heads, grid.words, strict=True):
-        table.add_column(head, justify="left" if is_text else "right", overflow="fold")
-    for row in grid.rows:
-        table.add_row(*row)
-    return table
+            kind = findings.KINDS[finding.kind]
+            console.print(table_line("  ", (finding.title, "bold"), f" ({finding.rule}, {kind})"))
+            console.print(Padding(table_line(finding.message), (0, 0, 0, 2)))
+            for told in finding.tables:
+                table = plain_table(told.title)
+                for head, is_text in zip(told.heads, findings.of_words(told), strict=True):
+                    table.add_column(head, justify="left" if is_text else "right", overflow="fold")
+                for row in told.rows:
+                    table.add_row(*map(findings.cell, row))
+                console.print(Padding(table, (0, 0, 0, 4)))
 
 
 def show_pack(sections: Sequence[str], rules: Sequence[PackRule], console: Console) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from ncu_swizzle.render import text
 from ncu_swizzle.render.colours import Coloured, Line, Token
@@ -12,6 +13,7 @@ from ncu_swizzle.render.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.counts import files as count_files
 from ncu_swizzle.render.text import cut
 from ncu_swizzle.reports.comparison import Comparison
+from ncu_swizzle.reports.counts import Total
 
 # What a page shows of a source file: all lines, or as many of those with counts as there is room for.
 
@@ -88,11 +90,8 @@ def _tokens(file: File, highlight: Highlight, notes: list[str]) -> Sequence[Line
     notes += dict.fromkeys(note for note in (before.note, after.note) if note)
     if file.after is None:
         return before.lines
-    return [_at(before.lines, old) if old else _at(after.lines, new) for old, new in file.pairs]
-
-
-def _at(lines: Sequence[Line], number: int | None) -> Line:
-    return lines[number - 1] if number and number <= len(lines) else ()
+    rows = [(before.lines, old) if old else (after.lines, new) for old, new in file.pairs]
+    return [lines[number - 1] if number and number <= len(lines) else () for lines, number in rows]
 
 
 MINOR_LINE = 0.5  # percent of the samples; a line with fewer, and without shared-memory accesses, is folded
@@ -104,82 +103,71 @@ MOST_NAMED = 100  # files that are only named
 MOST_ROWS = 20_000  # lines of all files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineCounts:
-    """One profile's counts of a line, formatted, and its heat bar.
-
-    `few` if the profile has too few samples for the line's share to count.
-    `brief` is the excess in a few digits. The bar's widths are relative to the file's worst line, and so is
-    `sample_heat`, a shade from 0 to 1; they are empty if there is nothing to show.
-    """
-
-    brief: str
-    wavefronts: str
-    excessive: str
-    degree: str
-    samples: str
-    ideal_width: str
-    excess_width: str
-    sample_heat: str
-    few: bool
-
-    @property
-    def style(self) -> str:
-        """The bar and the shade as CSS variables."""
-        variables = (("--i", self.ideal_width), ("--x", self.excess_width), ("--warm", self.sample_heat))
-        return ";".join(f"{name}:{value}" for name, value in variables if value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLine:
-    """One line; `counts` is empty, or has one entry per profile of the panel.
-
-    If two versions are aligned, `number` is the row, `shown` the line number to print, `mark` says that only one
-    version has the line (− the first, + the second), and `numbers` holds the line's number for each profile.
-    """
+class SourceLine(NamedTuple):
+    """One line, or one row of two aligned versions; `counted` if some profile has counts of it."""
 
     number: int
     tokens: Line
-    counts: tuple[LineCounts | None, ...] = ()
-    shown: str = ""
-    mark: str = ""
-    numbers: tuple[int | None, ...] = ()
+    counted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Consecutive lines, all shown or all folded."""
 
     lines: tuple[SourceLine, ...]
     folded: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Jump:
-    """A link to a line that stands out."""
+class Jump(NamedTuple):
+    """A line that stands out, and why."""
 
-    target: str
     number: int
     why: str
-    shown: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One version of a file, or two aligned ones, with the counts of every profile built from it."""
+    """One version of a file, or two aligned ones, with a column of counts for the first profiles built from it.
+
+    Bars are relative to the `widest` line of the file, in wavefronts, and shades to `most_samples`, in percent.
+    """
 
     key: str
-    path: str
-    labels: tuple[str, ...]
-    sampled: tuple[text.Sampled, ...]  # one per label
-    left_out: tuple[str, ...]  # profiles built from this version that have no column
+    file: File
+    columns: tuple[FileCounts, ...]
     blocks: tuple[Block, ...]
     worst: tuple[Jump, ...]
-    summary: str
-    embedded: bool
     open: bool
-    notes: tuple[str, ...] = ()  # what is not shown, and why
-    aligned: bool = False
+    notes: tuple[str, ...]  # what is not shown, and why
+    widest: int
+    most_samples: float
+
+    @property
+    def summary(self) -> str:
+        return "; ".join(
+            f"{c.label}: {text.count(c.excessive)} excessive, {text.percent(c.share(c.samples))} of its "
+            + (f"{text.count(c.all_samples)} samples" if c.all_samples else "samples")
+            for c in self.columns
+        )
+
+    def target(self, line: SourceLine | Jump) -> str:
+        """Return the link target of a line."""
+        return f"{self.key}-{line.number}"
+
+    def bars(self, counts: FileCounts, number: int) -> str:
+        """Return a line's bar and shade as CSS variables, without those that have nothing to show."""
+        total = counts.lines[number].known
+        ideal = text.width(min(total.ideal or 0, total.wavefronts or 0), self.widest) if total.wavefronts else ""
+        excess = text.width(total.excessive, self.widest) if total.excessive else ""
+        heat = text.shade(counts.share(counts.lines[number].samples), self.most_samples)
+        variables = (("--i", ideal), ("--x", excess), ("--warm", heat))
+        return ";".join(f"{name}:{value}" for name, value in variables if value)
+
+
+def brief(total: Total) -> str:
+    """Return a line's excess in a few digits."""
+    known = total.known.excessive
+    return f"≥ {text.short(known)}" if total.excessive is None and known else text.short(total.excessive)
 
 
 def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
@@ -187,7 +175,7 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
 
     Files whose text is known come first, and of those the worst.
     """
-    files = sorted(count_files(comparison), key=_order)
+    files = sorted(count_files(comparison), key=lambda file: (not file.text, *(-n for n in file.badness), file.path))
     shown = [file for file in files if file.matters]
     in_full: list[Panel] = []
     room = MOST_ROWS
@@ -199,79 +187,40 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
     return tuple(in_full), (*(cut(path) for path in others[:MOST_NAMED]), *more)
 
 
-def _order(file: File) -> tuple[float | str, ...]:
-    return (not file.text, *(-part for part in file.badness), file.path)
-
-
 def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -> Panel:
-    arises, *_ = file.badness
+    blamed, *_ = file.badness
     excerpt = excerpt_of(file, highlight, room)
-    lines = _lines(file, excerpt)
-    labels = tuple(counts.label for counts in file.counts)
-    worst = _worst(key, file)
+    counted = {number for counts in file.counts for number in counts.lines}
+    lines = [SourceLine(n, tokens, n in counted) for n, tokens in enumerate(excerpt.lines, start=1)]
+    if not file.pairs:
+        lines += [SourceLine(number, tokens, True) for number, tokens in excerpt.counted.items()]
+    worst = _worst(file)
+    totals = [(counts, total) for counts in file.counts for total in counts.lines.values()]
     return Panel(
         key=key,
-        path=file.path,
-        labels=labels[:MOST_COLUMNS],
-        sampled=tuple(_sampled(counts) for counts in file.counts[:MOST_COLUMNS]),
-        left_out=labels[MOST_COLUMNS:],
+        file=file,
+        columns=file.counts[:MOST_COLUMNS],
         blocks=_blocks(file, lines, {jump.number for jump in worst}),
         worst=worst,
-        summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
-        embedded=bool(file.text),
+        open=first or blamed > 0,
         notes=excerpt.notes,
-        open=first or arises > 0,
-        aligned=bool(file.pairs),
+        widest=max((total.known.wavefronts or 0 for _, total in totals), default=0),
+        most_samples=max((counts.share(total.samples) or 0 for counts, total in totals), default=0),
     )
-
-
-def _sampled(counts: FileCounts) -> text.Sampled:
-    return text.Sampled(counts.label, counts.all_samples, text.few(counts.all_samples))
-
-
-def _summary(counts: FileCounts) -> str:
-    share = text.percent(counts.share(counts.samples))
-    of = f"{text.count(counts.all_samples)} samples" if counts.all_samples else "samples"
-    return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its {of}"
-
-
-def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
-    """Return every line of the excerpt, then lines with counts beyond its end."""
-    tokens = excerpt.lines
-    counted = {number for counts in file.counts for number in counts.lines}
-    totals = [(c, total) for c in file.counts for total in c.lines.values()]
-    widest = max((total.known.wavefronts or 0 for _, total in totals), default=0)
-    most_samples = max((c.share(total.samples) or 0 for c, total in totals), default=0)
-
-    def cells(number: int) -> tuple[LineCounts | None, ...]:
-        if number not in counted:
-            return ()
-        return tuple(_cells(c, number, widest, most_samples) for c in file.counts[:MOST_COLUMNS])
-
-    if file.pairs:
-        return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
-    within = [
-        SourceLine(number=number, tokens=line, counts=cells(number)) for number, line in enumerate(tokens, start=1)
-    ]
-    return (
-        *within,
-        *(SourceLine(number=number, tokens=line, counts=cells(number)) for number, line in excerpt.counted.items()),
-    )
-
-
-def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None, ...]) -> SourceLine:
-    old, new = file.pairs[number - 1]
-    mark = "+" if old is None else text.MINUS if new is None else ""
-    numbers = (old,) * (len(file.counts) - file.newer) + (new,) * file.newer
-    return SourceLine(number=number, tokens=tokens, counts=counts, shown=file.shown(number), mark=mark, numbers=numbers)
 
 
 def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
     """Split the lines into those near one that matters, shown, and the long stretches between, folded."""
+    mattering = linked | {
+        number
+        for counts in file.counts
+        for number, total in counts.lines.items()
+        if counts.accesses(number) or (counts.share(total.samples) or 0.0) >= MINOR_LINE
+    }
     near = {
         around
         for line in lines
-        if line.number in linked or line.mark or any(_matters(counts, line.number) for counts in file.counts)
+        if line.number in mattering or file.mark(line.number)
         for around in range(line.number - AROUND, line.number + AROUND + 1)
     }
     runs = [(shown, tuple(run)) for shown, run in groupby(lines, key=lambda line: line.number in near)]
@@ -282,72 +231,32 @@ def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[
     )
 
 
-def _matters(counts: FileCounts, number: int) -> bool:
-    total = counts.lines.get(number)
-    if total is None:
-        return False
-    return counts.accesses(number) or (counts.share(total.samples) or 0.0) >= MINOR_LINE
-
-
-def _cells(counts: FileCounts, number: int, widest: int, most_samples: float) -> LineCounts | None:
-    total = counts.lines.get(number)
-    if total is None:
-        return None
-    known = total.known
-    share = counts.share(total.samples)
-    shown = counts.accesses(number)
-    at_least = "≥ " if total.excessive is None and known.excessive else ""
-    return LineCounts(
-        brief=at_least + text.short(known.excessive if at_least else total.excessive) if shown else "",
-        wavefronts=text.counted(total.wavefronts, known.wavefronts) if shown else "",
-        excessive=text.counted(total.excessive, known.excessive) if shown else "",
-        degree=text.degree(total.degree) if total.wavefronts and total.ideal != 0 else "",
-        samples=text.percent(share) if counts.all_samples else "",
-        ideal_width=text.width(min(known.ideal or 0, known.wavefronts or 0), widest) if known.wavefronts else "",
-        excess_width=text.width(known.excessive, widest) if known.excessive else "",
-        sample_heat=text.shade(share, most_samples),
-        few=text.few(counts.all_samples),
-    )
-
-
-def _worst(key: str, file: File) -> tuple[Jump, ...]:
-    """Return links to the worst lines in any one profile: by blamed excess, else by inlined excess, else by samples."""
+def _worst(file: File) -> tuple[Jump, ...]:
+    """Return the worst lines in any one profile: by blamed excess, else by inlined excess, else by samples."""
     labelled = len(file.counts) > 1
-    blamed, passing, sampled = _Worst(), _Worst(), _Worst()
-    for counts in file.counts:
-        for number, excess in counts.sites.items():
-            blamed.see(number, excess, counts.label)
-        for number, total in counts.lines.items():
-            passing.see(number, total.known.excessive or 0, counts.label)
-            sampled.see(number, counts.share(counts.own[number]) or 0.0, counts.label, counts.all_samples)
-    ranked = next(worst for worst in (blamed, passing, sampled) if worst.values or worst is sampled)
-    return tuple(
-        Jump(target=f"{key}-{number}", number=number, why=ranked.values[number].why(labelled), shown=file.shown(number))
-        for number in sorted(ranked.values, key=lambda number: (-ranked.values[number].value, number))[:WORST_LINES]
+
+    def excess(counts: FileCounts, value: float) -> str:
+        return f"{text.count(value)} excessive" + (f" in {counts.label}" if labelled else "")
+
+    def share(counts: FileCounts, value: float) -> str:
+        whose = f" of {counts.label}" if labelled else ""
+        return f"{text.percent(value)} of {text.count(counts.all_samples)} samples{whose}"
+
+    def peaks(
+        values: Callable[[FileCounts], Iterable[tuple[int, float]]], why: Callable[[FileCounts, float], str]
+    ) -> dict[int, tuple[float, str]]:
+        """Return the largest value of each line over the profiles, and what to say of it."""
+        largest: dict[int, tuple[float, str]] = {}
+        for counts in file.counts:
+            for number, value in values(counts):
+                if value > largest.get(number, (0.0, ""))[0]:
+                    largest[number] = (value, why(counts, value))
+        return largest
+
+    ranked = (
+        peaks(lambda c: c.sites.items(), excess)
+        or peaks(lambda c: ((n, total.known.excessive or 0) for n, total in c.lines.items()), excess)
+        or peaks(lambda c: ((n, c.share(c.own[n]) or 0.0) for n in c.lines), share)
     )
-
-
-@dataclass(frozen=True)
-class _Peak:
-    """A line's largest excess or, if there are `samples`, its largest share of them, and the profile that has it."""
-
-    value: float
-    label: str
-    samples: int = 0
-
-    def why(self, labelled: bool) -> str:
-        if self.samples:
-            whose = f" of {self.label}" if labelled else ""
-            return f"{text.percent(self.value)} of {text.count(self.samples)} samples{whose}"
-        return f"{text.count(self.value)} excessive" + (f" in {self.label}" if labelled else "")
-
-
-class _Worst:
-    """The peak of each line over the profiles."""
-
-    def __init__(self) -> None:
-        self.values: dict[int, _Peak] = {}
-
-    def see(self, number: int, value: float, label: str, samples: int = 0) -> None:
-        if value > (self.values[number].value if number in self.values else 0):
-            self.values[number] = _Peak(value, label, samples)
+    order = sorted(ranked, key=lambda number: (-ranked[number][0], number))
+    return tuple(Jump(number, ranked[number][1]) for number in order[:WORST_LINES])

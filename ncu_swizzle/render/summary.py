@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import starmap
+from typing import NamedTuple
 
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.render import text
@@ -15,86 +16,59 @@ from ncu_swizzle.reports.remarks import speedup
 
 ENGINES = {
     "ncu": "ncu (measured)",
-    "recorded": "recorded (measured earlier on real hardware)",
+    RECORDED: "recorded (measured earlier on real hardware)",
     EMULATED: "emulated (computed, not measured)",
 }
 
 MOST_NAMED = 6  # profiles in one sentence
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyFigure:
+class Figure(NamedTuple):
     """One key figure: its value, and the value before if there are two profiles."""
 
     title: str
     before: str
     after: str
-    note: str = ""
+    note: str
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """One fact about every profile; `values` has one text per profile, or one if they all agree."""
 
     title: str
     values: tuple[str, ...]
-    code: bool = False
+    code: bool
 
 
-@dataclass(frozen=True)
-class LaunchSummary:
-    """What ran: the compiled function's full name and ncu's command line."""
-
-    label: str
-    function: str
-    command: str
-
-
-def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
+def figures(comparison: Comparison) -> list[Figure]:
     """Return the figures to read first, of the first profile and the best: wavefronts and, if measured, times."""
-    pair = tuple(comparison.profiles[number] for number in comparison.judged)
-    counted = (
-        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
-        _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
-    )
+    pair = [comparison.profiles[number] for number in comparison.judged]
+
+    def figure(title: str, show: Callable[[Profile], str], note: str) -> Figure:
+        *before, after = map(show, pair)
+        return Figure(title, "".join(before), after, note)
+
+    counted = [
+        figure("Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
+        figure("Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
+    ]
     if any(profile.engine == EMULATED and profile.duration_ns is None for profile in pair):
-        return (
+        return [
             *counted,
-            _figure(pair, "Shared wavefronts", lambda p: text.count(p.total.wavefronts), "times were not measured"),
-            _figure(pair, "Ideal wavefronts", lambda p: text.count(p.total.ideal), "as few as the accesses can take"),
-        )
-    return (
-        *counted,
-        _pace(pair),
-        _figure(
-            pair,
-            "Shared pipe",
-            lambda p: text.percent(p.number(SHARED_PIPE)),
-            ", ".join(filter(None, ("utilization, share of peak", _borrowed(pair)))),
-        ),
-    )
-
-
-def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> KeyFigure:
-    *before, after = (show(profile) for profile in pair)
-    return KeyFigure(title=title, before=before[0] if before else "", after=after, note=note)
-
-
-def _pace(pair: tuple[Profile, ...]) -> KeyFigure:
+            figure("Shared wavefronts", lambda p: text.count(p.total.wavefronts), "times were not measured"),
+            figure("Ideal wavefronts", lambda p: text.count(p.total.ideal), "as few as the accesses can take"),
+        ]
+    source = ["recorded"] if any(profile.beside for profile in pair) else []  # and the wavefronts computed
     unit = text.time_unit(profile.duration_ns for profile in pair)
     times = [text.duration_text(profile.duration_ns, unit) for profile in pair]
-    if len(times) == 1:
-        return KeyFigure(title="Duration", before="", after=times[0], note=_borrowed(pair))
-    ratio = text.finite(speedup(pair))
-    speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return KeyFigure(
-        title="Speedup", before="", after=speed, note=", ".join(filter(None, (" → ".join(times), _borrowed(pair))))
-    )
-
-
-def _borrowed(profiles: tuple[Profile, ...]) -> str:
-    """Return "recorded" if the figure was recorded and the wavefronts computed."""
-    return "recorded" if any(profile.beside for profile in profiles) else ""
+    if len(pair) == 1:
+        timed = Figure("Duration", "", times[0], "".join(source))
+    else:
+        ratio = text.finite(speedup(pair))
+        shown = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
+        timed = Figure("Speedup", "", shown, ", ".join([" → ".join(times), *source]))
+    used = ", ".join(["utilization, share of peak", *source])
+    return [*counted, timed, figure("Shared pipe", lambda p: text.percent(p.number(SHARED_PIPE)), used)]
 
 
 def state(comparison: Comparison) -> str:
@@ -122,8 +96,8 @@ def setting(comparison: Comparison) -> str:
 def recorded(comparison: Comparison) -> tuple[str, ...]:
     """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2 on H100, 2026-11-21"."""
     runs: dict[tuple[str, str], list[str]] = {}
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
-        if profile.engine == "recorded":
+    for label, profile in comparison.named:
+        if profile.engine == RECORDED:
             day = profile.when[:10] or "date unknown"
             runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
     return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
@@ -135,7 +109,7 @@ def computed(comparison: Comparison) -> tuple[str, ...]:
     If other metrics come from a recording, the text adds "times, stalls and other metrics recorded on …".
     """
     kinds: dict[tuple[str, str], list[str]] = {}
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+    for label, profile in comparison.named:
         if profile.engine == EMULATED:
             kinds.setdefault((_arch(profile), profile.beside), []).append(label)
     return tuple(
@@ -153,28 +127,17 @@ def _few(labels: list[str]) -> str:
 
 def facts(comparison: Comparison) -> tuple[Fact, ...]:
     """Return each profile's provenance; values that all profiles share appear once."""
+    values = {title: [get(p) or text.UNKNOWN for p in comparison.profiles] for title, get, _ in _FACTS}
     return tuple(
-        Fact(title, _merged([get(profile) or text.UNKNOWN for profile in comparison.profiles]), code)
-        for title, get, code in _FACTS
+        Fact(title, tuple(values[title][:1] if len(set(values[title])) == 1 else values[title]), code)
+        for title, _, code in _FACTS
     )
 
 
-def conditions(all_facts: tuple[Fact, ...]) -> str:
+def conditions(comparison: Comparison) -> str:
     """Return on one line what all profiles share: GPU, versions, clocks, problem."""
-    shared = (fact for fact in all_facts if fact.title in _CONDITIONS and len(fact.values) == 1)
+    shared = (fact for fact in facts(comparison) if fact.title in _CONDITIONS and len(fact.values) == 1)
     return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
-
-
-def launches(comparison: Comparison) -> tuple[LaunchSummary, ...]:
-    """Return each profile's function and command, too long for the table of facts."""
-    return tuple(
-        LaunchSummary(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-    )
-
-
-def _merged(values: list[str]) -> tuple[str, ...]:
-    return tuple(values[:1]) if len(set(values)) == 1 else tuple(values)
 
 
 def _gpu(profile: Profile) -> str:
@@ -204,9 +167,10 @@ def _when(profile: Profile) -> str:
     return (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _error(error: object) -> str:
+def _error(output: str, error: object) -> str:
     number = text.finite(error)
-    return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
+    shown = text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
+    return f"{output} {shown}"
 
 
 _CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock control", "Problem"})
@@ -222,11 +186,7 @@ _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Clock control", lambda p: p.machine.clock_control, False),
     ("When", _when, False),
     ("Commit", lambda p: p.commit, True),
-    (
-        "Relative error",
-        lambda p: ", ".join(f"{name} {_error(error)}" for name, error in p.errors.items()) or "not checked",
-        False,
-    ),
+    ("Relative error", lambda p: ", ".join(starmap(_error, p.errors.items())) or "not checked", False),
     ("Report file", lambda p: p.report, True),
     ("Report SHA-256, first 16 digits", lambda p: p.report_sha256[:16], True),
 )

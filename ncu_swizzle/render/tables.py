@@ -1,18 +1,18 @@
-"""Warp stall reasons per profile, and what replaced a stall that shrank."""
+"""The tables of a report: metrics, accesses, instructions, warp stalls; and what a report lacks for them."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import pack
-from ncu_swizzle.reports.comparison import Comparison
-from ncu_swizzle.reports.counts import TRANSFERS, Total
-from ncu_swizzle.reports.model import Profile
-
-# The tables of a report: metrics, accesses, and ncu's raw metrics.
-
+from ncu_swizzle.reports.comparison import METRICS, Comparison
+from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 
 COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `comparison.METRICS`
 DECIMALS = {"%": 1, "GHz": 2}
@@ -20,7 +20,7 @@ DECIMALS = {"%": 1, "GHz": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric: a value per profile, and the change from the first to the second."""
+    """One metric in the unit that suits its values: a text per profile, and the change from the first to the second."""
 
     title: str
     unit: str
@@ -28,142 +28,166 @@ class MetricRow:
     change: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class AccessRow:
-    """One access kind of one profile; bar widths are relative to the longest of its kind."""
-
-    label: str
-    executed: str
-    actual: str
-    ideal: str
-    excessive: str
-    degree: str
-    share: str
-    ideal_width: str
-    excess_width: str
-
-
-@dataclass(frozen=True)
-class AccessKind:
-    """One access kind, or all together, with one row per profile."""
-
-    name: str
-    transfer: str
-    rows: tuple[AccessRow, ...]
-
-
-@dataclass(frozen=True)
-class Phantom:
-    """What the hardware conflict counters claim for a profile without conflicts."""
-
-    label: str
-    counters: str
-
-
-@dataclass(frozen=True)
-class Share:
-    """A value as text and as a bar; `few` if it is a share of too few samples."""
-
-    text: str
-    width: str
-    few: bool = False
-
-
-@dataclass(frozen=True)
-class RawRow:
-    """One metric under ncu's name, with all digits."""
-
-    name: str
-    unit: str
-    values: tuple[str, ...]
-
-
-def metrics(comparison: Comparison) -> tuple[MetricRow, ...]:
-    """Return the rows of the metric table."""
+def metrics(comparison: Comparison, only: Collection[str] = ()) -> tuple[MetricRow, ...]:
+    """Return the rows of the metric table, or those of these titles."""
+    table = comparison.metrics
     return tuple(
         _metric(str(title), str(row["unit"]), [row[label] for label in comparison.labels])
-        for title, row in comparison.metrics.iterrows()
+        for title, row in table.iterrows()
+        if not only or title in only
     )
 
 
 def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
     compare = text.points if unit == "%" else text.change
     change = compare(values[0], values[1]) if len(values) > 1 else ""
-    if unit == text.MS.name:
+    if unit == text.MS.name:  # microseconds if all are short
         spans = [None if (ms := text.finite(value)) is None else ms * text.MS.nanoseconds for value in values]
         scale = text.time_unit(spans)
-        return MetricRow(title=title, unit=scale.name, values=tuple(scale.show(span) for span in spans), change=change)
+        return MetricRow(title=title, unit=scale.name, values=tuple(map(scale.show, spans)), change=change)
     decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
-    return MetricRow(
-        title=title, unit=unit, values=tuple(text.fixed(value, decimals) for value in values), change=change
-    )
+    shown = tuple(text.fixed(value, decimals) for value in values)
+    return MetricRow(title=title, unit=unit, values=shown, change=change)
+
+
+def raw_names(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return every metric of every profile, sorted by name, and its unit or units."""
+    units: dict[str, set[str]] = {}
+    for profile in comparison.profiles:
+        for name, metric in profile.metrics.items():
+            units.setdefault(name, set()).update({metric.unit} - {""})
+    return [(name, " or ".join(sorted(units[name]))) for name in sorted(units)]
+
+
+# Accesses to shared memory.
+
+
+class AccessRow(NamedTuple):
+    """The accesses of one kind of one profile; `share` is of all its wavefronts, in percent, None if unknown."""
+
+    label: str
+    total: Total
+    share: float | None
+
+
+@dataclass(frozen=True)
+class AccessKind:
+    """One access kind, or all together, with a row per profile; bars are relative to `longest`, in wavefronts."""
+
+    name: str
+    transfer: str
+    rows: tuple[AccessRow, ...]
+
+    @property
+    def longest(self) -> int:
+        return max((row.total.known.wavefronts or 0 for row in self.rows), default=0)
 
 
 def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
     """Return the access kinds, most wavefronts first, then all of them together."""
-    totals = [(label, p.accesses, p.total) for label, p in zip(comparison.labels, comparison.profiles, strict=True)]
     names = dict.fromkeys(str(name) for name in comparison.accesses["access"])
-    if not names:
-        return ()
-    kinds = [(name, TRANSFERS.get(name, ""), [(label, by[name], all_) for label, by, all_ in totals if name in by])
-             for name in names]  # fmt: skip
-    kinds.append(("All", "all of the above", [(label, all_, all_) for label, _, all_ in totals]))
-    return tuple(AccessKind(name, transfer, _access_rows(rows)) for name, transfer, rows in kinds)
-
-
-def _access_rows(rows: list[tuple[str, Total, Total]]) -> tuple[AccessRow, ...]:
-    longest = max((total.known.wavefronts or 0 for _, total, _ in rows), default=0)
-    return tuple(_access_row(label, total, everything, longest) for label, total, everything in rows)
-
-
-def _access_row(label: str, total: Total, everything: Total, longest: int) -> AccessRow:
-    known = total.known
-    return AccessRow(
-        label=label,
-        executed=text.counted(total.executed, known.executed),
-        actual=text.counted(total.wavefronts, known.wavefronts),
-        ideal=text.counted(total.ideal, known.ideal),
-        excessive=text.counted(total.excessive, known.excessive),
-        degree=text.degree(total.degree),
-        share=_share(total, everything),
-        ideal_width=text.width(min(known.ideal or 0, known.wavefronts or 0), longest),
-        excess_width=text.width(known.excessive, longest),
-    )
-
-
-def _share(part: Total, whole: Total) -> str:
-    if part.wavefronts is None or not whole.wavefronts:
-        return text.UNKNOWN
-    return text.percent(100 * part.wavefronts / whole.wavefronts)
-
-
-def phantoms(comparison: Comparison) -> tuple[Phantom, ...]:
-    """Return the profiles without excess for which the hardware counters still claim conflicts."""
-    counters = [row for row in comparison.metrics.iterrows() if str(row[0]).startswith(COUNTER)]
-    phantom_profiles = []
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
-        claims = [f"{text.count(row[label])} {str(title).removeprefix(COUNTER)}"
-                  for title, row in counters if text.finite(row[label])]  # fmt: skip
-        if claims and profile.total.excessive == 0:
-            phantom_profiles.append(Phantom(label, ", ".join(claims)))
-    return tuple(phantom_profiles)
-
-
-def raw(comparison: Comparison) -> tuple[RawRow, ...]:
-    """Return every metric of every profile, sorted by name."""
-    names = sorted({name for profile in comparison.profiles for name in profile.metrics})
-    return tuple(
-        RawRow(name, _units(name, comparison.profiles), tuple(_raw(name, p) for p in comparison.profiles))
+    kinds = [
+        AccessKind(
+            name,
+            TRANSFERS.get(name, ""),
+            tuple(
+                AccessRow(label, p.accesses[name], _share(p.accesses[name], p.total))
+                for label, p in comparison.named
+                if name in p.accesses
+            ),
+        )
         for name in names
-    )
+    ]
+    everything = tuple(AccessRow(label, p.total, _share(p.total, p.total)) for label, p in comparison.named)
+    return (*kinds, AccessKind("All", "all of the above", everything)) if names else ()
 
 
-def _units(name: str, profiles: tuple[Profile, ...]) -> str:
-    return " or ".join(sorted({p.metrics[name].unit for p in profiles if name in p.metrics and p.metrics[name].unit}))
+def _share(part: Total, whole: Total) -> float | None:
+    return None if part.wavefronts is None or not whole.wavefronts else 100 * part.wavefronts / whole.wavefronts
 
 
-def _raw(name: str, profile: Profile) -> str:
-    return text.raw(profile.metrics[name].value) if name in profile.metrics else "not in the report"
+def phantoms(comparison: Comparison) -> dict[str, str]:
+    """Return what the hardware counters claim of the profiles without excess, by label: conflicts that are none."""
+    counters = [row for row in comparison.metrics.iterrows() if str(row[0]).startswith(COUNTER)]
+    claims = {
+        label: ", ".join(
+            f"{text.count(row[label])} {str(title).removeprefix(COUNTER)}"
+            for title, row in counters
+            if text.finite(row[label])
+        )
+        for label, profile in comparison.named
+        if profile.total.excessive == 0
+    }
+    return {label: counts for label, counts in claims.items() if counts}
+
+
+# Instructions that access shared memory.
+
+
+MOST_ROWS = 3_000  # of all profiles together
+MOST_FRAMES = 30  # of an instruction's lines
+NOT_STALLED = frozenset({"selected"})  # the warp issued
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionTable:
+    """One profile's instructions that access shared memory, worst first; offsets are from `start`."""
+
+    label: str
+    rows: tuple[Instruction, ...]
+    start: int
+    left_out: int = 0
+
+
+def instructions(comparison: Comparison) -> tuple[InstructionTable, ...]:
+    """Return a table for each profile that has such instructions: the worst, if there are many."""
+    room = MOST_ROWS // len(comparison.profiles)
+    tables = []
+    for label, profile in comparison.named:
+        rows = sorted(
+            (i for i in profile.instructions if i.access),
+            key=lambda i: (-(i.excessive or 0), -(i.wavefronts or 0), i.pc),
+        )
+        start = min((i.pc for i in profile.instructions), default=0)
+        left_out = max(0, len(rows) - room)
+        tables.append(InstructionTable(label=label, rows=tuple(rows[:room]), start=start, left_out=left_out))
+    return tuple(table for table in tables if table.rows)
+
+
+def source_of(instruction: Instruction) -> str:
+    """Return an instruction's line and the lines it was inlined into."""
+    shown = [f"{text.cut(file)}:{line}" for file, line in instruction.stack[:MOST_FRAMES]]
+    more = len(instruction.stack) - len(shown)
+    return " ← ".join([*shown, f"{more} more"] if more else shown)
+
+
+def top_stall(instruction: Instruction) -> str:
+    """Return the reason that most of an instruction's samples have, and its share; empty without stalls."""
+    stalled = {reason: n for reason, n in instruction.samples.items() if reason not in NOT_STALLED and n}
+    if not stalled:
+        return ""
+    top = max(stalled, key=lambda reason: (stalled[reason], reason))
+    return f"{top} {text.percent(100 * stalled[top] / instruction.all_samples)}"
+
+
+# What a report lacks for a complete page: what cannot be shown without each required metric.
+
+
+MEANINGS = {
+    WAVEFRONTS: "wavefronts per instruction and source line",
+    IDEAL: "ideal wavefronts, hence excess and degree",
+    EXECUTED: "execution count per instruction",
+    DURATION: "the duration",
+    STALLED + "selected": "warp stall samples per source line",
+}
+
+
+def missing_rows(profile: Profile) -> list[str]:
+    """Return the titles of the metric table's rows that a report has no value for."""
+    return [title for title, _, get in METRICS if get(profile) is None]
+
+
+# Warp stalls: the reasons per profile, and what replaced a stall that shrank.
 
 
 MINOR_STALL = 1.0  # percent; a reason below this in every profile is folded
@@ -171,30 +195,31 @@ MOVED = 1.0  # percentage points; smaller changes are not mentioned
 GAINERS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class StallRow:
-    """One stall reason: its share of each profile's samples, and the change from the first to the second."""
+class StallRow(NamedTuple):
+    """One stall reason: its share of each profile's samples in percent, None for a profile without samples."""
 
     reason: str
-    meaning: str
-    shares: tuple[Share, ...]
-    change: str
-    delta: text.Delta
+    shares: tuple[float | None, ...]
 
     @property
-    def few(self) -> bool:
-        """Whether the change rests on too few samples."""
-        return any(share.few for share in self.shares[:2])
+    def moved(self) -> float | None:
+        """The change from the first to the second, in percentage points; None if unknown."""
+        first, second = self.shares[:2] if len(self.shares) > 1 else (None, None)
+        return None if first is None or second is None else second - first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stalls:
-    """The major and minor stall reasons, a summary in words, and how many samples each profile has."""
+    """The major and minor reasons, a summary in words, and the largest change, which bars are relative to."""
 
-    sampled: tuple[text.Sampled, ...]
     sentences: tuple[str, ...]
     major: tuple[StallRow, ...]
     minor: tuple[StallRow, ...]
+    widest: float
+
+
+def _reasons() -> ModuleType:
+    return pack.pack("stalls")
 
 
 def meaning(reason: str) -> str:
@@ -202,76 +227,50 @@ def meaning(reason: str) -> str:
     return str(_reasons().REASONS.get(reason, ""))
 
 
-def _reasons() -> ModuleType:
-    return pack.pack("stalls")
-
-
 def stalls(comparison: Comparison) -> Stalls:
     """Return the stall reasons in the comparison's order, the largest change first."""
-    sampled = text.sampled(comparison)
-    table = [
-        (str(reason), [row[each.label] if each.samples else None for each in sampled])
+    rows = [
+        StallRow(str(reason), tuple(row[label] if p.all_samples else None for label, p in comparison.named))
         for reason, row in comparison.stalls.iterrows()
     ]
-    widest = max((abs(_moved(shares) or 0.0) for _, shares in table), default=0.0)
-    rows = [
-        (max(share or 0.0 for share in shares), _stall(reason, shares, widest, sampled)) for reason, shares in table
-    ]
+    major = [row for row in rows if max(share or 0.0 for share in row.shares) >= MINOR_STALL]
+    caution = text.caution(comparison)
     return Stalls(
-        sampled=sampled,
-        sentences=(caution,) if (caution := text.caution(sampled)) else _sentences(comparison, table),
-        major=tuple(row for most, row in rows if most >= MINOR_STALL),
-        minor=tuple(row for most, row in rows if most < MINOR_STALL),
+        sentences=(caution,) if caution else tuple(_stall_sentences(comparison, rows)),
+        major=tuple(major),
+        minor=tuple(row for row in rows if row not in major),
+        widest=max((abs(row.moved or 0.0) for row in rows), default=0.0),
     )
 
 
-def _moved(shares: list[float | None]) -> float | None:
-    """Return the change from the first to the second in percentage points; None if unknown."""
-    if len(shares) < 2 or shares[0] is None or shares[1] is None:
-        return None
-    return shares[1] - shares[0]
-
-
-def _stall(reason: str, shares: list[float | None], widest: float, sampled: tuple[text.Sampled, ...]) -> StallRow:
-    return StallRow(
-        reason=reason,
-        meaning=meaning(reason),
-        shares=tuple(
-            Share(text.percent(share), text.width(share, 100), counted.few)
-            for share, counted in zip(shares, sampled, strict=True)
-        ),
-        change=text.points(shares[0], shares[1]) if len(shares) > 1 else "",
-        delta=text.delta(_moved(shares), widest),
-    )
-
-
-def _sentences(comparison: Comparison, table: list[tuple[str, list[float | None]]]) -> tuple[str, ...]:
+def _stall_sentences(comparison: Comparison, rows: Sequence[StallRow]) -> Iterator[str]:
     """Say what shrank most (in share and time), what took its place, and which wait is largest now."""
-    moves = [(reason, shares, moved) for reason, shares in table if (moved := _moved(shares)) is not None]
+    moves = [(row, row.moved) for row in rows if row.moved is not None]
     if not moves:
-        return ()
+        return
     before, after = comparison.labels[:2]
-    less = [(reason, shares) for reason, shares, moved in moves if moved <= -MOVED]
-    more = [(reason, shares) for reason, shares, moved in moves if moved >= MOVED]
+    less = [row for row, moved in moves if moved <= -MOVED]
+    more = [row for row, moved in moves if moved >= MOVED]
     if not less and not more:
-        return (f"No stall reason changed by {MOVED:.0f} percentage point or more from {before} to {after}.",)
-    sentences = []
+        yield f"No stall reason changed by {MOVED:.0f} percentage point or more from {before} to {after}."
+        return
     if less:
         reason, shares = less[0]
-        sentences.append(f"{reason} fell from {text.percent(shares[0])} of {before}'s samples to "
-                    f"{text.percent(shares[1])} of {after}'s{_in_time(comparison, shares)}.")  # fmt: skip
+        yield (
+            f"{reason} fell from {text.percent(shares[0])} of {before}'s samples to {text.percent(shares[1])} of "
+            f"{after}'s{_in_time(comparison, shares)}."
+        )
     if more:
-        gained = [f"{reason} ({text.points(*shares[:2])})" for reason, shares in more[:GAINERS]]
-        sentences.append(f"{text.listed(gained)} grew instead.")
-    waits = [(reason, shares[1] or 0.0) for reason, shares, _ in moves if reason not in _reasons().HEALTHY]
+        gained = [f"{row.reason} ({text.points(*row.shares[:2])})" for row in more[:GAINERS]]
+        yield f"{text.listed(gained)} grew instead."
+    waits = [(row.reason, row.shares[1] or 0.0) for row, _ in moves if row.reason not in _reasons().HEALTHY]
     reason, share = max(waits, key=lambda entry: entry[1], default=("", 0.0))
     if share >= MINOR_STALL:
         why = f": {meaning(reason)}" if meaning(reason) else ""
-        sentences.append(f"{after} stalls most on {reason}, {text.percent(share)}{why}.")
-    return tuple(sentences)
+        yield f"{after} stalls most on {reason}, {text.percent(share)}{why}."
 
 
-def _in_time(comparison: Comparison, shares: list[float | None]) -> str:
+def _in_time(comparison: Comparison, shares: Sequence[float | None]) -> str:
     """Return share times duration, before and after, as a clause; empty if a duration is unknown."""
     times = [text.finite(profile.duration_ns) for profile in comparison.profiles[:2]]
     spent = [
@@ -280,3 +279,75 @@ def _in_time(comparison: Comparison, shares: list[float | None]) -> str:
         if share is not None and ns is not None
     ]
     return f", or {spent[0]} → {spent[1]} of the duration" if len(spent) == 2 else ""
+
+
+# One bar per profile: its duration, divided as its warp samples are divided among the stall reasons.
+
+
+MOST_BARS = 8
+MOST_REASONS = 7  # with a colour of their own
+OTHER = "other reasons"
+
+
+class StallPart(NamedTuple):
+    """A reason's part of a bar, in ns; `colour` is its number in the key."""
+
+    colour: int
+    reason: str
+    time: float
+
+
+class StallBar(NamedTuple):
+    """One profile's duration, and its parts."""
+
+    label: str
+    profile: Profile
+    parts: tuple[StallPart, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StallBars:
+    """The bars, on the scale of the `longest`, and the reasons in the order of their colours."""
+
+    bars: tuple[StallBar, ...]
+    reasons: tuple[str, ...]
+    longest: float  # ns
+    left_out: int  # profiles beyond those that are drawn
+
+
+def stall_bars(comparison: Comparison) -> StallBars | None:
+    """Return the bars of the profiles with samples and a duration; None if none has both."""
+    times: list[tuple[str, Profile, dict[str, float]]] = []
+    for label, profile in comparison.named:
+        if (duration := text.finite(profile.duration_ns)) and profile.all_samples > 0:
+            # A reason's part of the duration is its share of the samples.
+            spent = {reason: duration * n / profile.all_samples for reason, n in profile.stalls.items()}
+            times.append((label, profile, spent))
+    if not times:
+        return None
+    shown = times[:MOST_BARS]
+    reasons = _coloured_reasons([spent for _, _, spent in shown])
+    return StallBars(
+        bars=tuple(StallBar(label, profile, tuple(_parts(spent, reasons))) for label, profile, spent in shown),
+        reasons=reasons,
+        longest=max(profile.duration_ns or 0.0 for _, profile, _ in shown),
+        left_out=len(times) - len(shown),
+    )
+
+
+def _coloured_reasons(times: Sequence[dict[str, float]]) -> tuple[str, ...]:
+    """Return the reasons that take the most time in any profile, and then all others as one."""
+    most: Counter[str] = Counter()
+    for spent in times:
+        for reason, time in spent.items():
+            most[reason] = max(most[reason], round(time))
+    named = [reason for reason, time in most.most_common(MOST_REASONS) if time]
+    return (*named, OTHER) if len(named) < sum(time > 0 for time in most.values()) else tuple(named)
+
+
+def _parts(spent: dict[str, float], reasons: Sequence[str]) -> Iterator[StallPart]:
+    others = sum(time for reason, time in spent.items() if reason not in reasons)
+    for colour, reason in enumerate(reasons):
+        time = others if reason == OTHER else spent.get(reason, 0.0)
+        if time > 0:
+            yield StallPart(colour, reason, time)

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle.render import kernels, mix, text
+from ncu_swizzle.render import findings, kernels, mix, text
 from ncu_swizzle.render.listing import plain_table, table_line
-from ncu_swizzle.render.mix import gains
 from ncu_swizzle.render.summary import computed
 from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
@@ -58,19 +57,19 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_accesses(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
-        if caution := text.caution(text.sampled(comparison)):
+        if caution := text.caution(comparison):
             console.print(table_line(caution, style="dim"))
     instructions = mix.section(comparison)
-    if instructions and any(share.text != text.UNKNOWN for share in instructions.total.shares[:2]):
+    if instructions and any(str(count) != text.UNKNOWN for count in instructions.total.counts[:2]):
         console.print(_mix(instructions, comparison))
     console.print(_metrics(comparison))
     if left_out:
         console.print(table_line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
     for warning in everything.warnings:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
-    for card in gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
+    for finding in findings.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print()
-        console.print(table_line((card.title, "bold"), f": {card.message}"))
+        console.print(table_line((finding.title, "bold"), f": {finding.message}"))
     console.print()
     console.print(table_line(everything.verdict, style="bold"))
 
@@ -86,7 +85,7 @@ def _overview(comparison: Comparison) -> Table:
     table = plain_table(f"{len(comparison.labels)} profiles", "profile")
     for title in ("excessive", "degree", "duration", "speed", "shared pipe"):
         table.add_column(title, justify="right")
-    for row in kernels.overview_rows(comparison):
+    for row in kernels.overview(comparison):
         table.add_row(row.label, row.excessive, row.degree, row.duration, row.pace, row.pipe)
     return table
 
@@ -99,7 +98,7 @@ def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
     if compared:
         table.add_column("change", justify="right")
     for row in (*section.rows, section.total):
-        counts = (share.text.replace(text.AT_LEAST, "≥ ") for share in row.shares)  # 80 columns are few
+        counts = (str(count).replace(text.AT_LEAST, "≥ ") for count in row.counts)  # 80 columns are few
         table.add_row(row.name, *counts, *([row.change] if compared else []))
     return table
 
@@ -135,8 +134,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
         sizes = [row.grid] if paired else [row.grid, row.block]
         cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
         lines = [Text(cell.replace(kernels.ARROW, "\n→ ")) for cell in (row.number, *cells)]
-        style = "red" if row.bad else ""
-        table.add_row(lines[0], name, *lines[1:], style=style)
+        table.add_row(lines[0], name, *lines[1:], style="red" if many_launches.excess(row.last) else "")
     return table
 
 
@@ -155,8 +153,7 @@ def _origin(result: JobResult) -> Text:
         }
     )
     if emulated:
-        named = zip(comparison.labels, comparison.profiles, strict=True)
-        labels = [label for label, profile in named if profile.engine == RECORDED]
+        labels = [label for label, profile in comparison.named if profile.engine == RECORDED]
         recorded = f" Recorded entirely: {', '.join(labels)}." if runs else ""
         shown = table_line(*emulated, f"{reason}{recorded}".strip())
     elif runs:
@@ -191,8 +188,7 @@ def _accesses(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    counts = text.sampled(comparison)
-    style = "dim" if any(each.few for each in counts) else ""
+    style = "dim" if text.caution(comparison) else ""
     changed = " that changed most" if compared else ""
     table = plain_table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for label in comparison.labels:
@@ -203,7 +199,8 @@ def _stalls(comparison: Comparison) -> Table:
         shares = [row[label] for label in comparison.labels]
         change = [number(shares[1] - shares[0], "{:+.1f}")] if compared else []
         table.add_row(str(reason), *(number(share, "{:.1f} %") for share in shares), *change, style=style)
-    table.add_row("all warp samples", *(text.count(each.samples) for each in counts), *[""] * compared)
+    samples = (text.count(profile.all_samples) for profile in comparison.profiles)
+    table.add_row("all warp samples", *samples, *[""] * compared)
     return table
 
 

@@ -1,20 +1,16 @@
-"""How many warp samples shares rest on, and whether they are too few to show as measured."""
+"""Numbers as text, for templates, tables and sentences; anything but a finite number reads "unknown"."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import Comparison
-from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.remarks import MICROSECONDS
-
-# Format numbers for a report; anything but a finite number reads "unknown".
-
 
 UNKNOWN = "unknown"
 AT_LEAST = "at least "
@@ -29,37 +25,39 @@ def finite(value: object) -> float | None:
         return None
 
 
+def _formatted(number: float | None, form: str) -> str:
+    return UNKNOWN if number is None else format(number, form).replace("-", MINUS)
+
+
 def count(value: object) -> str:
     """Return a count with thousands separators."""
-    number = finite(value)
-    return UNKNOWN if number is None else f"{number:,.0f}".replace("-", MINUS)
+    return _formatted(finite(value), ",.0f")
 
 
 def counted(value: object, least: object = None) -> str:
     """Return a count; if it is unknown but not less than some count, "at least" that."""
-    if finite(value) is None and finite(least):
-        return f"{AT_LEAST}{count(least)}"
-    return count(value)
+    return f"{AT_LEAST}{count(least)}" if finite(value) is None and finite(least) else count(value)
+
+
+def summed(total: Total, name: str) -> str:
+    """Return a total's count; if some accesses are unknown, "at least" what the others add up to."""
+    return counted(getattr(total, name), getattr(total.known, name))
 
 
 def short(value: object) -> str:
     """Return a count in three or four digits: 12, 4.2 k, 469.8 M."""
     number = finite(value)
-    if number is None:
-        return UNKNOWN
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= 0.99995 * size:
-            return f"{number / size:.1f} {letter}".replace("-", MINUS)
+        if number is not None and abs(number) >= 0.99995 * size:  # what rounds to 1,000 takes the next letter
+            return f"{_formatted(number / size, '.1f')} {letter}"
     return count(number)
 
 
 def fixed(value: object, decimals: int) -> str:
-    """Return a number with so many decimals, or three significant digits if it is too small for them."""
+    """Return a number with this many decimals, or three significant digits if it is too small for them."""
     number = finite(value)
-    if number is None:
-        return UNKNOWN
-    small = 0 < abs(number) < 10.0 ** (1 - decimals)
-    return (f"{number:.3g}" if small else f"{number:,.{decimals}f}").replace("-", MINUS)
+    small = number is not None and 0 < abs(number) < 10.0 ** (1 - decimals)
+    return _formatted(number, ".3g" if small else f",.{decimals}f")
 
 
 def degree(value: object) -> str:
@@ -78,7 +76,7 @@ class TimeUnit:
     def show(self, nanoseconds: object) -> str:
         """Return a duration without its unit."""
         number = finite(nanoseconds)
-        return UNKNOWN if number is None else f"{number / self.nanoseconds:,.{self.decimals}f}".replace("-", MINUS)
+        return _formatted(None if number is None else number / self.nanoseconds, f",.{self.decimals}f")
 
 
 MS, US = TimeUnit("ms", 1e6, 3), TimeUnit("µs", 1e3, 2)
@@ -101,10 +99,15 @@ def dimensions(sizes: Sequence[int]) -> str:
     return " × ".join(f"{size:,}" for size in sizes) if all(sizes) else UNKNOWN
 
 
+def pace(before: float | None, after: float | None) -> str:
+    """Return how many times as fast the second duration is."""
+    return f"{before / after:.2f}×" if before and after else UNKNOWN
+
+
 def percent(value: object) -> str:
     """Return a percentage with one decimal; what rounds to zero has no sign."""
     number = finite(value)
-    return UNKNOWN if number is None else f"{round(number, 1) + 0.0:,.1f} %".replace("-", MINUS)
+    return UNKNOWN if number is None else f"{_formatted(round(number, 1) + 0.0, ',.1f')} %"
 
 
 def points(before: object, after: object) -> str:
@@ -112,7 +115,7 @@ def points(before: object, after: object) -> str:
     was, now = finite(before), finite(after)
     if was is None or now is None:
         return UNKNOWN
-    return "same" if was == now else f"{now - was:+.1f} pp".replace("-", MINUS)
+    return "same" if was == now else f"{_formatted(now - was, '+.1f')} pp"
 
 
 def change(before: object, after: object) -> str:
@@ -124,30 +127,13 @@ def change(before: object, after: object) -> str:
         return "same"
     if not was:
         return f"+{count(now)}"
-    return _factor(now / was)
-
-
-def _factor(ratio: float) -> str:
+    ratio = now / was
     if ratio >= 2:
         return f"× {ratio:,.2f}"
     if 0 < ratio <= 0.5:
         return f"÷ {1 / ratio:,.2f}"
     percents = 100 * (ratio - 1)
-    return f"{percents:+{'.1f' if abs(percents) >= 0.05 else '.1g'}} %".replace("-", MINUS)
-
-
-@dataclass(frozen=True)
-class Delta:
-    """A difference as a bar, left of the axis for less, right for more; each width is relative to its side."""
-
-    less: str
-    more: str
-
-
-def delta(amount: object, widest: object) -> Delta:
-    """Return the bar of a difference; empty if it is unknown."""
-    number = finite(amount) or 0.0
-    return Delta(width(max(0.0, -number), widest), width(max(0.0, number), widest))
+    return f"{_formatted(percents, '+.1f' if abs(percents) >= 0.05 else '+.1g')} %"
 
 
 def difference(before: object, after: object) -> str:
@@ -155,7 +141,7 @@ def difference(before: object, after: object) -> str:
     was, now = finite(before), finite(after)
     if was is None or now is None:
         return UNKNOWN
-    return "same" if was == now else f"{now - was:+,.0f}".replace("-", MINUS)
+    return "same" if was == now else _formatted(now - was, "+,.0f")
 
 
 def cut(words: str, most: int = 2_000) -> str:
@@ -172,10 +158,7 @@ def raw(value: object) -> str:
     """Return a metric's value with all its digits; text as is."""
     if isinstance(value, str):
         return value
-    number = finite(value)
-    if number is None:
-        return UNKNOWN
-    return f"{value:,}".removesuffix(".0").replace("-", MINUS)
+    return UNKNOWN if finite(value) is None else f"{value:,}".removesuffix(".0").replace("-", MINUS)
 
 
 def width(part: object, whole: object) -> str:
@@ -190,119 +173,11 @@ def shade(part: object, whole: object) -> str:
     return f"{min(1.0, amount / total):.4g}" if amount and total and amount > 0 else ""
 
 
-# One bar per profile: its duration, divided as its warp samples are divided among the stall reasons.
-
-
-MOST_BARS = 8
-MOST_REASONS = 7  # with a colour of their own
-OTHER = "other reasons"
-NAMED, NUMBERED = 25.0, 18.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """One reason's part of a bar; `colour` is its number in the key, `label` is empty if the part is narrow."""
-
-    colour: int
-    width: str
-    label: str
-    title: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StallBar:
-    """One profile's duration, and its parts."""
-
-    label: str
-    duration: str
-    samples: str
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StallBars:
-    """The bars, on one scale, and the reasons in the order of their colours."""
-
-    bars: tuple[StallBar, ...]
-    reasons: tuple[str, ...]
-    unit: str  # of the parts' times
-    left_out: int  # profiles beyond those that are drawn
-
-
-def bars(comparison: Comparison) -> StallBars | None:
-    """Return the bars of the profiles with samples and a duration; None if none has both."""
-    timed = [
-        (label, profile, duration)
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-        if (duration := finite(profile.duration_ns)) and sum(profile.stalls.values()) > 0
-    ]
-    if not timed:
-        return None
-    shown = timed[:MOST_BARS]
-    reasons = _reasons([(profile, duration) for _, profile, duration in shown])
-    longest = max(duration for _, _, duration in shown)
-    return StallBars(
-        bars=tuple(_bar(label, profile, duration, reasons, longest) for label, profile, duration in shown),
-        reasons=reasons,
-        unit=time_unit([longest]).name,
-        left_out=len(timed) - len(shown),
-    )
-
-
-def _reasons(timed: Sequence[tuple[Profile, float]]) -> tuple[str, ...]:
-    """Return the reasons with a colour, those that take the most time in any profile, and then all others as one."""
-    most: Counter[str] = Counter()
-    for profile, duration in timed:
-        for reason, time in _times(profile, duration).items():
-            most[reason] = max(most[reason], round(time))
-    named = [reason for reason, time in most.most_common(MOST_REASONS) if time]
-    return (*named, OTHER) if len(named) < sum(time > 0 for time in most.values()) else tuple(named)
-
-
-def _times(profile: Profile, duration: float) -> dict[str, float]:
-    """Return the part of the duration, in ns, that has the reason's share of the samples."""
-    samples = sum(profile.stalls.values())
-    return {reason: duration * count / samples for reason, count in profile.stalls.items()}
-
-
-def _bar(label: str, profile: Profile, duration: float, reasons: tuple[str, ...], longest: float) -> StallBar:
-    times = _times(profile, duration)
-    named = [times.get(reason, 0.0) for reason in reasons]
-    if reasons[-1] == OTHER:
-        named[-1] = duration - sum(named[:-1])
-    segments = (
-        _segment(colour, reason, time, longest)
-        for colour, (reason, time) in enumerate(zip(reasons, named, strict=True))
-        if time > 0
-    )
-    samples = f"{sum(profile.stalls.values()):,} samples"
-    return StallBar(
-        label=label, duration=duration_text(duration, time_unit([longest])), samples=samples, segments=tuple(segments)
-    )
-
-
-def _segment(colour: int, reason: str, time: float, longest: float) -> Segment:
-    unit, share = time_unit([longest]), 100 * time / longest
-    shown = unit.show(time)
-    label = f"{shown} {reason}" if share >= NAMED else shown if share >= NUMBERED else ""
-    return Segment(colour=colour, width=width(time, longest), label=label, title=f"{reason}: {shown} {unit.name}")
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A profile's number of warp samples, as text; `few` if its shares are no more than an indication."""
-
-    label: str
-    samples: int
-    few: bool
-
-    @property
-    def counted(self) -> str:
-        return f"n = {count(self.samples)}" if self.samples else ""
+# How many warp samples shares rest on, and whether they are too few to show as measured.
 
 
 def few(samples: int) -> bool:
-    """Return whether shares of so many samples are too uncertain to reason from; without samples there are none."""
+    """Return whether shares of this many samples are too uncertain to reason from; without samples there are none."""
     return 0 < samples < least()
 
 
@@ -311,15 +186,8 @@ def least() -> int:
     return int(pack.pack("facts").FEW_SAMPLES)
 
 
-def sampled(comparison: Comparison) -> tuple[Sampled, ...]:
-    """Return each profile's number of warp samples."""
-    counts = [sum(profile.stalls.values()) for profile in comparison.profiles]
-    return tuple(Sampled(label, n, few(n)) for label, n in zip(comparison.labels, counts, strict=True))
-
-
-def caution(counts: tuple[Sampled, ...]) -> str:
+def caution(comparison: Comparison) -> str:
     """Return a sentence naming the profiles with too few samples; empty if all have enough."""
-    names = [f"{each.label} ({count(each.samples)})" for each in counts if each.few]
-    if not names:
-        return ""
-    return f"Fewer than {least()} warp samples, too few to tell where warps stall: {listed(names)}."
+    sampled = [(label, profile.all_samples) for label, profile in comparison.named]
+    names = [f"{label} ({count(samples)})" for label, samples in sampled if few(samples)]
+    return f"Fewer than {least()} warp samples, too few to tell where warps stall: {listed(names)}." if names else ""

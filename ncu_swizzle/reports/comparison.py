@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +95,16 @@ class Comparison:
     @property
     def headline(self) -> str:
         """The verdict without its counts and times."""
-        return headline(self._named)
+        return headline(self.named)
 
     @property
     def asides(self) -> tuple[str, ...]:
         """The warnings that cast no doubt on the tables."""
-        return tuple(asides_of(self._named))
+        return tuple(asides_of(self.named))
 
-    @property
-    def _named(self) -> Named:
+    @cached_property
+    def named(self) -> list[tuple[str, Profile]]:
+        """The profiles with their labels."""
         return list(zip(self.labels, self.profiles, strict=True))
 
 

@@ -179,6 +179,11 @@ class Instruction(Ratios):
         return self.stack[min(self.at, len(self.stack) - 1)] if self.stack else None
 
     @property
+    def all_samples(self) -> int:
+        """The warp samples of all stall reasons."""
+        return sum(self.samples.values())
+
+    @property
     def never(self) -> bool:
         """Whether it is never executed because its guard is always false."""
         return self.sass.startswith(NEVER)

@@ -223,6 +223,11 @@ class Profile:
         reasons = {reason: int(self.number(name) or 0) for name in self.metrics if (reason := stall_reason(name))}
         return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
+    @property
+    def all_samples(self) -> int:
+        """The warp samples of all reasons."""
+        return sum(self.stalls.values())
+
     def shared(self) -> Iterator[Instruction]:
         """Yield the instructions that access shared memory and that ncu counted wavefronts for.
 

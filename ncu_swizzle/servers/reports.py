@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
@@ -12,10 +12,13 @@ from ncu_swizzle.commands.answers import Comparison
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.gate.judge import line_accesses
 from ncu_swizzle.gate.verdict import files_in
-from ncu_swizzle.render import mix
+from ncu_swizzle.render import findings
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
+
+if TYPE_CHECKING:
+    from swizzle_pack.finding import Finding
 
 LINES = 12  # those with the most excess
 
@@ -75,7 +78,7 @@ def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None)
         rows += _accesses(label, each)
     rows += [row for label, each in zip(compared.labels, compared.profiles, strict=True) for row in _lines(label, each)]
     for label, each in zip(compared.labels, compared.profiles, strict=True):
-        rows += [_finding(label, card) for card in mix.gains(each)]
+        rows += [_finding(label, finding) for finding in findings.gains(each)]
     rows += [{"warning": warning} for warning in compared.warnings]
     return Answer(summary=compared.verdict, rows=tuple(rows), next=following, facts=without_empty(facts))
 
@@ -111,9 +114,15 @@ def _lines(label: str, profile: Profile) -> list[Row]:
     ]
 
 
-def _finding(label: str, card: mix.FindingCard) -> Row:
-    row = {"profile": label, "finding": card.title, "message": mix.plain(card.message), "saving": card.interval}
-    return without_empty(row)
+def _finding(label: str, finding: Finding) -> Row:
+    return without_empty(
+        {
+            "profile": label,
+            "finding": finding.title,
+            "message": findings.plain(finding.message),
+            "saving": findings.interval(finding),
+        }
+    )
 
 
 def _rounded(value: float | None) -> float | None:

@@ -8,6 +8,7 @@ import re
 import time
 from dataclasses import replace
 
+from ncu_swizzle.render import document, summary
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
@@ -50,9 +51,10 @@ def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) ->
 
 
 def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
-    built = shown(*[recorded("kernel1")] * 40)
-    assert 20 < len(built.data.stored) < 40
-    assert built.data.left_out == built.labels[len(built.data.stored) :]
+    comparison = compare([recorded("kernel1")] * 40)
+    data = document.data_section({"": comparison})
+    assert 20 < len(data.stored) < 40
+    assert data.left_out == comparison.labels[len(data.stored) :]
 
 
 def test_the_page_of_two_kernels_and_that_of_sixty_profiles_stay_small(recorded: Recorded) -> None:
@@ -173,7 +175,7 @@ def test_what_is_unknown_is_called_so(recorded: Recorded) -> None:
     )
     page = rendered(recorded("kernel1"), unknown)
     assert not {"nan", "nan %", "NaN", "None", "<NA>", "inf"} & {part.strip() for part in page.texts}
-    excessive, degree, pace, pipe = shown(recorded("kernel1"), unknown).figures
+    excessive, degree, pace, pipe = summary.figures(compare([recorded("kernel1"), unknown]))
     assert {excessive.after, degree.after, pace.after, pipe.after} == {"unknown"}
     assert excessive.before == "1,886,388,224"
 
@@ -183,13 +185,13 @@ def test_a_page_of_computed_profiles_leads_with_what_is_known(recorded: Recorded
         replace(recorded(name), engine="emulated", metrics={}, beside="") for name in ("kernel1", "kernel2")
     )
     for profiles in ((before, after), (after,)):
-        figures = shown(*profiles).figures
+        figures = summary.figures(compare(profiles))
         titles = [figure.title for figure in figures]
         assert titles == ["Excessive wavefronts", "Degree", "Shared wavefronts", "Ideal wavefronts"]
         assert "unknown" not in {figure.after for figure in figures}
         assert figures[2].note == "times were not measured"
     beside = replace(before, beside="recorded", metrics=recorded("kernel1").metrics)
-    assert [figure.title for figure in shown(beside).figures][2:] == ["Duration", "Shared pipe"]
+    assert [figure.title for figure in summary.figures(compare([beside]))][2:] == ["Duration", "Shared pipe"]
 
 
 def test_a_profile_without_samples_has_unknown_shares_and_not_zero(recorded: Recorded) -> None:
@@ -200,5 +202,6 @@ def test_a_profile_without_samples_has_unknown_shares_and_not_zero(recorded: Rec
         instructions=tuple(replace(i, samples={}) for i in profile.instructions),
     )
     built = shown(recorded("kernel1"), unsampled)
-    assert {row.shares[1].text for row in built.stalls.major} == {"unknown"}
-    assert {row.change for row in built.stalls.major} == {"unknown"}
+    assert {row.shares[1] for row in built.stalls.major} == {None}
+    assert {row.moved for row in built.stalls.major} == {None}
+    assert rendered(recorded("kernel1"), unsampled).text.count("unknown") > 2 * len(built.stalls.major)

@@ -16,7 +16,7 @@ MODES = ("tma-none", "tma-32", "tma-64", "tma-128")
 
 
 def test_some_counters_see_tma_and_some_do_not(recorded: Recorded) -> None:
-    found = {c.name: c for c in pipes.counters(compare([recorded(name) for name in MODES]))}
+    found = {c.name: c for c in pipes.of_tma(compare([recorded(name) for name in MODES]))}
     matrix = f"{8192 * 8192 * 2:,}"
     assert found[pipes.BYTES].values == (matrix,) * 4
     assert found[pipes.BYTES].sees
@@ -41,7 +41,7 @@ def test_a_library_that_uses_tma_is_told_too(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["kernel1", "transpose-xor"])
 def test_nothing_is_said_where_no_tma_is(name: str, recorded: Recorded) -> None:
-    assert pipes.counters(compare([recorded(name)])) == ()
+    assert pipes.of_tma(compare([recorded(name)])) == ()
     assert "TMA tiles." not in report.render(compare([recorded(name)]))
 
 
@@ -73,13 +73,13 @@ def test_counters_of_wgmma_that_a_report_has_are_shown(recorded: Recorded) -> No
 
 def test_tensor_stores_and_multicast_have_rows_only_where_they_are(recorded: Recorded) -> None:
     def names(name: str) -> set[str]:
-        return {counter.name for counter in pipes.counters(compare([recorded(name)]))}
+        return {counter.name for counter in pipes.of_tma(compare([recorded(name)]))}
 
     assert not {STORED, MULTICAST} & names("wgmma-128")
     assert {STORED, MULTICAST} & names("wgmma-cluster") == {MULTICAST}
     assert {STORED, MULTICAST} <= names("wgmma-tma-store")
     stored = compare([with_metric(recorded("wgmma-128"), STORED, 134217728)])
-    assert {counter.name: counter.values for counter in pipes.counters(stored)}[STORED] == ("134,217,728",)
+    assert {counter.name: counter.values for counter in pipes.of_tma(stored)}[STORED] == ("134,217,728",)
 
 
 @pytest.mark.parametrize("name", ["kernel2", "tma-128"])

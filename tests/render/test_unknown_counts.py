@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import formats, page, source
+from ncu_swizzle.render import formats, page, source, text
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.source import Panel
 from ncu_swizzle.reports.comparison import compare
@@ -21,8 +21,8 @@ FILE = "k.cu"
 
 
 def profile_of(*instructions: Instruction) -> Profile:
-    text = "\n".join(f"line {number};" for number in range(1, 10))
-    return replace(EMPTY, engine=EMULATED, instructions=instructions, sources={FILE: text})
+    lines = "\n".join(f"line {number};" for number in range(1, 10))
+    return replace(EMPTY, engine=EMULATED, instructions=instructions, sources={FILE: lines})
 
 
 def access(line: int, wavefronts: int | None, ideal: int | None = 1, kind: str = "LDS") -> Instruction:
@@ -47,19 +47,17 @@ def test_a_page_is_made_of_unknown_counts(profile: Profile) -> None:
 def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:
     (panel,) = panels(MIXED)
     assert [(jump.number, jump.why) for jump in panel.worst] == [(5, "7 excessive")]
-    lines = {line.number: line for block in panel.blocks for line in block.lines if line.counts}
-    assert lines[5].counts[0] is not None
-    assert lines[5].counts[0].wavefronts == "at least 8"
-    assert lines[5].counts[0].brief == "≥ 7"
-    assert lines[3].counts[0] is not None
-    assert lines[3].counts[0].wavefronts == "1"
+    (counts,) = panel.columns
+    assert text.summed(counts.lines[5], "wavefronts") == "at least 8"
+    assert source.brief(counts.lines[5]) == "≥ 7"
+    assert text.summed(counts.lines[3], "wavefronts") == "1"
 
 
 def test_sums_of_what_is_known_are_lower_bounds() -> None:
     built = shown(MIXED, UNKNOWN)
     every = next(kind for kind in built.accesses if kind.name == "All")
-    assert [row.excessive for row in every.rows] == ["at least 7", "unknown"]
-    assert [row.actual for row in every.rows] == ["at least 9", "unknown"]
+    assert [text.summed(row.total, "excessive") for row in every.rows] == ["at least 7", "unknown"]
+    assert [text.summed(row.total, "wavefronts") for row in every.rows] == ["at least 9", "unknown"]
     assert [row.excessive for row in built.glance.rows] == ["at least 7", "unknown"]
     assert MIXED.total.excessive is None, "a gate does not judge a lower bound"
 
@@ -72,20 +70,21 @@ def test_the_worst_lines_are_those_of_one_profile() -> None:
 
 def test_lines_of_unknown_counts_are_shown_as_unknown() -> None:
     (panel,) = panels(UNKNOWN)
-    shown = {line.number: line.counts[0] for block in panel.blocks for line in block.lines if line.counts}
-    assert {number: counts and counts.wavefronts for number, counts in shown.items()} == {3: "unknown", 5: "unknown"}
+    (counts,) = panel.columns
+    shown = {number: text.summed(total, "wavefronts") for number, total in counts.lines.items()}
+    assert shown == {3: "unknown", 5: "unknown"}
 
 
 def test_two_versions_with_unknown_counts_are_aligned() -> None:
     after = replace(UNKNOWN, sources={FILE: UNKNOWN.sources[FILE].replace("line 4;", "line 4;\nnew line;")})
     (panel,) = panels(UNKNOWN, after)
-    assert panel.aligned
+    assert panel.file.pairs
 
 
 def test_the_page_opens_on_a_file_that_it_holds() -> None:
     header = ("/usr/local/cuda/include/crt/mma.hpp", 91)
     inlined = Instruction(16, "LDSM R0", "LDSM", "LDSM", (header, (FILE, 5)), 1, 8, 1)
     first, second = panels(profile_of(inlined))
-    assert (first.path, first.open, first.embedded) == (FILE, True, True)
+    assert (first.file.path, first.open, bool(first.file.text)) == (FILE, True, True)
     assert [jump.number for jump in first.worst] == [5]
-    assert (second.path, second.open) == (header[0], False)
+    assert (second.file.path, second.open) == (header[0], False)

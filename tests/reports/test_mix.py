@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import document
-from ncu_swizzle.render import page as report
-from ncu_swizzle.render.colours import Colours
+from ncu_swizzle.render import mix
 from ncu_swizzle.reports import frames, reader
 from ncu_swizzle.reports.comparison import compare
 from tests.support.places import RECORDINGS
@@ -52,22 +50,22 @@ def test_every_recorded_opcode_is_known_and_every_instruction_counted_once() -> 
 
 def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    built = document.build(compare([before, after]), Colours(), report.declared_tiles).mix
+    built = mix.section(compare([before, after]))
     assert built is not None
     rows = {row.name: row for row in built.rows}
     for access, total in before.accesses.items():
-        assert rows[access].shares[0].text == f"{total.executed:,}", "what is guarded by @!PT accesses nothing"
+        assert str(rows[access].counts[0]) == f"{total.executed:,}", "what is guarded by @!PT accesses nothing"
     for name in ("HMMA", "LDSM", "LDGSTS", "STS"):
         executed = sum(i.executed or 0 for i in before.instructions if i.opcode.split(".")[0] == name)
         assert rows[name].change == "same"
-        assert rows[name].shares[0].text == f"{executed:,}"
+        assert str(rows[name].counts[0]) == f"{executed:,}"
     assert rows[frames.INTEGER].change.startswith("−")
     assert "execute the same number of HMMA, LDGSTS, LDS, LDSM and STS" in built.sentence
     assert "integer and logic (address arithmetic) −24,936,448" in built.sentence
 
 
 def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
-    built = document.build(compare([recorded("kernel1")] * 2), Colours(), report.declared_tiles).mix
+    built = mix.section(compare([recorded("kernel1")] * 2))
     assert built is not None
     assert built.sentence.endswith("and of everything else.")
     assert {row.change for row in built.rows} == {"same"}
@@ -76,8 +74,8 @@ def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
 def test_what_was_not_counted_is_unknown_and_not_zero(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     silent = replace(profile, instructions=tuple(replace(i, executed=None) for i in profile.instructions))
-    assert document.build(compare([silent]), Colours(), report.declared_tiles).mix is None
-    built = document.build(compare([profile, silent]), Colours(), report.declared_tiles).mix
+    assert mix.section(compare([silent])) is None
+    built = mix.section(compare([profile, silent]))
     assert built is not None
-    assert {row.shares[1].text for row in (*built.rows, built.total)} == {"unknown"}
+    assert {str(row.counts[1]) for row in (*built.rows, built.total)} == {"unknown"}
     assert built.sentence == ""

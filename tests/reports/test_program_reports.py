@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.render import formats, mix
+from ncu_swizzle.render import findings, formats
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import container, reader, remarks
 from ncu_swizzle.reports.model import Profile
@@ -109,13 +109,14 @@ def test_triton_s_kernels_carry_python_lines() -> None:
 
 def test_what_ncu_s_own_rules_said_is_readable() -> None:
     first = run_kernel.reopen([str(PROGRAMS / "source-counters.ncu-rep")]).comparison
-    (said, *_) = mix.foreign(first)
+    ((_, said), *_) = findings.foreign(first)
     assert (said.rule, said.kind) == ("UncoalescedSharedAccess", "optimization")
-    assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in said.message
-    assert "@" not in said.message
-    assert said.message in Page(report.render(first)).text
+    message = findings.plain(said.message)
+    assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in message
+    assert "@" not in message
+    assert message in Page(report.render(first)).text
 
 
 def test_links_become_their_words() -> None:
     message = "See @section:Occupancy:Occupancy@, @sass:4096:LDS@ at @source:/a b.cu:7:b.cu:7@; a@b stays."
-    assert mix.plain(message) == "See Occupancy, LDS at b.cu:7; a@b stays."
+    assert findings.plain(message) == "See Occupancy, LDS at b.cu:7; a@b stays."
