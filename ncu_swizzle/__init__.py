@@ -20,10 +20,20 @@ if TYPE_CHECKING:
         assert_degree,
         assert_no_excess,
     )
-    from ncu_swizzle.commands.api import check, compare, profile, profile_binary, profile_program, read, report
-    from ncu_swizzle.explain.calls import banks, predict, suggest
-    from ncu_swizzle.gate.calls import lint
-    from ncu_swizzle.sweep.calls import profile_sweep
+    from ncu_swizzle.commands.api import (
+        banks,
+        check,
+        compare,
+        lint,
+        predict,
+        profile,
+        profile_binary,
+        profile_program,
+        profile_sweep,
+        read,
+        report,
+        suggest,
+    )
     from ncu_swizzle.sweep.table import load_sweep
 
 __all__ = [
@@ -59,12 +69,7 @@ _HOMES = {
     "Result": "commands.answers",
     "assert_degree": "commands.answers",
     "assert_no_excess": "commands.answers",
-    "banks": "explain.calls",
     "load_sweep": "sweep.table",
-    "lint": "gate.calls",
-    "predict": "explain.calls",
-    "profile_sweep": "sweep.calls",
-    "suggest": "explain.calls",
 }
 
 

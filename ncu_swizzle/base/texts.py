@@ -13,13 +13,9 @@ import io
 import json
 import re
 import sys
-import typing
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
-
-from ncu_swizzle.base.errors import UsageError, did_you_mean
 
 # A dataclass field that commands take as an option, with its help, flags and choices.
 #
@@ -59,36 +55,6 @@ def option(
 def options_of(kind: type) -> dict[str, Option]:
     """Return the options of a dataclass by field name."""
     return {field.name: field.metadata[KEY] for field in dataclasses.fields(kind) if KEY in field.metadata}
-
-
-def taken(kind: type, keywords: dict[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
-    """Take a dataclass's fields, or those of these names, out of keywords, and return them as the fields' types say.
-
-    Python passes what is easy to write: a text for a path, one value for several, a number for digits.
-    """
-    hints = typing.get_type_hints(kind)
-    chosen = [name for name in names or names_of(kind) if name in keywords]
-    return {name: _as_field(keywords.pop(name), hints[name]) for name in chosen}
-
-
-def names_of(*kinds: Any) -> list[str]:
-    """Return the names of the fields of dataclasses."""
-    return [field.name for kind in kinds for field in dataclasses.fields(kind)]
-
-
-def _as_field(value: Any, hint: Any) -> Any:
-    if hint == tuple[Path, ...]:
-        return tuple(map(Path, [value] if isinstance(value, str | Path) else value))
-    if hint == Path | None:
-        return value if value is None else Path(value)
-    return str(value) if hint is str and isinstance(value, int) else value
-
-
-def refuse_rest(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
-    """Raise UsageError if a keyword is left over, with what there is."""
-    for name in keywords:
-        meant = did_you_mean(name, available)
-        raise UsageError(f"unknown option {name!r}{meant}", f"options here: {', '.join(available)}")
 
 
 Texts = str | Sequence[str]  # one text, or several

@@ -1,4 +1,7 @@
-"""Assertions on profiles, for any test runner. An unknown count never passes."""
+"""What the functions of `api` return, and assertions on profiles.
+
+`Profile` and `Comparison` are those of `reports`, plain data, plus methods for notebooks and scripts.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,23 @@ from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
 from ncu_swizzle.render import page
 from ncu_swizzle.reports import attribution, comparison, frames, model, run_folder
 from ncu_swizzle.reports.frames import Kind
+from ncu_swizzle.smem.bankmap import BankMap
+from ncu_swizzle.sweep import table, view
+from ncu_swizzle.sweep.folder import Sweep
 
-# What the functions of `api` return: data that displays itself in a notebook and writes its own report.
-#
-# `Profile` and `Comparison` are those of `reports`, plain data, plus methods for notebooks and scripts.
+# Data that displays itself in a notebook and writes its own report.
+
+
+class WithPage:
+    """An answer with a page of its own."""
+
+    def html(self) -> str:
+        """Return the report, one HTML document."""
+        raise NotImplementedError
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report."""
+        write_atomically(Path(path), self.html().encode())
 
 
 def _fields(data: Any) -> dict[str, Any]:
@@ -31,7 +47,7 @@ def _fields(data: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile(model.Profile):
+class Profile(WithPage, model.Profile):
     """One profiled launch."""
 
     @classmethod
@@ -52,16 +68,12 @@ class Profile(model.Profile):
         """Return the report of just this profile, one HTML document."""
         return page.render(comparison.compare([self]))
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the report of just this profile."""
-        write_atomically(Path(path), self.html().encode())
-
     def _repr_html_(self) -> str:
         return page.render_card([self])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(comparison.Comparison):
+class Comparison(WithPage, comparison.Comparison):
     """Profiles side by side, the baseline first."""
 
     profiles: tuple[Profile, ...]
@@ -78,10 +90,6 @@ class Comparison(comparison.Comparison):
     def html(self) -> str:
         """Return the report, one HTML document."""
         return page.render(self)
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report."""
-        write_atomically(Path(path), self.html().encode())
 
     def _repr_html_(self) -> str:
         return page.render_card(self.profiles, self)
@@ -134,7 +142,7 @@ class Profiles(Sequence[Profile]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(WithPage):
     """The result of `profile`: the kernel's profile, and its comparison with the baseline and the reference.
 
     `engine` is the source of the values, `reason` is why "auto" did not choose ncu, and `folder` is where the run was
@@ -161,16 +169,12 @@ class Result:
         """Return the report, one HTML document."""
         return self.comparison.html()
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the report."""
-        self.comparison.to_html(path)
-
     def _repr_html_(self) -> str:
         return self.comparison._repr_html_()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramResult:
+class ProgramResult(WithPage):
     """The result of `profile_program`: a profile per launch, and a comparison per kernel or pair of kernels.
 
     `notes` apply to all of them, and `folder` is where the run was saved.
@@ -186,16 +190,50 @@ class ProgramResult:
         """Return the report, one HTML document."""
         return page.render_all(self.comparisons, self.notes, self.title)
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the report."""
-        write_atomically(Path(path), self.html().encode())
-
     def to_frame(self, kind: Kind = "accesses") -> pd.DataFrame:
         """Return a table of all launches; see `Profiles.to_frame`."""
         return self.profiles.to_frame(kind)
 
     def _repr_html_(self) -> str:
         return self.profiles._repr_html_()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult(WithPage, Sweep):
+    """All points of a sweep: a profile each, or the error it ended with. `folder` is where they were saved."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per point; docs/sweep.md has the columns."""
+        return table.to_frame(self)
+
+    def html(self) -> str:
+        """Return the page with the charts, one HTML document."""
+        return view.render(self)
+
+    def _repr_html_(self) -> str:
+        return view.render_card(self)
+
+
+class BankMaps(tuple[BankMap, ...]):
+    """Bank maps before and after a mapping, drawn in a notebook."""
+
+    title: str
+
+    def __new__(cls, maps: Iterable[BankMap], title: str) -> BankMaps:
+        """Return the maps; `title` says what they are of."""
+        drawn = super().__new__(cls, maps)
+        drawn.title = title
+        return drawn
+
+    def svg(self) -> str:
+        """Return the picture, one SVG."""
+        return page.render_banks_svg(self, self.title)
+
+    def _repr_html_(self) -> str:
+        return page.render_banks_card(self, self.title)
+
+
+# Assertions on profiles, for any test runner. An unknown count never passes.
 
 
 WORST_SHOWN = 5

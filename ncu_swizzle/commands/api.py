@@ -1,158 +1,87 @@
 """The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
 
 An entry is what the commands take (a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder), or
-what these functions return. Other keywords are the commands' options, as the dataclasses that declare them have them:
-`engines.settings.Request`, `engines.settings.Options` (``clock_control="base"``).
+what these functions return. Keywords are the commands' options, with ``_`` for ``-``: ``clock_control="base"``.
 Every function raises `errors.NcuSwizzleError`, with a `hint`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ncu_swizzle.base import bounds
-from ncu_swizzle.base.errors import BadFile, LaunchLacking, UsageError, did_you_mean
+from ncu_swizzle.base.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
-from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed, names_of, refuse_rest, taken
+from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.capture.launches import LaunchFilter
+from ncu_swizzle.commands import lint as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import run_program as program_job
-from ncu_swizzle.commands.answers import Comparison, Profile, Profiles, ProgramResult, Result
+from ncu_swizzle.commands import sweep as sweeping
+from ncu_swizzle.commands.answers import BankMaps, Comparison, Profile, Profiles, ProgramResult, Result, SweepResult
+from ncu_swizzle.commands.groups import Pairs, with_options
+from ncu_swizzle.commands.keywords import Emulating, Only, keyword_names, keyworded
+from ncu_swizzle.commands.lint import LintExtras
 from ncu_swizzle.cubin.symbols import KernelFilter
-from ncu_swizzle.engines import emulated_launch, emulation, settings
+from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.engines.emulated_launch import Parameter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
+from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Launches, Options, Progress, Request, silent
+from ncu_swizzle.explain import banks as drawing
+from ncu_swizzle.explain import predict as predicting
+from ncu_swizzle.explain import suggest as suggesting
+from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery
+from ncu_swizzle.explain.predict import PredictAnswer, PredictQuery
+from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.baseline import LIMITS, Policy, check_baseline, parse_rule
 from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.lint_inputs import LintOptions
 from ncu_swizzle.gate.verdict import Verdict
-from ncu_swizzle.kernels import build, user
+from ncu_swizzle.kernels import build as building
+from ncu_swizzle.kernels import user
 from ncu_swizzle.kernels.catalog import Catalog, shipped
-from ncu_swizzle.kernels.options import KernelDescription, PairOptions
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import comparison, model, pairing, run_folder
-from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, RECORDED, Companions, Destination
-
-# From keywords and entries to what the rooms below take: a request, a catalogue, profiles.
-
-
-ENGINES = (AUTO, NCU, RECORDED, EMULATED)
+from ncu_swizzle.reports import comparison, model, run_folder
+from ncu_swizzle.reports.options import AUTO, Companions, Destination
+from ncu_swizzle.smem import code
+from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.sweep import running
+from ncu_swizzle.sweep.options import FleetOptions
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-KEYWORDS = (*names_of(PairOptions, Options), *settings.KEYWORDS)  # ours
-OWN = tuple(names_of(PairOptions))  # the keywords that describe a .cu file, besides its problem
+Limit = float | str | Sequence[str]
+OfPrograms = Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")]
 
-
-def own_kernel(options: dict[str, Any]) -> PairOptions:
-    """Return the keywords that describe a .cu file, taken out of the options."""
-    return PairOptions(**taken(PairOptions, options))
-
-
-Resolve = Callable[[Sequence[str]], tuple[Catalog, list[list[str]]]]
-
-
-def resolving(
-    described: KernelDescription, folders: Sequence[str | Path], config: str, trust: bool, last_only: bool = False
-) -> Resolve:
-    """Return the function from entries to a catalogue that has them, and each one's kernels or only the last."""
-
-    def resolve(names: Sequence[str]) -> tuple[Catalog, list[list[str]]]:
-        catalog, named = user.with_files(names, described, list(map(Path, folders)), config, trust)
-        return catalog, [kernels[-1:] if last_only else kernels for kernels in named]
-
-    return resolve
-
-
-def gathered(
-    entries: Sequence[Entry], request: Request, on_progress: Progress, resolve: Resolve, alone: bool = True
-) -> tuple[list[model.Profile], str]:
-    """Return the profiles of the entries, and why ncu does not measure here.
-
-    `alone` is whether a single run means everything in it, and before and after both.
-    """
-    texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-    engine = choose_engine(request) if texts else None
-    kernels = [text for text in texts if user.is_kernel_file(text) or not Path(text).exists()]
-    catalog, named = resolve(kernels) if kernels else (shipped(), [])
-    names = dict(zip(kernels, named, strict=True))
-    alone = alone and len(entries) == 1
-    profiles: list[model.Profile] = []
-    for entry in entries:
-        if isinstance(entry, model.Profile):
-            profiles.append(entry)
-        elif isinstance(entry, Result):
-            profiles += entry.profiles if alone else [entry.profile]
-        elif not isinstance(entry, str | Path):
-            profiles += entry
-        elif alone and is_folder(Path(entry)):
-            profiles += run_folder.load(Path(entry)).profiles
-        elif engine:
-            profiles += gather(catalog, names.get(str(entry), [str(entry)]), request, engine, on_progress)
-    return profiles, engine.reason if engine else ""
-
-
-def requested(
-    engine: str,
-    problem: Mapping[str, int] | None,
-    program: str | Path | None,
-    timeout: float,
-    options: dict[str, Any],
-    more: Iterable[str] = (),
-) -> Request:
-    """Return the request; raise UsageError for an unknown engine or option.
-
-    `more` are other valid options, for the hint.
-    """
-    if engine not in ENGINES:
-        meant = did_you_mean(engine, ENGINES)
-        raise UsageError(f"unknown engine {engine!r}{meant}", f"one of {', '.join(ENGINES)}")
-    of_request = taken(Request, options, settings.KEYWORDS)
-    given = taken(Options, options)
-    refuse_rest(options, [*names_of(Options), *settings.KEYWORDS, *more])
-    ncu_path = Path(program) if program is not None else None
-    return Request(
-        engine=engine,
-        problem=dict(problem or {}),
-        options=Options(**given),
-        ncu=ncu_path,
-        timeout_s=timeout,
-        **of_request,
-    )
+# Profiles that are made.
 
 
 def profile(
     kernel: str | Path | Callable[..., Any],
     *,
-    problem: Mapping[str, int] | None = None,
-    engine: str = AUTO,
-    baseline: str = AUTO,
-    reference: str | Callable[..., Any] = AUTO,
     outputs: Texts = (),
-    export: str | Path | None = None,
-    overwrite: bool = False,
-    ncu: str | Path | None = None,
-    timeout: float = 600,
-    on_progress: Progress = silent,
-    catalog: Sequence[str | Path] = (),
-    config: str = "",
-    trust: bool = False,
+    reference: str | Callable[..., Any] = AUTO,
     **options: Any,
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
     The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
-    "none"), or a ``.cu`` file described by the keywords in OWN. Nothing is saved unless `export` names a folder.
-    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run. `trust`
-    lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function is the caller's own. Other
-    keywords are the command's options: ``no_cache=True`` compiles and emulates again, and keeps nothing; ``nvcc``,
-    ``exhaustive``, and ncu's.
+    "none"), or a ``.cu`` file described by ``entry``, ``grid``, ``block``, ``args``, …. Nothing is saved unless
+    `export` names a folder. `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds,
+    per program run. `trust` lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function
+    is the caller's own. Other keywords are the command's options: ``problem={"n": 1024}``, ``engine="emulated"``,
+    ``no_cache=True``, and ncu's, with ``extra=("--sampling-interval", "0")`` for those that only ncu has.
+    ``on_progress`` is called with what is profiled and a percentage.
 
     The kernel can also be a function of Triton's or Numba's: `args` are its tensors and numbers, by position or name,
     and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
@@ -161,25 +90,50 @@ def profile(
     """
     refuse_while_imported()
     called = live.called(kernel, outputs, options, KEYWORDS)
-    own = own_kernel(options)
-    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
-    folders = [Path(folder) for folder in catalog]
+    return _profiled(kernel, called=called, reference=reference, **options)
+
+
+@keyworded
+def _profiled(
+    kernel: str | Path,
+    *,
+    called: live.LiveKernel | None,
+    reference: str | Callable[..., Any],
+    companions: Annotated[Companions, Only("baseline")],
+    request: Request,
+    options: Options,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+    on_progress: Progress = silent,
+) -> Result:
+    request = replace(request, options=options)
     with _in_python(), scratch() as temporary:
         given = own.described(request.problem)
         described, named = (called.description(given, temporary), called.entry) if called else (given, str(kernel))
-        kernels, names = user.chosen(named, described, folders, config, trust)
+        kernels, names = user.chosen(named, described, sources.catalog, sources.config, sources.trust)
         if callable(reference):
             kernels, reference = live.expecting(called, reference, kernels, temporary), AUTO
         target = kernels.target(names[-1], request.problem)
-        run_path = Path(export) if export is not None else temporary / slug(target.name)
-        destination = Destination(run_path, overwrite)
-        result = run_kernel.profile(kernels, target, request, Companions(baseline, reference), destination, on_progress)
+        saved = Destination(destination.export or temporary / slug(target.name), destination.force_overwrite)
+        compared_with = replace(companions, reference=reference)
+        result = run_kernel.profile(kernels, target, request, compared_with, saved, on_progress)
     compared = Comparison.of(result.comparison)
-    subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
-    kept = result.folder if export is not None else None
     return Result(
-        profile=subject, comparison=compared, engine=result.engine.name, reason=result.engine.reason, folder=kept
+        profile=next(profile for profile in compared.profiles if profile.kernel.name == target.name),
+        comparison=compared,
+        engine=result.engine.name,
+        reason=result.engine.reason,
+        folder=result.folder if destination.export else None,
     )
+
+
+KEYWORDS = tuple(name for name in keyword_names(_profiled) if name not in ("called", "reference"))  # of `profile`
+_typed = [
+    *(one for one in inspect.signature(profile).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD),
+    *(one for name, one in inspect.signature(_profiled).parameters.items() if name in KEYWORDS),
+]
+vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_typed)
 
 
 @contextlib.contextmanager
@@ -188,59 +142,56 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except LaunchLacking as error:
-        options, _ = build.completed(error)
+        options, _ = building.completed(error)
         options = f"--entry {error.kernel} {options}" if error.kernel else options
-        raise UsageError(str(error), build.in_keywords(options)) from error
+        raise UsageError(str(error), building.in_keywords(options)) from error
 
 
+@keyworded
 def profile_program(
     program: Texts,
     *,
+    request: OfPrograms,
+    options: Annotated[Options, Only("clock_control", "cache_control", "replay_mode", "extra", "metrics")],
+    filters: Launches,
+    pairs: Pairs,
+    build: NewBuild,
+    destination: Destination,
     folder: str | Path = ".",
-    engine: str = AUTO,
     baseline: str | Path = "none",
-    pairs: Texts = (),
-    export: str | Path | None = None,
-    overwrite: bool = False,
-    ncu: str | Path | None = None,
-    timeout: float = 600,
+    launch_count: int | None = None,
     on_progress: Progress = silent,
-    **options: Any,
 ) -> ProgramResult:
-    """Profile the kernels of any program, like ``ncu-swizzle profile -- PROGRAM``.
+    """Profile the kernels of any program, like ``ncu-swizzle profile -- PROGRAM``, or captured launches.
 
-    `program` is a command line, run in `folder`; `baseline` is a run, a report or a saved profile; `pairs` are strings
-    ``A=B``. Other keywords are ncu's filters, `engines.settings.Launches`
-    (``kernel_name="regex:softmax"``), and options.
+    `program` is a command line, run in `folder`, or a ``.launches`` file, which is emulated, with a new build if
+    ``cubin`` or ``rebuild`` gives one; `baseline` is a run, a report or a saved profile; `pairs` are strings ``A=B``.
+    Other keywords are ncu's filters, `engines.settings.Launches` (``kernel_name="regex:softmax"``), and options.
     """
-    filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
-    options = {"launch_count": program_job.MOST_LAUNCHES, **options}
-    request = requested(
-        engine, None, program=ncu, timeout=timeout, options=options, more=[field.name for field in fields(Launches)]
-    )
-    request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     if isinstance(program, str):
         program = bounds.split(program, "the program's command line", 'give a list of words: ["python", "train.py"]')
-    forced = [pairing.forced_pair(text) for text in listed(pairs)]
-    command = program_job.UserProgram(listed(program), Path(folder).absolute())
+    words, forced = listed(program), pairs.forced()
+    build.refuse_without_launches(words)
     with scratch() as temporary:
-        run_path = Path(export) if export is not None else temporary / "run"
-        result = program_job.profile_program(
-            command,
-            request,
-            baseline=str(baseline),
-            pairs=forced,
-            destination=Destination(run_path, overwrite),
-            progress=on_progress,
-        )
-        profiles = Profiles(run_folder.load(run_path).subjects)
-    kept = result.folder if export is not None else None
+        saved = Destination(destination.export or temporary / "run", destination.force_overwrite)
+        if len(words) == 1 and words[0].endswith(LAUNCHES):
+            only = LaunchFilter(filters.kernel_name, filters.launch_skip, launch_count)
+            request = replace(request, build=build)
+            replay = ReplaySettings(emulation.EmulationSettings.of(request), only, build)
+            path = Path(folder, words[0])
+            result = program_job.profile_launches(path, request, replay, str(baseline), forced, saved, on_progress)
+        else:
+            count = launch_count or program_job.MOST_LAUNCHES
+            request = with_options(request, options, launch_count=count, launches=filters)
+            command = program_job.UserProgram(words, Path(folder).absolute())
+            result = program_job.profile_program(command, request, str(baseline), forced, saved, on_progress)
+        profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,
         comparisons=tuple(map(Comparison.of, result.comparisons)),
         notes=result.notes,
         title=result.title,
-        folder=kept,
+        folder=result.folder if destination.export else None,
     )
 
 
@@ -272,14 +223,13 @@ def profile_binary(
     """
     toolchain = Toolchain(Path(nvcc) if nvcc is not None else None, timeout)
     settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
-    sizes = dict(problem or {})
     launch = emulated_launch.described(
         in_commas(grid),
         in_commas(block),
         shared=str(shared),
         args=listed(args),
         parameters=parameters,
-        problem=sizes,
+        problem=dict(problem or {}),
         sample=sample,
     )
     function = entry or kernel
@@ -288,6 +238,42 @@ def profile_binary(
         Path(path), function, launch, settings, lambda percent: on_progress(name, percent)
     )
     return Profile.of(emulated.profile)
+
+
+@keyworded
+def profile_sweep(
+    *kernels: str | Path,
+    problem: Mapping[str, int | Sequence[int]],
+    request: OfPrograms,
+    options: Options,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+    fleet: FleetOptions,
+    variants: Texts = (),
+    resume: bool = False,
+    dry_run: bool = False,
+    on_progress: Progress = silent,
+) -> SweepResult:
+    """Profile variants over problem sizes: ``profile_sweep("gemm", problem={"n": [1024, 2048]})``.
+
+    A point that fails is a row with its error. Nothing is saved unless `export` names a folder; `resume` continues what
+    is there; with `dry_run` nothing runs, and the points are those that would. Other keywords are those of `profile`,
+    and where the points run: ``workers=2``.
+    """
+    sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
+    points = sweeping.planned(list(map(str, kernels)), sizes, listed(variants), own, sources, request.timeout_s)
+    request = replace(request, options=options)
+    with scratch() as temporary:
+        saved = Destination(destination.export or temporary / slug(points.family.name), destination.force_overwrite)
+        if dry_run:
+            swept = running.planned(points, request, saved, resume, fleet)
+        else:
+            swept = running.run(points, request, saved, resume, on_progress, fleet=fleet)
+    return SweepResult(**{**vars(swept), "folder": swept.folder if destination.export else None})
+
+
+# Profiles that there are, side by side, and judged.
 
 
 def read(path: str | Path) -> Profiles:
@@ -299,28 +285,22 @@ def read(path: str | Path) -> Profiles:
     return Profiles(saved_profiles(Path(path)))
 
 
+@keyworded
 def compare(
     *entries: Entry,
-    problem: Mapping[str, int] | None = None,
-    engine: str = AUTO,
-    ncu: str | Path | None = None,
-    timeout: float = 600,
+    request: Request,
+    options: Options,
+    own: PairOptions,
+    sources: CatalogOptions,
     on_progress: Progress = silent,
-    catalog: Sequence[str | Path] = (),
-    config: str = "",
-    trust: bool = False,
-    **options: Any,
 ) -> Comparison:
     """Put profiles side by side, the baseline first; raise NotComparable if there are none.
 
-    A ``.cu`` file is described by the keywords in OWN and stands for all of its variants; `catalog`, `config` and
-    `trust` are those of `profile`.
-    A run means the kernel that it was made for; given alone, everything in it.
+    A ``.cu`` file is described as for `profile` and stands for all of its variants. A run means the kernel that it was
+    made for; given alone, everything in it.
     """
-    own = own_kernel(options)
-    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
-    resolved = resolving(own.described(request.problem), catalog, config, trust)
-    profiles, _ = gathered(entries, request, on_progress, resolved)
+    query = _EntryQuery(request=replace(request, options=options), own=own, sources=sources)
+    profiles, _ = query.profiles(entries, on_progress, alone=len(entries) == 1)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -332,11 +312,13 @@ def report(*entries: Entry, out: str | Path | None = None, **how: Any) -> str:
     return text
 
 
-Limit = float | str | Sequence[str]
-
-
+@keyworded
 def check(
     *entries: Entry,
+    request: Request,
+    options: Options,
+    own: PairOptions,
+    sources: CatalogOptions,
     max_excessive: Limit = (),
     max_degree: Limit = (),
     max_regression: Limit = (),
@@ -344,43 +326,198 @@ def check(
     allow_recorded: bool = False,
     kernel_name: str = "",
     raising: bool = True,
-    problem: Mapping[str, int] | None = None,
-    engine: str = AUTO,
-    ncu: str | Path | None = None,
-    timeout: float = 600,
     on_progress: Progress = silent,
-    catalog: Sequence[str | Path] = (),
-    config: str = "",
-    trust: bool = False,
-    **options: Any,
 ) -> Verdict:
     """Check profiles against limits, like ``ncu-swizzle check`` but without reading settings files.
 
-    A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. `catalog`,
-    `config` (where kernels are described) and `trust` are those of `profile`. A limit is a number, or strings
-    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. `kernel_name` is a kernel's name, or
-    ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is inconclusive;
-    with ``raising=False`` look at `Verdict.outcome`.
+    A ``.cu`` file is described as for `profile`; of ``before`` and ``after`` the latter is checked. A limit is a
+    number, or strings ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. `kernel_name` is a
+    kernel's name, or ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is
+    inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
-    given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
-    typed = tuple(parse_rule(name, text) for name, limit in given for text in _texts(limit))
-    only = KernelFilter(kernel_name, "kernel_name").checked()
-    own = own_kernel(options)
+    limits = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     rules = Policy(
-        rules=typed, baseline=Path(baseline) if baseline is not None else None, allow_recorded=allow_recorded, only=only
+        rules=tuple(parse_rule(name, text) for name, limit in limits for text in _limit_texts(limit)),
+        baseline=Path(baseline) if baseline is not None else None,
+        allow_recorded=allow_recorded,
+        only=KernelFilter(kernel_name, "kernel_name").checked(),
     )
     check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    request = requested(engine, problem, program=ncu, timeout=timeout, options=options, more=OWN)
-    described = own.described(request.problem)
-    last_only = bool(own.before or own.after)
-    resolved = resolving(described, catalog, config, trust, last_only)
-    profiles, reason = gathered(entries, request, on_progress, resolved, alone=False)
+    both_ways = bool(own.before or own.after)
+    query = _EntryQuery(request=replace(request, options=options), own=own, sources=sources, last_only=both_ways)
+    profiles, reason = query.profiles(entries, on_progress, alone=False)
     verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         reporting.conclude(verdict)
     return verdict
 
 
-def _texts(limit: Limit) -> tuple[str, ...]:
+def _limit_texts(limit: Limit) -> tuple[str, ...]:
     return listed(str(limit) if isinstance(limit, int | float) else limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EntryQuery:
+    """How the kernels among entries are found and profiled; `last_only` takes the last of a file's variants."""
+
+    request: Request
+    own: PairOptions
+    sources: CatalogOptions
+    last_only: bool = False
+
+    def profiles(self, entries: Sequence[Entry], on_progress: Progress, alone: bool) -> tuple[list[model.Profile], str]:
+        """Return the profiles of the entries, and why ncu does not measure here.
+
+        `alone` is whether a run means everything in it, and a result before and after both.
+        """
+        texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+        engine = choose_engine(self.request) if texts else None
+        kernels = [text for text in texts if user.is_kernel_file(text) or not Path(text).exists()]
+        catalog, named = self._found(kernels) if kernels else (shipped(), [])
+        names = {text: found[-1:] if self.last_only else found for text, found in zip(kernels, named, strict=True)}
+        profiles: list[model.Profile] = []
+        for entry in entries:
+            if isinstance(entry, model.Profile):
+                profiles.append(entry)
+            elif isinstance(entry, Result):
+                profiles += entry.profiles if alone else [entry.profile]
+            elif not isinstance(entry, str | Path):
+                profiles += entry
+            elif alone and is_folder(Path(entry)):
+                profiles += run_folder.load(Path(entry)).profiles
+            elif engine:
+                wanted = names.get(str(entry), [str(entry)])
+                profiles += gather(catalog, wanted, self.request, engine, on_progress)
+        return profiles, engine.reason if engine else ""
+
+    def _found(self, kernels: Sequence[str]) -> tuple[Catalog, list[list[str]]]:
+        described, sources = self.own.described(self.request.problem), self.sources
+        return user.with_files(kernels, described, sources.catalog, sources.config, sources.trust)
+
+
+@keyworded
+def lint(
+    *files: str | Path,
+    request: Emulating,
+    own: PairOptions,
+    sources: CatalogOptions,
+    build: NewBuild,
+    fleet: FleetOptions,
+    extras: LintExtras,
+    max_degree: Limit = (),
+    on_progress: Progress = silent,
+) -> Verdict:
+    """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
+
+    Keywords are the command's options: those that describe a .cu file, ``rebuild`` and ``cubin`` for captured launches,
+    ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
+    Nothing is raised for a line that fails: see `outcome`.
+    """
+    query = LintOptions(
+        files=tuple(map(str, files)),
+        max_degree=_limit_texts(max_degree),
+        description=own.described(request.problem),
+        catalogs=sources.catalog,
+        config=sources.config,
+        trust=sources.trust,
+        build=build,
+    )
+    build.refuse_without_launches(query.files)
+    return linting.linted(query, request, extras, fleet, on_progress)[0]
+
+
+# Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.
+
+
+@keyworded
+def predict(
+    what: str | Path,
+    *,
+    request: Emulating,
+    own: PairOptions,
+    sources: CatalogOptions,
+    op: str | None = None,
+    active: str | None = None,
+    threads: int = 32,
+    writes: Texts = (),
+    reads: Texts = (),
+    element_bytes: int | None = None,
+    swizzle: str | None = None,
+    pad: int = 0,
+    profile: str | Path | None = None,
+    on_progress: Progress = silent,
+) -> tuple[PredictAnswer, ...]:
+    """Return the wavefronts of accesses, one answer per kernel; a file is described as for `profile`."""
+    query = PredictQuery(
+        str(what),
+        op,
+        active=active,
+        threads=threads,
+        writes=listed(writes),
+        reads=listed(reads),
+        element_bytes=element_bytes,
+        swizzle=swizzle,
+        pad=pad,
+        profile=str(profile) if profile is not None else None,
+        kernel=_kernel_query(request, own, sources, on_progress),
+    )
+    return predicting.answers(query)
+
+
+@keyworded
+def suggest(
+    what: str | Path,
+    *,
+    request: Emulating,
+    own: PairOptions,
+    sources: CatalogOptions,
+    writes: Texts = (),
+    reads: Texts = (),
+    element_bytes: int | None = None,
+    threads: int = 32,
+    constraints: Constraints | None = None,
+    on_progress: Progress = silent,
+) -> tuple[SuggestAnswer, ...]:
+    """Return the cheapest conflict-free mappings, one answer per tile; a file is described as for `profile`."""
+    query = SuggestQuery(
+        str(what),
+        listed(writes),
+        reads=listed(reads),
+        element_bytes=element_bytes,
+        threads=threads,
+        constraints=constraints or Constraints(),
+        kernel=_kernel_query(request, own, sources, on_progress),
+    )
+    return tuple(suggesting.answers(query))
+
+
+@keyworded
+def banks(
+    what: str | Path,
+    *,
+    request: Emulating,
+    own: PairOptions,
+    sources: CatalogOptions,
+    element_bytes: int | None = None,
+    swizzle: str | None = None,
+    pad: int = 0,
+    access: str | None = None,
+    on_progress: Progress = silent,
+) -> BankMaps:
+    """Return the bank maps before and after a mapping; a file is described as for `profile`."""
+    query = BanksQuery(
+        what=str(what),
+        element_bytes=element_bytes,
+        swizzle=swizzle,
+        pad=pad,
+        access=access,
+        kernel=_kernel_query(request, own, sources, on_progress),
+    )
+    subject = drawing.subject_of(query)
+    return BankMaps(subject.maps(), subject.title or code.titled(subject.after))
+
+
+def _kernel_query(request: Request, own: PairOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
+    described = own.described(request.problem)
+    return KernelQuery(request=request, description=described, sources=sources, progress=progress)

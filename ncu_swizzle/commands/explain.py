@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.commands import groups, output
-from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 

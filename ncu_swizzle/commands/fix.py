@@ -12,7 +12,8 @@ import typer
 from ncu_swizzle.base.errors import GateFailed, NotComparable
 from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
 

@@ -19,6 +19,7 @@ from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import Option, option, options_of
 from ncu_swizzle.base.validate import whole
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.nvcc_options import TRUST
 
@@ -90,13 +91,6 @@ class Selection(Pairs):
 
 
 Command = Callable[..., None]
-
-
-class Only:
-    """The fields of a dataclass that a command takes, if not all."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
 
 
 def grouped(command: Command) -> Command:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,15 +11,16 @@ import typer
 
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Only, grouped
-from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.keywords import Emulating
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild
 from ncu_swizzle.reports.options import Outputs
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
-    from ncu_swizzle.engines.settings import Progress
+    from ncu_swizzle.engines.settings import Progress, Request
     from ncu_swizzle.fix.sources import SourceFix
+    from ncu_swizzle.gate.against import Base
     from ncu_swizzle.gate.lint_inputs import LintOptions
     from ncu_swizzle.gate.linting import KernelLint
     from ncu_swizzle.gate.verdict import Verdict
@@ -46,7 +47,7 @@ def lint(
         ),
     ],
     outputs: Outputs,
-    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
+    request: Emulating,
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
@@ -85,60 +86,94 @@ def lint(
         build=build,
     )
     with output.progress() as progress:
-        verdict, kernels = _linted(query, request, extras, fleet, progress)
+        verdict, kernels = linted(query, request, extras, fleet, progress, _on_stderr)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         linting.refuse_nothing(kernels, files)
     reporting.conclude(verdict, listed=True)
 
 
-def _linted(
-    query: LintOptions, request: Request, extras: LintExtras, fleet: FleetOptions, progress: Progress
+def _on_stderr(text: str) -> None:
+    typer.echo(on_terminal(text), nl=False, err=True)
+
+
+def linted(
+    query: LintOptions,
+    request: Request,
+    extras: LintExtras,
+    fleet: FleetOptions,
+    progress: Progress,
+    show: Callable[[str], None] = lambda text: None,
 ) -> tuple[Verdict, Sequence[KernelLint]]:
-    """Return the verdict on the files as they are in the end, with what would correct them, and the kernels."""
+    """Return the verdict on the files as they are in the end, with what would correct them, and the kernels.
+
+    `show` gets patches and the names of files that were rewritten.
+    """
     from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.gate import linting
+    from ncu_swizzle.gate import against, linting
 
     settings = EmulationSettings.of(request)
     kernels = list(linting.lint_kernels(query, settings, progress, fleet))
-    made: Sequence[SourceFix] = ()
+    fixes: Sequence[SourceFix] = ()
     if extras.fix or extras.diff:
-        made = _fixes(query, request, linting.verdict_of(kernels), extras, progress)
-    if extras.fix and made:
-        kernels, made = list(linting.lint_kernels(query, settings, progress, fleet)), ()
-    verdict, base = linting.verdict_of(kernels), None
-    if extras.against:
-        from ncu_swizzle.gate import against
-        from ncu_swizzle.gate.against import lint_base
-
-        base = lint_base(extras.against, query, settings, progress)
-        verdict = against.verdict(kernels, base)
-    if made:
+        fixes = _fixes(query, request, linting.verdict_of(kernels), extras, progress, show)
+    if extras.fix and fixes:
+        kernels, fixes = list(linting.lint_kernels(query, settings, progress, fleet)), ()
+    base = against.lint_base(extras.against, query, settings, progress) if extras.against else None
+    verdict = against.verdict(kernels, base) if base else linting.verdict_of(kernels)
+    if fixes:
         from ncu_swizzle.fix import shown
 
-        verdict = shown.corrected(verdict, made)
-    if extras.html:
-        from ncu_swizzle.gate import calls
-
-        verdict = calls.write(extras.html, kernels, base, verdict)
-    return verdict, kernels
+        verdict = shown.corrected(verdict, fixes)
+    return _with_page(extras.html, kernels, base, verdict) if extras.html else verdict, kernels
 
 
 def _fixes(
-    query: LintOptions, request: Request, verdict: Verdict, extras: LintExtras, progress: Progress
+    query: LintOptions,
+    request: Request,
+    verdict: Verdict,
+    extras: LintExtras,
+    progress: Progress,
+    show: Callable[[str], None],
 ) -> Sequence[SourceFix]:
     """Return what was proved, shown and written as asked."""
     from ncu_swizzle.fix import shown
-    from ncu_swizzle.fix.sources import fixes, written_together
+    from ncu_swizzle.fix import sources
     from ncu_swizzle.gate.verdict import in_checkout
 
-    made = fixes(query, request, verdict, progress)
+    fixes = sources.fixes(query, request, verdict, progress)
     if extras.diff:
-        for fixed in made:
-            typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
+        for fixed in fixes:
+            show(shown.patch_of(fixed))
     if extras.fix:
-        changed = [file for fixed in made for file in fixed.files]
-        written_together(changed, "run the command again")
+        changed = [file for fixed in fixes for file in fixed.files]
+        sources.written_together(changed, "run the command again")
         for file in changed:
-            typer.echo(on_terminal(f"fixed {in_checkout(str(file.path), Path.cwd())}"), err=True)
-    return made
+            show(f"fixed {in_checkout(str(file.path), Path.cwd())}\n")
+    return fixes
+
+
+def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, verdict: Verdict) -> Verdict:
+    """Write the page: each kernel as emulated, next to itself in another commit. Return the verdict.
+
+    If no kernel was emulated, none is written, and the verdict notes that.
+    """
+    from ncu_swizzle.base.files import write_atomically
+    from ncu_swizzle.gate import against
+    from ncu_swizzle.render import page
+    from ncu_swizzle.reports import comparison
+
+    comparisons = []
+    for now, before in against.paired(kernels, base) if base else ((kernel, None) for kernel in kernels):
+        if now.profile is None:
+            continue
+        shown = [now.profile]
+        if before and base and before.profile:  # named after the commit
+            name = f"{before.name} ({base.name})"
+            shown.insert(0, replace(before.profile, kernel=replace(before.profile.kernel, name=name)))
+        comparisons.append(comparison.compare(shown))
+    if not comparisons:
+        return replace(verdict, notes=(*verdict.notes, f"{path} was not written: no kernel was emulated."))
+    title = f"{len(comparisons)} kernels, {verdict.summary}"
+    write_atomically(path, page.render_all(comparisons, verdict.notes, title).encode())
+    return verdict

@@ -15,7 +15,8 @@ from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.endings import after_dashes
-from ncu_swizzle.commands.groups import Formats, Only, Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import Formats, Pairs, grouped, with_options
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, Companions, Destination

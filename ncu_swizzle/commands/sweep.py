@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Formats, Only, grouped, with_options
+from ncu_swizzle.commands.groups import Formats, grouped, with_options
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep.options import FleetOptions
+
+if TYPE_CHECKING:
+    from ncu_swizzle.sweep.plan import Plan
 
 
 @grouped
@@ -51,14 +56,9 @@ def sweep(
     A function under @triton.autotune (kernels.py::FUNCTION) has its configurations as variants.
     The speedup is relative to the baseline variant at the same size.
     """
-    from ncu_swizzle.kernels import user
-    from ncu_swizzle.sweep import calls, plan, running
+    from ncu_swizzle.sweep import plan, running
 
-    sizes = plan.sizes(problem)
-    description = own.described({name: values[0] for name, values in sizes.items()})
-    catalog, names = user.swept(kernels, description, sources.catalog, sources.config, sources.trust)
-    catalog = calls.with_configurations(catalog, names, request.timeout_s)
-    points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
+    points = planned(kernels, plan.sizes(problem), variants, own, sources, request.timeout_s)
     wanted = with_options(request, options)
     if dry_run:
         known = not resume or fleet.own or not fleet.given
@@ -68,3 +68,32 @@ def sweep(
         swept = running.run(points, wanted, destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)
+
+
+def planned(
+    kernels: Sequence[str],
+    sizes: Mapping[str, Sequence[int]],
+    variants: Sequence[str],
+    own: PairOptions,
+    sources: CatalogOptions,
+    timeout_s: float,
+) -> Plan:
+    """Return the points of a sweep.
+
+    The configurations of ``@triton.autotune`` are variants of a function that is named alone: the sweep tells which of
+    them conflict. A family that has variants of its own, or other sources than Python, stays as it is.
+    """
+    from ncu_swizzle.frontends.compiled import tuned
+    from ncu_swizzle.kernels import user
+    from ncu_swizzle.kernels.catalog import Catalog
+    from ncu_swizzle.kernels.family import Target
+    from ncu_swizzle.sweep import plan
+
+    description = own.described({name: values[0] for name, values in sizes.items()})
+    catalog, names = user.swept(kernels, description, sources.catalog, sources.config, sources.trust)
+    families = []
+    for family in catalog.families:
+        only = family.kernels[0]
+        alone = [family.name] == list(names) and len(family.kernels) == 1 and not only.library
+        families.append(tuned(family, timeout_s) if alone and Target(family, only, {}).python else family)
+    return plan.make_plan(Catalog(tuple(families)), names, plan.listed(variants), sizes)

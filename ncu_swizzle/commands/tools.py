@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.base.texts import in_json, on_terminal, one_line
-from ncu_swizzle.commands.groups import Formats, Only, grouped
+from ncu_swizzle.commands.groups import Formats, grouped
+from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.texts import listed, option, options_of
+from ncu_swizzle.base.texts import listed, option
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
 
@@ -134,10 +134,6 @@ class Request:
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
-
-
-# What Python's functions take beside their own parameters, which say the rest in their words.
-KEYWORDS = tuple(name for name in options_of(Request) if name not in ("engine", "problem", "ncu", "timeout_s"))
 
 
 @dataclass(frozen=True, kw_only=True)
