@@ -137,8 +137,7 @@ def _fixes(
     show: Callable[[str], None],
 ) -> Sequence[SourceFix]:
     """Return what was proved, shown and written as asked."""
-    from ncu_swizzle.fix import shown
-    from ncu_swizzle.fix import sources
+    from ncu_swizzle.fix import shown, sources
     from ncu_swizzle.gate.verdict import in_checkout
 
     fixes = sources.fixes(query, request, verdict, progress)
