@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.emulate.operations.floating import needs_slow_path
+from ncu_swizzle.emulate.operations.floats import needs_slow_path
 from ncu_swizzle.emulate.operations.special import FUNCTIONS, TABLES
 
 Words = NDArray[np.uint32]

@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.effects import PHASE_CHECK
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import LANES, Machine
-from ncu_swizzle.emulate.operations.predicates import conjunction
+from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.schedule import Handler, Schedule
 from ncu_swizzle.emulate.values import Value, known_in, truth

@@ -1,12 +1,11 @@
-"""The function for each opcode."""
+"""How operands are read, and the step that an opcode's operation becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import dependence
 from ncu_swizzle.emulate.code import (
     CONSTANT,
     FLOAT,
@@ -22,24 +21,29 @@ from ncu_swizzle.emulate.code import (
 )
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, truth, unknown, wide
-
-# Read operands: registers, immediates and constant banks, with their SASS modifiers.
-
+from ncu_swizzle.emulate.operations.primitives import absolute, added, inverted, negation, times
+from ncu_swizzle.emulate.values import I32, I64, U64, Value, computed, constant, high_half, truth, unknown, wide
 
 Reader = Callable[[Machine], Value]
+PREDICATES = (PRED, UPRED)
 
 
 def integer(operand: Operand) -> Reader:
     """Return a reader of an operand as a 32-bit number."""
     read = raw(operand)
     if operand.inverted:
-        return lambda m: _inverted(read(m))
+        return lambda m: inverted(read(m))
     if operand.absolute:
-        return lambda m: _absolute(read(m), operand.negated)
+        return lambda m: times(absolute(m, read(m)), -1 if operand.negated else 1)
     if operand.negated and operand.kind != FLOAT:
-        return lambda m: negated(read(m))
+        return lambda m: times(read(m), -1)
     return read
+
+
+def extended(operand: Operand) -> Reader:
+    """Return a reader of an operand of an .X instruction: - and ~ both invert, and the carry adds the one."""
+    read = raw(operand)
+    return (lambda m: inverted(read(m))) if operand.negated or operand.inverted else read
 
 
 def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
@@ -54,34 +58,29 @@ def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
             return lambda m: zero
         source = register + plus
         return lambda m: m.get(source)
-    if operand.kind == INTEGER:
-        bits = constant(operand.number >> (32 * plus))
-        return lambda m: bits
-    if operand.kind == FLOAT:
-        bits = _float_bits(operand, plus, single)
-        return lambda m: bits
     if operand.kind == CONSTANT:
         return lambda m: constant_bank(m, operand, 4 * plus)
-    return lambda m: unknown(m.now)
-
-
-def _float_bits(operand: Operand, plus: int, single: bool) -> Value:
-    real = -operand.real if operand.negated else operand.real
-    if single:
-        return constant(int(np.float32(real).view(np.uint32)))
-    return constant(int(np.float64(real).view(np.uint64)) >> 32 * plus)
+    if operand.kind == INTEGER:
+        number = operand.number >> 32 * plus
+    elif operand.kind == FLOAT:
+        real = -operand.real if operand.negated else operand.real
+        number = int(np.float32(real).view(np.uint32)) if single else int(np.float64(real).view(U64)) >> 32 * plus
+    else:
+        return lambda m: unknown(m.now)
+    bits = constant(number)
+    return lambda m: bits
 
 
 def predicate(operand: Operand) -> Reader:
     """Return a reader of a predicate, with its negation; anything else reads as unknown."""
-    if operand.kind not in (PRED, UPRED):
+    if operand.kind not in PREDICATES:
         return lambda m: unknown(m.now, bool)
     register = operand_number(operand)
     if register is None:
         fixed = truth(not operand.negated)
         return lambda m: fixed
     if operand.negated:
-        return lambda m: _not(m.get(register))
+        return lambda m: negation(m.get(register))
     return lambda m: m.get(register)
 
 
@@ -95,112 +94,64 @@ def pair(operand: Operand) -> Callable[[Machine], tuple[Value, Value]]:
     low, high = raw(operand), raw(operand, 1)
     if not operand.negated or operand.kind == FLOAT:
         return lambda m: (low(m), high(m))
-    return lambda m: _negated_pair(low(m), high(m))
 
+    def negated(m: Machine) -> tuple[Value, Value]:
+        first, second = low(m), high(m)
+        return times(first, -1), computed(high_half(U64(0) - wide(first.bits, second.bits)), first, second)
 
-def _negated_pair(low: Value, high: Value) -> tuple[Value, Value]:
-    whole = (np.uint64(0) - wide(low.bits, high.bits)).astype(np.uint64)
-    return (
-        Value((whole & np.uint64(0xFFFFFFFF)).astype(np.uint32), low.known, low.origin, dependence.scaled(low.tag, -1)),
-        computed((whole >> np.uint64(32)).astype(np.uint32), low, high),
-    )
-
-
-def negated(value: Value) -> Value:
-    """Return minus the value."""
-    return Value(np.uint32(0) - value.bits, value.known, value.origin, dependence.scaled(value.tag, -1))
-
-
-def _inverted(value: Value) -> Value:
-    return Value(~value.bits, value.known, value.origin, dependence.scaled(value.tag, -1))
-
-
-def _absolute(value: Value, minus: bool) -> Value:
-    bits = np.abs(value.bits.view(np.int32).astype(np.int64)).astype(np.uint32)
-    return computed(np.uint32(0) - bits if minus else bits, value)
-
-
-def _not(value: Value) -> Value:
-    return Value(~value.bits, value.known, value.origin, value.tag)
+    return negated
 
 
 def address(operand: Operand) -> Reader:
     """Return a reader of the lower 32 bits of an address."""
     terms = [_term(term) for term in operand.terms]
+    if len(terms) == 1 and not operand.offset:
+        return terms[0]
     offset = constant(operand.offset)
-    if len(terms) == 1:
-        only, zero = terms[0], operand.offset == 0
-        return only if zero else lambda m: _offset(only(m), offset.bits)
-    return lambda m: _sum(m, terms, offset)
+    return lambda m: added(*(term(m) for term in terms), offset)
 
 
 def _term(term: Operand) -> Reader:
     read = integer(term)
     scale = next((int(suffix[1:]) for suffix in term.suffixes if suffix[:1] == "X" and suffix[1:].isdigit()), 1)
-    if scale == 1:
-        return read
-    return lambda m: times(read(m), scale)
+    return read if scale == 1 else lambda m: times(read(m), scale)
 
 
-def times(value: Value, factor: int) -> Value:
-    """Return a multiple of the value, modulo 2^32."""
-    bits = value.bits * np.uint32(factor & 0xFFFFFFFF)
-    return Value(bits, value.known, value.origin, dependence.scaled(value.tag, factor))
-
-
-def _offset(value: Value, by: Bits) -> Value:
-    return Value(value.bits + by, value.known, value.origin, value.tag)
-
-
-def _sum(m: Machine, terms: list[Reader], offset: Value) -> Value:
-    values = [term(m) for term in terms]
-    bits: Bits = offset.bits
-    for value in values:
-        bits = bits + value.bits
-    return derived(bits, *values, tag=dependence.total(*(value.tag for value in values)))
-
-
-def wide_address(operand: Operand) -> Callable[[Machine], Value]:
+def wide_address(operand: Operand) -> Reader:
     """Return a reader of a 64-bit address, as uint64."""
     assert operand.kind == MEMORY
-    readers = []
-    for term in operand.terms:
-        if "64" in term.suffixes:
-            readers.append(_wide_term(term))
-        else:
-            read = _term(term)
-            signed = term.kind == UREG and len(operand.terms) == 1
-            readers.append(_narrow_term(read, signed))
-    return lambda m: _wide_sum(m, readers, operand.offset)
+    # A uniform register by itself is an offset with a sign.
+    signed = len(operand.terms) == 1 and operand.terms[0].kind == UREG
+    terms = [_wide_term(term) if "64" in term.suffixes else _widened(_term(term), signed) for term in operand.terms]
+    offset = np.full((1, 1), operand.offset % (1 << 64), U64)
+
+    def total(m: Machine) -> Value:
+        values = [term(m) for term in terms]
+        bits = offset
+        for value in values:
+            bits = bits + value.bits
+        return computed(bits, *values)
+
+    return total
 
 
 def _wide_term(term: Operand) -> Reader:
-    low, high = raw(term), raw(term, 1)
-    if operand_number(term) is None:
-        high = low
+    halves = pair(term)
 
     def read(m: Machine) -> Value:
-        first, second = low(m), high(m)
-        return computed(wide(first.bits, second.bits), first, second)
+        low, high = halves(m)
+        return computed(wide(low.bits, high.bits), low, high)
 
     return read
 
 
-def _narrow_term(read: Reader, signed: bool) -> Reader:
+def _widened(read: Reader, signed: bool) -> Reader:
     def widened(m: Machine) -> Value:
         value = read(m)
-        bits = value.bits.view(np.int32).astype(np.int64).view(np.uint64) if signed else value.bits.astype(np.uint64)
+        bits = value.bits.view(I32).astype(I64).view(U64) if signed else value.bits.astype(U64)
         return Value(bits, value.known, value.origin, value.tag)
 
     return widened
-
-
-def _wide_sum(m: Machine, readers: list[Reader], offset: int) -> Value:
-    values = [read(m) for read in readers]
-    bits: Bits = np.full((1, 1), offset % (1 << 64), np.uint64)
-    for value in values:
-        bits = bits + value.bits
-    return computed(bits, *values)
 
 
 def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) -> Value:
@@ -212,23 +163,22 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
     start = address(operand)(m)
     data = np.frombuffer(content, np.uint8)
     # An offset may be negative if a register makes the sum positive.
-    at = start.bits.astype(np.int64)[..., None] + plus + np.arange(size)
+    at = start.bits.astype(I64)[..., None] + plus + np.arange(size)  # (warps or 1, lanes or 1, bytes)
     inside = (at >= 0) & (at < len(data))
     at = np.where(inside, at, 0)
     loaded = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
     bits = (loaded << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
-    sure = inside.all(axis=-1)
+    sure = np.asarray(inside.all(axis=-1))
     if given is not None and len(data):
-        sure = sure & given[at].all(axis=-1)
+        sure = np.asarray(sure & given[at].all(axis=-1))
     value = computed(bits, start)
     if start.known is not True:
-        return Value(bits, np.asarray(sure & np.asarray(start.known)), start.origin, value.tag)
-    everything: Known = True if np.all(sure) else np.asarray(sure)
-    return Value(bits, everything, None if everything is True else m.now, value.tag)
+        return Value(bits, np.asarray(sure & start.known), start.origin, value.tag)
+    return value if np.all(sure) else Value(bits, sure, m.now, value.tag)
 
 
 Step = Callable[[Machine], None]
-Compute = Callable[[Machine], tuple[Value | None, ...]]  # one result per register
+Compute = Callable[[Machine], Sequence[Value | None]]  # one result per register
 Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
 
 COMPILERS: dict[str, Compiler] = {}
@@ -242,6 +192,11 @@ def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
         return compiler
 
     return register
+
+
+def applied(function: Callable[..., Sequence[Value | None]], *readers: Reader) -> Compute:
+    """Return what applies a function of the machine and some values to what the readers read."""
+    return lambda m: function(m, *[read(m) for read in readers])
 
 
 def compiled(instruction: SassInstruction) -> Step | None:

@@ -33,7 +33,7 @@ from ncu_swizzle.emulate.faults import Restart, blaming, mistake, needed
 from ncu_swizzle.emulate.flow import Flow, TimedBranches, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.operations import table
+from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
@@ -150,7 +150,6 @@ def prepare(
     `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
     run in its place.
     """
-    table.load()
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions)
     part = needed(flow, everything, arrays, addresses=probe is not None)

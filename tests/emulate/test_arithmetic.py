@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.operations.doubles import fused_doubles
-from ncu_swizzle.emulate.operations.floating import needs_slow_path
-from ncu_swizzle.emulate.operations.rounding import BRAIN, HALF, SINGLE, Format, fused, rounded
+from ncu_swizzle.emulate.operations.floats import needs_slow_path
+from ncu_swizzle.emulate.operations.rounding import BRAIN, HALF, SINGLE, Format, fused, fused_doubles, rounded
 from ncu_swizzle.emulate.operations.special import FUNCTIONS
 from tests.support.emulation import DATA, kernel, outputs, pointers
 from tests.support.operations import execute

@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.effects import CONTROL
 from ncu_swizzle.emulate.faults import Endless, needed
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.operations import doubles
+from ncu_swizzle.emulate.operations import rounding
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
@@ -161,13 +161,13 @@ def test_what_is_left_out_under_guards_decides_nothing(examples: int) -> None:
 def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A double too small for NumPy is computed number by number, but not in lanes that have exited."""
     seen: list[float] = []
-    nearest = doubles._nearest
+    nearest = rounding._nearest
 
-    def noted(exact: doubles.Fraction, mode: str) -> float:
+    def noted(exact: rounding.Fraction, mode: str) -> float:
         seen.append(float(exact))
         return nearest(exact, mode)
 
-    monkeypatch.setattr(doubles, "_nearest", noted)
+    monkeypatch.setattr(rounding, "_nearest", noted)
     tiny = ("S2R R0, SR_TID.X", "MOV R2, 0x1", "MOV R3, RZ", "ISETP.NE.AND P0, PT, R0, 0x5, PT", "@P0 EXIT")
     source = code(*tiny, "DFMA R4, R2, R2, R2", "LOP3.LUT R6, R4, 0x7c, RZ, 0xc0, !PT", "STS [R6], R0", "EXIT")
     counts = emulate(source, Launch(grid=(1, 1, 1), block=(32, 1, 1)))

@@ -12,7 +12,6 @@ from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, Sass, parse_i
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import COMPILERS
-from ncu_swizzle.emulate.operations import table
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
 
@@ -159,7 +158,6 @@ def registers(some: bool) -> list[Value | None]:
 
 
 def test_the_forms_are_of_operations_and_leave_out_few() -> None:
-    table.load()
     opcodes = {form.partition(" ")[0].partition(".")[0] for form in FORMS.split("\n") if form}
     assert opcodes <= set(COMPILERS)
     assert len(opcodes) > 0.6 * len(COMPILERS)

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
-from ncu_swizzle.emulate.dependence import Tag, any_way
+from ncu_swizzle.emulate.code import PRED, SassInstruction
+from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.machine import LANES, Machine
-from ncu_swizzle.emulate.operands import Compute, guard_operands, integer, operation, pair, predicate, raw
+from ncu_swizzle.emulate.operands import (
+    PREDICATES,
+    Compute,
+    applied,
+    guard_operands,
+    integer,
+    operation,
+    pair,
+    predicate,
+    raw,
+)
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, derived, wide
 from ncu_swizzle.smem.operations import Bools
+
+
+def _executing(ins: SassInstruction) -> Callable[[Machine], tuple[Bools, Bools]]:
+    """Return what tells the lanes that take part in an exchange, and those for which that is unknown."""
+    guard = guard_operands(ins.guard)
+    return lambda m: m.selection(guard(m) if guard else None)
+
+
+def _simple(known: Any) -> Known:
+    return True if np.all(known) else np.asarray(known)
+
+
+def _bit_set(lanes: Bools) -> Bits:
+    """Return the lanes of the last axis as the bits of a number, one dimension less."""
+    bits: Bits = (lanes.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=-1, dtype=np.uint64).astype(np.uint32)
+    return bits
 
 
 @operation("R2UR")
@@ -23,13 +49,10 @@ def r2ur(ins: SassInstruction) -> Compute | None:
     A predicate before it tells which lanes have another value, so that a loop can serve one value at a time; with .OR,
     lanes for which it was true stay true.
     """
-    read, executing = integer(ins.operands[-1]), _executing(ins)
-    source = operand_number(ins.operands[-1])
+    executing, source = _executing(ins), operand_number(ins.operands[-1])
     tells = ins.operands[0].kind == PRED
-    before = predicate(ins.operands[0]) if tells and ins.has("OR") else None
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value = read(m)
+    def compute(m: Machine, value: Value, *before: Value) -> Sequence[Value]:
         mask, doubtful = executing(m)
         one = first_lane(value, mask | doubtful)
         if source is not None and not doubtful.any():
@@ -41,18 +64,12 @@ def r2ur(ins: SassInstruction) -> Compute | None:
         if not tells:
             return (one,)
         differs = computed(value.bits != one.bits, value, one)
-        if before is not None:
-            others = before(m)
+        for others in before:
             differs = computed(differs.bits | others.bits, differs, others)
         return differs, one
 
-    return compute
-
-
-def _executing(ins: SassInstruction) -> Callable[[Machine], tuple[Bools, Bools]]:
-    """Return what tells the lanes that take part in an exchange, and those for which that is unknown."""
-    guard = guard_operands(ins.guard)
-    return lambda m: m.selection(guard(m) if guard else None)
+    before = [predicate(ins.operands[0])] if tells and ins.has("OR") else []
+    return applied(compute, integer(ins.operands[-1]), *before)
 
 
 def first_lane(value: Value, mask: Bools) -> Value:
@@ -70,67 +87,47 @@ def first_lane(value: Value, mask: Bools) -> Value:
 @operation("VOTE", "VOTEU")
 def vote(ins: SassInstruction) -> Compute | None:
     """Which active lanes vote yes, and whether all do, any does, or all agree."""
-    source = predicate(ins.operands[-1])
     kinds = [operand.kind for operand in ins.operands]
-    to_register = kinds[0] not in (PRED, UPRED)
-    to_predicate = not to_register or (len(kinds) > 2 and kinds[1] in (PRED, UPRED))
+    to_register = kinds[0] not in PREDICATES
+    to_predicate = not to_register or (len(kinds) > 2 and kinds[1] in PREDICATES)
     mode = next((word for word in ins.modifiers if word in ("ALL", "ANY", "EQ")), "ALL")
     executing = _executing(ins)
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value = source(m)
+    def compute(m: Machine, value: Value) -> Sequence[Value]:
         mask, doubtful = executing(m)
         known = np.broadcast_to(np.asarray(value.known), mask.shape)
         yes, no, maybe = mask & known & value.bits, mask & known & ~value.bits, (mask & ~known) | doubtful
+        some_yes, some_no, unsure = (np.asarray(lanes.any(axis=1, keepdims=True)) for lanes in (yes, no, maybe))
+        # A verdict is known if lanes whose vote is not known cannot change it.
+        verdict, sure = {
+            "ANY": (some_yes, some_yes | ~unsure),
+            "ALL": (~some_no & ~unsure, some_no | ~unsure),
+            "EQ": (~(some_yes & some_no), (some_yes & some_no) | ~unsure),
+        }[mode]
         tag = any_way(value.tag)
-        results: list[Value | None] = []
-        if to_register:
-            bits = (yes.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=1, dtype=np.uint64).astype(np.uint32)
-            sure = ~maybe.any(axis=1, keepdims=True)
-            results.append(Value(bits[:, None], _simple(sure), value.origin, tag))
-        if to_predicate:
-            results.append(_verdict(mode, yes, no=no, maybe=maybe, value=value, tag=tag))
-        return tuple(results)
+        ballot = [Value(_bit_set(yes)[:, None], _simple(~unsure), value.origin, tag)] if to_register else []
+        return ballot + ([Value(verdict, _simple(sure), value.origin, tag)] if to_predicate else [])
 
-    return compute
-
-
-def _simple(known: Any) -> Known:
-    return True if np.all(known) else np.asarray(known)
-
-
-def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: Tag | None) -> Value:
-    any_yes, any_no, any_maybe = (np.asarray(lanes.any(axis=1, keepdims=True)) for lanes in (yes, no, maybe))
-    if mode == "ANY":
-        bits, known = any_yes, any_yes | ~any_maybe
-    elif mode == "ALL":
-        bits, known = ~any_no & ~any_maybe, any_no | ~any_maybe
-    else:
-        bits, known = ~(any_yes & any_no), (any_yes & any_no) | ~any_maybe
-    return Value(bits, _simple(known), value.origin, tag)
+    return applied(compute, predicate(ins.operands[-1]))
 
 
 @operation("SHFL")
 def shfl(ins: SassInstruction) -> Compute | None:
     """The value of another lane: by index (.IDX), below (.UP), above (.DOWN), or by XOR (.BFLY)."""
     mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
-    a, b, c = (integer(operand) for operand in ins.operands[2:5])
-    source = operand_number(ins.operands[2])
-    executing = _executing(ins)
     if mode is None:
         return None
+    executing, source = _executing(ins), operand_number(ins.operands[2])
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value, by, clamp = a(m), b(m), c(m)
+    def compute(m: Machine, value: Value, by: Value, clamp: Value) -> Sequence[Value]:
         lane, valid = _partner(mode, by.bits, clamp.bits)
         mask, _ = executing(m)
         shape = np.broadcast_shapes(mask.shape, lane.shape)
         lane, valid = np.broadcast_to(lane, shape), np.broadcast_to(valid, shape)
         bits = np.take_along_axis(np.broadcast_to(value.bits, shape), lane, axis=1)
-        there = np.take_along_axis(np.broadcast_to(mask, shape), lane, axis=1)
-        known = np.take_along_axis(np.broadcast_to(np.asarray(value.known), shape), lane, axis=1) & there
-        rule = derived(bits, by, clamp)
-        sure = known & np.asarray(rule.known)
+        there = np.broadcast_to(mask & np.asarray(value.known), shape)  # lanes that take part, and know their value
+        rule = derived(valid, by, clamp, tag=any_way(by.tag, clamp.tag))
+        sure = _simple(np.take_along_axis(there, lane, axis=1) & np.asarray(rule.known))
         origin = value.origin if value.known is not True else rule.origin
         tag = value.tag
         if by.tag is None and clamp.tag is None and source is not None:
@@ -140,10 +137,9 @@ def shfl(ins: SassInstruction) -> Compute | None:
             tag = m.tag_in(source, reading, value)
         if by.tag is not None or clamp.tag is not None or (tag is not None and not tag.uniform):
             tag = any_way(tag, by.tag, clamp.tag)
-        received = Value(bits, _simple(sure), m.now if origin is None else origin, tag)
-        return Value(valid, rule.known, rule.origin, any_way(by.tag, clamp.tag)), received
+        return rule, Value(bits, sure, m.now if origin is None else origin, tag)
 
-    return compute
+    return applied(compute, *map(integer, ins.operands[2:5]))
 
 
 def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
@@ -152,83 +148,69 @@ def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
     steps = by.astype(np.int64) & 31
     limit, segment = clamp.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31
     highest = (lane & segment) | (limit & ~segment)
-    lowest = lane & segment
-    if mode == "UP":
-        other = lane - steps
-        valid = other >= highest
-    elif mode == "DOWN":
-        other = lane + steps
-        valid = other <= highest
-    elif mode == "BFLY":
-        other = lane ^ steps
-        valid = other <= highest
-    else:
-        other = lowest | (steps & ~segment)
-        valid = other <= highest
+    other = {
+        "UP": lane - steps,
+        "DOWN": lane + steps,
+        "BFLY": lane ^ steps,
+        "IDX": (lane & segment) | (steps & ~segment),
+    }[mode]
+    valid = other >= highest if mode == "UP" else other <= highest
     return np.where(valid, other, lane), valid
 
 
 @operation("MATCH")
 def match(ins: SassInstruction) -> Compute | None:
     """Which lanes have the same value (.ANY), or whether all do (.ALL)."""
-    halves = pair(ins.operands[-1])
-    read = raw(ins.operands[-1])
+    halves, read = pair(ins.operands[-1]), raw(ins.operands[-1])
     everyone, is_wide = ins.has("ALL"), ins.has("U64")
     executing = _executing(ins)
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value = _joined(*halves(m)) if is_wide else read(m)
+    def compute(m: Machine) -> Sequence[Value]:
+        value = read(m)
+        if is_wide:
+            low, high = halves(m)
+            value = computed(wide(low.bits, high.bits), low, high)
         mask, doubtful = executing(m)
         bits = np.broadcast_to(value.bits, mask.shape)
-        same = (bits[:, :, None] == bits[:, None, :]) & mask[:, None, :] & mask[:, :, None]
-        matching = (same.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64).astype(np.uint32)
+        both = mask[:, None, :] & mask[:, :, None]  # (warps, lanes, lanes)
+        same = (bits[:, :, None] == bits[:, None, :]) & both
+        matching = _bit_set(same)
         sure = _simple(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
         tag = any_way(value.tag)
         if not everyone:
             return (Value(matching, sure, value.origin, tag),)
-        equal = (same | ~mask[:, None, :] | ~mask[:, :, None]).all(axis=(1, 2))[:, None]
+        equal = (same | ~both).all(axis=(1, 2))[:, None]
         ballot = np.where(equal, matching, np.uint32(0))
         return Value(equal, sure, value.origin, tag), Value(ballot, sure, value.origin, tag)
 
     return compute
 
 
-def _joined(low: Value, high: Value) -> Value:
-    return computed(wide(low.bits, high.bits), low, high)
+REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {  # and what lanes that take no part add
+    "SUM": (np.add, 0),
+    "MIN": (np.minimum, 1 << 40),
+    "MAX": (np.maximum, -(1 << 40)),
+    "AND": (np.bitwise_and, -1),
+    "OR": (np.bitwise_or, 0),
+    "XOR": (np.bitwise_xor, 0),
+}
 
 
 @operation("REDUX", "CREDUX")
 def redux(ins: SassInstruction) -> Compute | None:
     """The sum, minimum, maximum or bitwise reduction of all active lanes' values."""
-    read = raw(ins.operands[-1])
-    mode = next((word for word in ("SUM", "MIN", "MAX", "AND", "OR", "XOR") if ins.has(word)), "AND")
-    is_signed = ins.has("S32")
+    function, empty = REDUCTIONS[next((word for word in REDUCTIONS if ins.has(word)), "AND")]
+    like = np.int32 if ins.has("S32") else np.uint32
     executing = _executing(ins)
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value = read(m)
+    def compute(m: Machine, value: Value) -> Sequence[Value]:
         mask, doubtful = executing(m)
-        bits = np.broadcast_to(value.bits, mask.shape)
+        numbers = np.broadcast_to(value.bits, mask.shape).view(like).astype(np.int64)
+        result = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
         sure = _simple(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
-        return (Value(reduced(bits, mask, mode, is_signed), sure, value.origin, any_way(value.tag)),)
+        return (Value((result & 0xFFFFFFFF).astype(np.uint32), sure, value.origin, any_way(value.tag)),)
 
-    return compute
-
-
-def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
-    """Return (G, 1): the reduction over the lanes of the mask."""
-    numbers = bits.view(np.int32).astype(np.int64) if is_signed else bits.astype(np.int64)
-    empty = {"SUM": 0, "AND": -1, "OR": 0, "XOR": 0, "MIN": 1 << 40, "MAX": -(1 << 40)}[mode]
-    function = {
-        "SUM": np.add,
-        "AND": np.bitwise_and,
-        "OR": np.bitwise_or,
-        "XOR": np.bitwise_xor,
-        "MIN": np.minimum,
-        "MAX": np.maximum,
-    }[mode]
-    result = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
-    return (result & 0xFFFFFFFF).astype(np.uint32)
+    return applied(compute, raw(ins.operands[-1]))
 
 
 @operation("ELECT")
@@ -236,7 +218,7 @@ def elect(ins: SassInstruction) -> Compute | None:
     """True in the first lane that executes it."""
     executing = _executing(ins)
 
-    def compute(m: Machine) -> tuple[Value | None, ...]:
+    def compute(m: Machine) -> Sequence[Value]:
         mask, doubtful = executing(m)
         first = mask.argmax(axis=1)[:, None]
         sure = _simple(~doubtful.any(axis=1, keepdims=True))

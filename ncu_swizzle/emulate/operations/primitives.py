@@ -1,0 +1,524 @@
+"""What opcodes are made of: for each primitive its value, its tag and the bits of it that are known, in one place.
+
+A tag says how a value depends on the block or the iteration (see `dependence`). A primitive that decides something,
+such as a comparison, keeps only the blocks for which the decision is the same (`Machine.keep_within`): its result needs
+no tag. Arrays are (warps of the view or 1, 32 lanes or 1), uint32 or bool unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.emulate.dependence import (
+    NOTHING,
+    Tag,
+    affine,
+    aligned,
+    bitwise,
+    function_of,
+    product_halves,
+    scaled,
+    shifted_right,
+    total,
+)
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.values import (
+    I32,
+    Bits,
+    Known,
+    Value,
+    computed,
+    constant,
+    dependent,
+    derived,
+    first_origin,
+    high_half,
+    joint,
+    known_in,
+    low_half,
+    lowest,
+    same_for_all,
+    signed,
+    sure_bits,
+    sure_of_bitwise,
+    sure_of_either,
+    truth,
+    wide,
+    with_sure,
+)
+from ncu_swizzle.smem.operations import Bools, Ints
+
+TOP = (1 << 32) - 1
+FAR = np.int64(1) << 40  # farther than 32-bit numbers and their differences can be
+ZERO = np.zeros((1, 1), np.int64)
+LIMIT = np.full((1, 1), TOP, np.int64)
+
+# ---------------------------------------------------------------------------------------------- sums and products
+
+
+def added(*values: Value) -> Value:
+    """Return the sum, modulo 2^32."""
+    bits = values[0].bits
+    for value in values[1:]:
+        bits = bits + value.bits
+    return with_sure(derived(bits, *values, tag=total(*(value.tag for value in values))), lowest(*values))
+
+
+def times(value: Value, factor: int) -> Value:
+    """Return a multiple of the value, modulo 2^32; -1 negates it."""
+    bits = value.bits * np.uint32(factor & TOP)
+    return Value(bits, value.known, value.origin, scaled(value.tag, factor))
+
+
+def inverted(value: Value) -> Value:
+    """Return ~value, which is -value - 1: it changes as -value does."""
+    return Value(~value.bits, value.known, value.origin, scaled(value.tag, -1))
+
+
+def absolute(m: Machine, value: Value) -> Value:
+    """Return |value|."""
+    return chosen(m, compared(m, value, constant(-1), "GT", True), value, times(value, -1))
+
+
+def sums(m: Machine, terms: Sequence[tuple[Value, bool]], carries: Sequence[Value], count: int) -> tuple[Value, ...]:
+    """Return the sum of terms, each negated if it says so, and carries, modulo 2^32; then `count` - 1 carries out."""
+    if count == 1 and not carries:
+        return (added(*(times(value, -1) if minus else value for value, minus in terms)),)
+    # -x is ~x + 1, whose carry differs from that of 0 - x if x is 0.
+    values = [inverted(value) if minus else value for value, minus in terms]
+    whole = np.full((1, 1), sum(minus for _, minus in terms), np.uint64)
+    for value in (*values, *carries):
+        whole = whole + value.bits.astype(np.uint64)
+    sources = [*values, *carries]
+    tag = total(*(value.tag for value in values), *(dependent(carry) for carry in carries))
+    low = derived(low_half(whole), *sources, tag=tag)
+    if count == 1:
+        return (low,)
+    carry_tag = None
+    if tag is not None and (tag.coefficients is None or not m.follows(*sources)):
+        carry_tag = dependent(*sources)
+    elif tag is not None:  # blocks whose sum does not wrap have the same carry
+        m.keep_within(tag, low.bits.astype(np.int64), ZERO, LIMIT, m.view.mask & np.asarray(joint(*sources)))
+    over = whole >> np.uint64(32)
+    return (low, *(derived(over > k, *sources, tag=carry_tag) for k in range(count - 1)))
+
+
+def added_wide(*pairs: tuple[Value, Value]) -> tuple[Value, Value]:
+    """Return the halves of a sum of 64-bit numbers."""
+    whole = np.zeros((1, 1), np.uint64)
+    for low, high in pairs:
+        whole = whole + wide(low.bits, high.bits)
+    return added(*(low for low, _ in pairs)), computed(high_half(whole), *(half for pair in pairs for half in pair))
+
+
+def multiplied(a: Value, b: Value) -> Value:
+    """Return the product, modulo 2^32."""
+    return with_sure(derived(a.bits * b.bits, a, b, tag=_product_tag(a, b)), lowest(a, b))
+
+
+def _product_tag(a: Value, b: Value) -> Tag | None:
+    if a.tag is None and b.tag is None:
+        return None
+    for tagged, factor in ((a, b), (b, a)):
+        if factor.tag is None and factor.known is True and (same := same_for_all(factor.bits)) is not None:
+            return scaled(tagged.tag, same)
+    return dependent(a, b)
+
+
+def multiplied_wide(m: Machine, sources: Sequence[Value], is_signed: bool, minus: bool) -> tuple[Value, Value, Value]:
+    """Return the halves of a * b + c, or of -a * b + c, and whether it overflows 64 bits.
+
+    `sources`: a, b, the halves of c, and a carry, if one comes in.
+    """
+    a, b, low, high, *carries = sources
+    if joint(a, b, low) is False:
+        nothing = Value(np.zeros((1, 32), np.uint32), False, first_origin(a, b, low))
+        return nothing, nothing, Value(np.zeros((1, 32), bool), False, nothing.origin)
+    if is_signed:
+        product = (signed(a.bits) * signed(b.bits)).view(np.uint64)
+    else:
+        product = a.bits.astype(np.uint64) * b.bits.astype(np.uint64)
+    product = np.uint64(0) - product if minus else product
+    whole = product + wide(low.bits, high.bits)
+    over = whole < product
+    for carry in carries:
+        before, whole = whole, whole + carry.bits.astype(np.uint64)
+        over = over | (whole < before)
+    lower_tag = total(scaled(_product_tag(a, b), -1 if minus else 1), low.tag)
+    lower = derived(low_half(whole), a, b, low, *carries, tag=lower_tag)
+    upper = derived(high_half(whole), *sources)
+    if any(source.tag for source in sources):
+        upper.tag = _upper_tag(m, lower, sources, is_signed, minus)
+    return lower, upper, computed(over, *sources)
+
+
+def _upper_tag(m: Machine, lower: Value, sources: Sequence[Value], is_signed: bool, minus: bool) -> Tag | None:
+    """Return the tag of the upper half of a * b + c; keeps blocks whose lower half carries nothing into it, if it can.
+
+    The upper half is then the same for all blocks, or steps as the quotient of a division does: see `product_halves`.
+    """
+    a, b, low, high, *carries = sources
+    lanes = m.view.mask & np.asarray(joint(*sources))
+    steps = None if lower.tag is None else lower.tag.coefficients
+    fixed = steps is not None and m.follows(lower, *sources) and high.tag is None and not carries
+    if fixed and steps is not None and max(map(abs, steps)) < SMALL and _steps_little(a, b, is_signed):
+        for number, with_sign in ((a, is_signed), (b, is_signed), (low, False)):
+            no_wrap(m, number, with_sign)
+        m.keep_within(lower.tag, lower.bits.astype(np.int64), ZERO, LIMIT, lanes)
+        return None
+    tagged, factor = (a, b) if a.tag else (b, a)
+    same = same_for_all(factor.bits) if factor.known is True else None
+    others = [source for source in sources if source is not tagged and source.tag]
+    if tagged.tag is not None and same is not None and not minus and m.follows(tagged) and not others:
+        multiple = same - (1 << 32) if is_signed and same >> 31 else same
+        halves = product_halves(tagged.tag, multiple, m.extents, m.coarsest)
+        if halves is not None:
+            no_wrap(m, tagged, is_signed)
+            m.keep_within(halves[0], lower.bits.astype(np.int64), ZERO, LIMIT, lanes)
+            return halves[1]
+    return dependent(*sources)
+
+
+SMALL = 1 << 30  # steps from block to block below this do not wrap around
+
+
+def _steps_little(a: Value, b: Value, is_signed: bool) -> bool:
+    """Return whether the product's step from block to block is small enough to be what its tag says."""
+    for tagged, factor in ((a, b), (b, a)):
+        if tagged.tag is not None and factor.tag is None:
+            same, steps = same_for_all(factor.bits), tagged.tag.coefficients
+            if same is None or steps is None:
+                return False
+            number = same - (1 << 32) if is_signed and same >> 31 else same
+            return all(abs(step * number) < SMALL for step in steps)
+    return a.tag is None and b.tag is None
+
+
+# ---------------------------------------------------------------------------------------------- comparisons
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "LT": np.less,
+    "EQ": np.equal,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+}
+
+
+def numbers(bits: Bits, is_signed: bool) -> Ints:
+    """Return 32-bit numbers as int64."""
+    return signed(bits) if is_signed else bits.astype(np.int64)
+
+
+def no_wrap(m: Machine, value: Value, is_signed: bool) -> Ints:
+    """Return the numbers as int64; keep only blocks for which they do not wrap, if their steps are followed."""
+    result = numbers(value.bits, is_signed)
+    if value.tag is not None and m.follows(value):
+        least, most = (-(1 << 31), (1 << 31) - 1) if is_signed else (0, TOP)
+        m.keep_within(value.tag, result, ZERO + least, ZERO + most, m.view.mask & np.asarray(value.known))
+    return result
+
+
+def compared(m: Machine, a: Value, b: Value, relation: str, is_signed: bool) -> Value:
+    """Return the truth of a relation of COMPARISONS; keeps blocks in which a - b keeps its sign, or stays 0."""
+    compare = COMPARISONS[relation]
+    if a.tag is None and b.tag is None:
+        return derived(compare(a.bits.view(I32), b.bits.view(I32)) if is_signed else compare(a.bits, b.bits), a, b)
+    if not m.follows(a, b):
+        return computed(compare(numbers(a.bits, is_signed), numbers(b.bits, is_signed)), a, b)
+    first, second = no_wrap(m, a, is_signed), no_wrap(m, b, is_signed)
+    result, difference = computed(compare(first, second), a, b), first - second
+    tag = total(a.tag, scaled(b.tag, -1))
+    if result.tag is None or (tag is not None and tag.coefficients is None):
+        return result
+    least = np.where(difference > 0, 1, np.where(difference < 0, -FAR, 0))
+    most = np.where(difference > 0, FAR, np.where(difference < 0, -1, 0))
+    m.keep_within(tag, difference, least, most, m.view.mask & np.asarray(joint(a, b)))
+    result.tag = None
+    return result
+
+
+def chosen(m: Machine, choice: Value, a: Value, b: Value) -> Value:
+    """Return a where the choice is true, elsewhere b; an unknown choice between equal bits decides nothing."""
+    bits = np.where(choice.bits, a.bits, b.bits)
+    tag = _chosen_tag(choice, a, b, m.view.mask)
+    if choice.known is True and a.known is True and b.known is True:
+        return Value(bits, True, None, tag)
+    known = np.where(choice.bits, np.asarray(a.known), np.asarray(b.known)) & choice.known
+    return with_sure(Value(bits, known, first_origin(choice, a, b), tag), sure_of_either(choice, a, b))
+
+
+def _chosen_tag(choice: Value, a: Value, b: Value, lanes: Bools) -> Tag | None:
+    """Return the common tag, or that of the only value that lanes select."""
+    if choice.tag is not None or not known_in(choice, lanes):
+        return dependent(choice, a, b)
+    if a.tag == b.tag or bool((choice.bits | ~lanes).all()):
+        return a.tag
+    if not bool((choice.bits & lanes).any()):
+        return b.tag
+    uniform = choice.bits.shape[-1] == a.bits.shape[-1] == b.bits.shape[-1] == 1
+    return bitwise(tuple(tag for tag in (a.tag, b.tag) if tag is not None), uniform)
+
+
+def extreme(m: Machine, a: Value, b: Value, smaller: Value, is_signed: bool) -> Value:
+    """Return the minimum where `smaller` is true, elsewhere the maximum."""
+    return chosen(m, exclusive(compared(m, a, b, "LT", is_signed), negation(smaller)), a, b)
+
+
+# ---------------------------------------------------------------------------------------------- predicates
+
+
+def conjunction(a: Value, b: Value) -> Value:
+    """Return a and b; known to be false if one of them is."""
+    bits = a.bits & b.bits
+    known: Known = True
+    if a.known is not True or b.known is not True:
+        no = (~a.bits & a.known) | (~b.bits & b.known)
+        sure = no | (np.asarray(a.known) & np.asarray(b.known))
+        known = True if np.all(sure) else np.asarray(sure)
+        bits = bits & ~no
+    return Value(bits, known, first_origin(a, b), dependent(a, b))
+
+
+def negation(a: Value) -> Value:
+    """Return not a."""
+    return Value(~a.bits, a.known, a.origin, a.tag)
+
+
+def disjunction(a: Value, b: Value) -> Value:
+    """Return a or b; known to be true if one of them is."""
+    return negation(conjunction(negation(a), negation(b)))
+
+
+def exclusive(a: Value, b: Value) -> Value:
+    """Return a xor b."""
+    return computed(a.bits ^ b.bits, a, b)
+
+
+COMBINATIONS = {"AND": conjunction, "OR": disjunction, "XOR": exclusive}
+
+
+def predicate_by_table(values: Sequence[Value], table: int) -> Value:
+    """Return the function of three predicates whose value for (1, 1, 1) is the table's bit 7, for (0, 0, 0) bit 0.
+
+    It is the disjunction of the true entries, each a conjunction: unknowns that cannot change it do not matter.
+    """
+    always, never = table & 0xFF == 0xFF, table & 0xFF == 0
+    if always or never:
+        return truth(always)
+    result = truth(False)
+    for entry in range(8):
+        if table >> entry & 1:
+            term = truth(True)
+            for position, value in enumerate(values):
+                term = conjunction(term, value if entry >> (2 - position) & 1 else negation(value))
+            result = disjunction(result, term)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------- bits
+
+
+_COMMON: dict[int, Callable[[Bits, Bits, Bits], Bits]] = {
+    0xC0: lambda a, b, c: a & b,
+    0xFC: lambda a, b, c: a | b,
+    0x3C: lambda a, b, c: a ^ b,
+    0xF8: lambda a, b, c: a | b & c,
+    0x78: lambda a, b, c: a ^ b & c,
+    0x96: lambda a, b, c: a ^ b ^ c,
+    0xFE: lambda a, b, c: a | b | c,
+    0x80: lambda a, b, c: a & b & c,
+    0x33: lambda a, b, c: ~b,
+    0xE2: lambda a, b, c: (a & b) | (c & ~b),
+}
+
+
+def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
+    """Return the function of three bits whose value for (1, 1, 1) is the table's bit 7, for (0, 0, 0) bit 0."""
+    if table in _COMMON:
+        return _COMMON[table](a, b, c)
+    result: Bits = np.zeros((1, 1), np.uint32)
+    for entry in range(8):
+        if table >> entry & 1:
+            term = (a if entry & 4 else ~a) & (b if entry & 2 else ~b) & (c if entry & 1 else ~c)
+            result = result | term
+    return result
+
+
+def logic(m: Machine, values: tuple[Value, Value, Value], table: int) -> Value:
+    """Return a function of three bits, by its table, of each bit of three numbers."""
+    # The table depends on an argument if it changes when that argument's bit of the entry's number does.
+    shifts = ((0, 4, 0x0F), (1, 2, 0x33), (2, 1, 0x55))
+    used = [position for position, shift, mask in shifts if (table >> shift ^ table) & mask]
+    sources = [values[position] for position in used]
+    tag = _logic_tag(m, values, used, table) if any(value.tag for value in sources) else None
+    result = derived(by_table(values[0].bits, values[1].bits, values[2].bits, table), *sources, tag=tag)
+    if result.known is True:
+        return result
+    return with_sure(result, sure_of_bitwise(lambda a, b, c: by_table(a, b, c, table), values))
+
+
+def _logic_tag(m: Machine, values: tuple[Value, Value, Value], used: Sequence[int], table: int) -> Tag | None:
+    """Return the tag if the other arguments keep, invert or clear the high bits of the only one that has one."""
+    tagged = [position for position in used if values[position].tag is not None]
+    one = tagged[0]
+    others = [_constant_above(value) for position, value in enumerate(values) if position != one]
+    tag = aligned(values[one].tag, max(bits for _, bits in others), m.coarsest)
+    if len(tagged) != 1 or tag is None:
+        sources = [values[position] for position in used]
+        uniform = all(source.bits.shape[-1] == 1 for source in sources)
+        return bitwise(tuple(source.tag for source in sources if source.tag is not None), uniform)
+    outcomes = []  # of a high bit that is 0, and that is 1
+    for bit in (0, 1):
+        entry = [other for other, _ in others]
+        entry.insert(one, bit)
+        outcomes.append(table >> (entry[0] << 2 | entry[1] << 1 | entry[2]) & 1)
+    if outcomes[0] == outcomes[1]:
+        return affine(NOTHING, tag.stride)
+    return tag if outcomes == [0, 1] else scaled(tag, -1)
+
+
+def _constant_above(value: Value) -> tuple[int, int]:
+    """Return 0 or 1, and from which bit on all bits of the value are that in all lanes; 32 if none is."""
+    if value.known is not True:
+        return 0, 32
+    clear = int(np.bitwise_or.reduce(value.bits, axis=None)).bit_length()
+    filled = int(np.bitwise_or.reduce(~value.bits, axis=None)).bit_length()
+    return (0, clear) if clear <= filled else (1, filled)
+
+
+def masked_not_zero(m: Machine, value: Value, mask: Value, masked: Value) -> Value:
+    """Return whether `masked`, value & mask, is not 0; keeps blocks for which that is as here, if it can.
+
+    It can if the mask is that of a number's high bits, above which the number is 0.
+    """
+    if mask.tag is not None or value.tag is None:
+        value, mask = mask, value
+    bits = same_for_all(mask.bits) if mask.known is True and mask.tag is None else None
+    if bits and value.tag is not None and m.follows(value):
+        lowest_bit = bits & -bits
+        end = bits + lowest_bit
+        found = value.bits.astype(np.int64)
+        if not end & (end - 1) and not bool((found >= end).any()):
+            above = found >= lowest_bit
+            least, most = np.where(above, lowest_bit, 0), np.where(above, end, lowest_bit) - 1
+            m.keep_within(value.tag, found, least, most, m.view.mask & np.asarray(value.known))
+            return derived(masked.bits != 0, masked)
+    return compared(m, masked, constant(0), "NE", False)
+
+
+FEW = 64  # a coarser stride leaves more kinds of blocks than neighbours with the same quotient do
+
+
+def quotient_tag(m: Machine, value: Value, bits: int, is_signed: bool, most: int, fixed: bool) -> Tag | None:
+    """Return the tag of value >> bits, which is the same in all lanes: at a stride up to `most`, if there is one.
+
+    Else, if `fixed`, only blocks with the same quotient are kept.
+    """
+    if value.tag is None:
+        return None
+    if not m.follows(value):
+        return dependent(value)
+    fine = aligned(value.tag, bits, most)
+    if fine:
+        no_wrap(m, value, is_signed)
+        return shifted_right(fine, bits)
+    if not fixed:
+        return dependent(value)
+    found = numbers(value.bits, is_signed)
+    least = (found >> bits) << bits
+    top = least + (1 << bits) - 1
+    m.keep_within(
+        value.tag,
+        found,
+        least,
+        np.minimum(top, (1 << 31) - 1) if is_signed else top,
+        m.view.mask & np.asarray(value.known),
+    )
+    return None
+
+
+def shifted_left(value: Value, count: Value, steps: Bits, fixed: int | None) -> Value:
+    """Return the value shifted by `steps`, which follow from the count; `fixed` if all lanes have the same."""
+    if fixed is not None and fixed < 32:
+        return times(value, 1 << fixed)
+    moved = value.bits.astype(np.uint64) << np.minimum(steps, 63).astype(np.uint64)
+    return computed(low_half(np.where(steps >= 32, np.uint64(0), moved)), value, count)
+
+
+def shifted_down(m: Machine, value: Value, count: Value, steps: Bits, fixed: int | None, is_signed: bool) -> Value:
+    """Return the value shifted right, as `shifted_left` does to the left."""
+    few = np.minimum(steps, np.uint32(31))
+    if is_signed:
+        bits = (value.bits.view(I32) >> few.astype(I32)).view(np.uint32)
+    else:
+        bits = np.where(steps > 31, np.uint32(0), value.bits >> few)
+    if fixed is None or value.tag is None:
+        return computed(bits, value, count)
+    # Of the sign alone, neighbours that have the same are worth more than any stride.
+    tag = quotient_tag(m, value, fixed, is_signed, m.coarsest, fixed=is_signed and fixed == 31)
+    return derived(bits, value, count, tag=tag)
+
+
+def funnel_left(m: Machine, low: Value, high: Value, fixed: int, sign_extends: bool = False) -> Value:
+    """Return the upper half of high:low << fixed, which is high:low >> 32 - fixed.
+
+    `sign_extends`: high is the sign of low, and has no tag.
+    """
+    bits = high_half(wide(low.bits, high.bits) << np.uint64(fixed))
+    if low.tag is not None and (sign_extends or (high.tag is None and same_for_all(high.bits) == 0)):
+        tag = quotient_tag(m, low, 32 - fixed, sign_extends, min(FEW, m.coarsest), fixed=True)
+    else:
+        tag = dependent(low, high)
+    return derived(bits, low, high, tag=tag)
+
+
+def sign_of(value: Value) -> Value:
+    """Return the sign in all bits, the upper half of a sign-extended number; its tag is that of the lower half."""
+    return Value((value.bits.view(I32) >> 31).view(np.uint32), value.known, value.origin)
+
+
+def permuted(low: Value, selector: Value, high: Value) -> Value:
+    """Return four bytes of high:low: by a digit each, 3 bits of which are the byte's number; 8 takes its sign alone."""
+    digits = same_for_all(selector.bits) if selector.known is True and selector.tag is None else None
+    if digits is None:
+        return computed(_bytes_by_lane(low.bits, selector.bits, high.bits), low, selector, high)
+    # A result depends on the lower bits of the numbers, up to the highest byte that it takes.
+    highest = [-1, -1]
+    for position in range(4):
+        digit = digits >> 4 * position & 7
+        highest[digit >> 2] = max(highest[digit >> 2], digit & 3)
+    used = [(value, 8 * (highest[half] + 1)) for half, value in enumerate((low, high)) if highest[half] >= 0]
+    tag = function_of(*((value.tag, bits) for value, bits in used))
+    picked = derived(_bytes(low.bits, digits, high.bits), selector, *(value for value, _ in used), tag=tag)
+    if picked.known is True:
+        return picked
+    return with_sure(picked, _bytes(sure_bits(low), digits, sure_bits(high)))
+
+
+def _bytes_by_lane(low: Bits, selector: Bits, high: Bits) -> Bits:
+    whole = wide(low, high)
+    result: Bits = np.zeros((1, 1), np.uint64)
+    for position in range(4):
+        digit = selector >> np.uint32(4 * position) & np.uint32(0xF)
+        byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
+        filled = np.where(byte >> np.uint64(7) & np.uint64(1), np.uint64(0xFF), np.uint64(0))
+        byte = np.where(digit & np.uint32(8), filled, byte)
+        result = result | byte << np.uint64(8 * position)
+    return low_half(result)
+
+
+def _bytes(low: Bits, selector: int, high: Bits) -> Bits:
+    """Return the picked bytes if all lanes have the same selector: they are copied as bytes."""
+    picked = np.empty(np.broadcast_shapes(low.shape, high.shape), np.uint32)
+    halves = [np.ascontiguousarray(half)[..., None].view(np.uint8) for half in (low, high)]  # (…, 4) each
+    for position in range(4):
+        digit = selector >> 4 * position
+        byte = halves[digit >> 2 & 1][..., digit & 3]
+        picked[..., None].view(np.uint8)[..., position] = np.where(byte & 0x80, 0xFF, 0) if digit & 8 else byte
+    return picked
