@@ -132,12 +132,8 @@ def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
     kinds = sorted({*TRANSFERS, *seen})
     for rule in rules:
         if rule.access not in ("", EACH, *kinds):
-            raise UsageError(f"{rule.origin}: {unknown('access kind', rule.access, kinds)}", FORM)
-
-
-def unknown(what: str, name: str, choices: Iterable[str]) -> str:
-    """Return a message that the name is unknown, with the closest choice."""
-    return f"unknown {what} {name!r}{did_you_mean(name, choices)}"
+            meant = did_you_mean(rule.access, kinds)
+            raise UsageError(f"{rule.origin}: unknown access kind {rule.access!r}{meant}", FORM)
 
 
 SCHEMA = 1
@@ -248,13 +244,9 @@ def grouped_launches(profiles: Iterable[Profile]) -> list[tuple[Profile, ...]]:
         entry = entry_of([profile])
         key = (entry.kernel, entry.function, entry.engine, entry.grid, entry.block, *entry.conditions.values())
         launches = groups.setdefault(key, [])
-        if not any(_same_launch(profile, launch) for launch in launches):
+        if not any(dataclasses.replace(launch, report=profile.report) == profile for launch in launches):
             launches.append(profile)
     return [tuple(launches) for launches in groups.values()]
-
-
-def _same_launch(first: Profile, second: Profile) -> bool:
-    return dataclasses.replace(first, report="") == dataclasses.replace(second, report="")
 
 
 @dataclass(frozen=True)

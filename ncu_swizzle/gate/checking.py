@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,49 +14,14 @@ from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines import profiles as profile_sources
 from ncu_swizzle.engines.settings import Progress, Request
-from ncu_swizzle.gate import baseline, history, tracks
-from ncu_swizzle.gate.baseline import LIMITS, Baseline, Entry, Policy, Rule, SavedCounts
+from ncu_swizzle.gate import baseline, tracks
+from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.tracks import Track
 from ncu_swizzle.gate.verdict import Check, Verdict, files_in, moved
 from ncu_swizzle.kernels import catalog, user
 from ncu_swizzle.kernels.catalog import Catalog, Project
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
-from ncu_swizzle.reports.model import MachineInfo, Profile
-
-# The last good runs of a history, as a baseline.
-
-
-def load(folder: Path) -> Baseline:
-    """Return the last good run of each kernel, engine and machine; raise what `history.load` raises."""
-    return Baseline(tuple(entries(tracks.tracks(history.load(folder)))), folder, history=True)
-
-
-def entries(found: tuple[Track, ...]) -> Iterator[Entry]:
-    """Yield the last good run of each track that has one."""
-    for track in found:
-        if (run := track.last_good) is None:
-            continue
-        told = track.conditions
-        machine = MachineInfo(
-            gpu=told["gpu"], compute_capability=told["compute_capability"], driver=run.driver, cuda=run.cuda,
-            ncu=told["ncu"], clock_control=told["clocks"],
-        )  # fmt: skip
-        yield Entry(
-            kernel=track.kernel, function=run.function, engine=told["engine"], when=run.time, machine=machine,
-            problem=_sizes(told["problem"]), grid=told["grid"], block=run.block,
-            accesses={
-                access: SavedCounts(counts.executed, counts.wavefronts, counts.ideal)
-                for access, counts in run.accesses.items()
-            },
-            durations_ns=run.durations_ns if run.duration_ns else (),
-        )  # fmt: skip
-
-
-def _sizes(words: str) -> dict[str, int]:
-    """Return a problem that was written in words."""
-    return {name: int(size) for name, _, size in (word.partition("=") for word in words.split())}
-
+from ncu_swizzle.reports.model import Profile
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
 
@@ -160,7 +125,7 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     rules = _policy(options, Path.cwd())
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    kept = load(rules.history) if rules.history else None
+    kept = tracks.load(rules.history) if rules.history else None
     profiles, reason = gathered(options, request, on_progress)
     verdict = judge(profiles, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))

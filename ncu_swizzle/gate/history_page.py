@@ -120,7 +120,7 @@ def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
     notes = "; ".join(tracks.notes(run))
     return HistoryRow(
         commit=tracks.commit(run),
-        day=run.time[:10],
+        day=run.entry.when[:10],
         cells=cells,
         time=tracks.duration(run, unit),
         notes=notes,
@@ -129,7 +129,7 @@ def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
 
 
 def _cell(run: KeptRun, kind: str) -> str:
-    counts = run.accesses.get(kind)
+    counts = run.entry.accesses.get(kind)
     if not counts or counts.excessive is None:
         return tracks.excess(run, kind)
     return f"{text.count(counts.excessive)} of {text.count(counts.wavefronts)}"
@@ -148,7 +148,7 @@ def _counts(track: Track) -> HistoryChart:
                 changed=bool(run.changes),
             )
             for at, run in enumerate(track.runs)
-            if (counts := run.accesses.get(kind)) and counts.excessive is not None
+            if (counts := run.entry.accesses.get(kind)) and counts.excessive is not None
         ]
         for kind in track.kinds
     }
@@ -162,7 +162,7 @@ def _times(track: Track, unit: text.TimeUnit) -> HistoryChart:
             value=run.duration_ns,
             tip=f"{tracks.commit(run)}: {tracks.duration(run, unit)}",
             changed=bool(run.changes),
-            noise=run.duration_ns * run.spread / 100,
+            noise=run.duration_ns * run.entry.spread / 100,
         )
         for at, run in enumerate(track.runs)
         if run.duration_ns

@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, 
 from ncu_swizzle.base.files import not_writable, note_finished, write_atomically
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.gate.baseline import Baseline, Entry
+from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.verdict import (
     CRITERIA,
     WORST_FIRST,
@@ -29,7 +29,6 @@ from ncu_swizzle.gate.verdict import (
     Correction,
     Outcome,
     Place,
-    Replacement,
     Verdict,
 )
 from ncu_swizzle.render.listing import plain_table, table_line
@@ -87,36 +86,21 @@ LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive:
 
 def commands(verdict: Verdict) -> list[str]:
     """Return one workflow command per check that did not pass, the worst first."""
-    return [
-        _command(level, _properties(check), _message_github(check))
-        for outcome, level in LEVELS.items()
-        for check in verdict.checks
-        if check.outcome is outcome
-    ]
-
-
-def _message_github(check: Check) -> str:
-    """Return the message, with the header that the line's access comes from."""
-    through = check.place.through if check.place else ()
-    return f"{check} ({check.place.in_full})." if check.place and through else f"{check}."
-
-
-def _properties(check: Check) -> dict[str, str]:
-    place = check.place or Place("")
-    return {"file": place.file, "line": str(place.line or ""), "title": check.title}
-
-
-def _command(level: str, properties: Mapping[str, str], message: str) -> str:
-    attributes = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
-    return f"::{level} {attributes}::{_data(message)}"
+    found = []
+    for outcome, level in LEVELS.items():
+        for check in (check for check in verdict.checks if check.outcome is outcome):
+            place = check.place or Place("")
+            properties = {"file": place.file, "line": str(place.line or ""), "title": check.title}
+            # In a property, a comma or a colon would end it; everywhere, % starts an escape.
+            escaped = {name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+            attributes = ",".join(f"{name}={value}" for name, value in escaped.items() if value)
+            header = f" ({place.in_full})" if place.through else ""  # that the line's access comes from
+            found.append(f"::{level} {attributes}::{_data(f'{check}{header}.')}")
+    return found
 
 
 def _data(text: str) -> str:
     return one_line(text).replace("%", "%25")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def github_summary(verdict: Verdict) -> str:
@@ -139,48 +123,29 @@ def _before_and_after(changes: Sequence[Change]) -> Iterator[str]:
     yield from ("", "| kernel | access | excessive before | excessive now | degree before | degree now |")
     yield "|---|---|---:|---:|---:|---:|"
     for change in changes:
-        before, now = (change.wavefronts_before, change.ideal_before), (change.wavefronts, change.ideal)
-        cells = (change.kernel, change.access, _excess(*before), _excess(*now), _degree(*before), _degree(*now))
+        before = _excess_and_degree(change.wavefronts_before, change.ideal_before)
+        now = _excess_and_degree(change.wavefronts, change.ideal)
+        cells = (change.kernel, change.access, before[0], now[0], before[1], now[1])
         yield f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
 
 
-def _excess(wavefronts: int | None, ideal: int | None) -> str:
-    return "unknown" if wavefronts is None or ideal is None else f"{wavefronts - ideal:,}"
-
-
-def _degree(wavefronts: int | None, ideal: int | None) -> str:
+def _excess_and_degree(wavefronts: int | None, ideal: int | None) -> tuple[str, str]:
     if wavefronts is None or ideal is None:
-        return "unknown"
-    return f"{wavefronts / ideal:.4g}" if ideal else "-"
+        return "unknown", "unknown"
+    return f"{wavefronts - ideal:,}", f"{wavefronts / ideal:.4g}" if ideal else "-"
 
 
 # A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; no passes.
 
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-IDS = list(CRITERIA)
 
 
 def render_sarif(verdict: Verdict) -> str:
     """Return the log as JSON. A check without a location is a notification: code scanning rejects such results."""
     reported = [check for check in verdict.checks if check.outcome is not Outcome.passed]
-    run = {
-        "tool": {"driver": _driver()},
-        "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {
-                "executionSuccessful": True,
-                "toolExecutionNotifications": [_notification(check) for check in reported if not check.place],
-            }
-        ],
-        "results": [_result(check, check.place, verdict.corrections) for check in reported if check.place],
-    }
-    return in_json({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
-
-
-def _driver() -> dict[str, Any]:
     version = System().package_version("ncu-swizzle")  # unknown in a checkout that is not installed
-    return {
+    driver = {
         "name": "ncu-swizzle",
         **({"semanticVersion": version} if version else {}),
         "rules": [
@@ -188,55 +153,64 @@ def _driver() -> dict[str, Any]:
             for name, text in CRITERIA.items()
         ],
     }
+    notifications = [
+        {
+            "level": "warning" if check.outcome is Outcome.inconclusive else "error",
+            "message": {"text": _escaped(f"{check}.")},
+            "associatedRule": {"id": check.criterion},
+        }
+        for check in reported
+        if not check.place
+    ]
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
+        "results": [_result(check, check.place, verdict.corrections) for check in reported if check.place],
+    }
+    return in_json({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
 def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> dict[str, Any]:
     failed = check.outcome is not Outcome.inconclusive
-    fixes = [_fix(correction) for correction in corrections if correction.corrects(check)]
-    headers = list(enumerate(place.through, 1))
+    fixes = [
+        {
+            "description": {"text": _escaped(correction.description)},
+            "artifactChanges": [_change(file) for file in correction.files],
+        }
+        for correction in corrections
+        if correction.corrects(check)
+    ]
+    related = [
+        {"id": number, **_location(header), "message": {"text": "inlined from here"}}
+        for number, header in enumerate(place.through, 1)
+    ]
     return {
         "ruleId": check.criterion,
-        "ruleIndex": IDS.index(check.criterion),
+        "ruleIndex": list(CRITERIA).index(check.criterion),
         "kind": "fail" if failed else "open",
         "level": "error" if failed else "none",
-        "message": {"text": _message(check)},
+        "message": {"text": _escaped(f"{check}.")},
         "locations": [_location(place)],
-        **({"relatedLocations": [_related(number, header) for number, header in headers]} if headers else {}),
+        **({"relatedLocations": related} if related else {}),
         **({"fixes": fixes} if fixes else {}),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": cache.sha256_of_texts(check.title)},
     }
 
 
-def _fix(correction: Correction) -> dict[str, Any]:
-    changes = [_change(file) for file in correction.files]
-    return {"description": {"text": _escaped(correction.description)}, "artifactChanges": changes}
-
-
 def _change(corrected: CorrectedFile) -> dict[str, Any]:
     """Return the change of a file: whole lines are deleted, or others inserted before one."""
-    replacements = [
-        {"deletedRegion": _lines(made), **({"insertedContent": {"text": made.text}} if made.text else {})}
-        for made in corrected.replacements
-    ]
+    replacements = []
+    for lines in corrected.replacements:
+        region = {"startLine": lines.first, "startColumn": 1, "endLine": lines.first + lines.count, "endColumn": 1}
+        inserted = {"insertedContent": {"text": lines.text}} if lines.text else {}
+        replacements.append({"deletedRegion": region, **inserted})
     return {"artifactLocation": _artifact(corrected.file), "replacements": replacements}
 
 
-def _lines(made: Replacement) -> dict[str, int]:
-    return {"startLine": made.first, "startColumn": 1, "endLine": made.first + made.count, "endColumn": 1}
-
-
-def _notification(check: Check) -> dict[str, Any]:
-    level = "warning" if check.outcome is Outcome.inconclusive else "error"
-    return {"level": level, "message": {"text": _message(check)}, "associatedRule": {"id": check.criterion}}
-
-
-def _message(check: Check) -> str:
-    """Return the message escaped: in SARIF text, brackets make links and braces placeholders."""
-    return _escaped(f"{check}.")
-
-
 def _escaped(message: str) -> str:
+    """Return a message escaped: in SARIF text, brackets make links and braces placeholders."""
     text = one_line(message).replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -244,10 +218,6 @@ def _escaped(message: str) -> str:
 def _location(place: Place) -> dict[str, Any]:
     region = {"region": {"startLine": place.line}} if place.line else {}
     return {"physicalLocation": {"artifactLocation": _artifact(place.file), **region}}
-
-
-def _related(number: int, header: Place) -> dict[str, Any]:
-    return {"id": number, **_location(header), "message": {"text": "inlined from here"}}
 
 
 def _artifact(file: str) -> dict[str, str]:
@@ -317,18 +287,15 @@ def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
 
 def to_json(verdict: Verdict) -> str:
     """Return the verdict as one JSON object; ``docs/ci.md`` describes it."""
-    checks = [_plain(check) for check in verdict.checks]
+    checks = []
+    for check in verdict.checks:
+        plain = dataclasses.asdict(check)
+        through = plain["place"].pop("through") if check.place else ()  # the headers' lines, apart from the place
+        checks.append({**plain, "related": [{"file": place["file"], "line": place["line"]} for place in through]})
     content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
     if verdict.changes:
         content["changes"] = [dataclasses.asdict(change) for change in verdict.changes]
     return in_json(content, indent=1)
-
-
-def _plain(check: Check) -> dict[str, Any]:
-    """Return a check as plain data, the headers' lines that its place goes through apart from the place."""
-    content = dataclasses.asdict(check)
-    through = content["place"].pop("through") if check.place else ()
-    return {**content, "related": [{"file": place["file"], "line": place["line"]} for place in through]}
 
 
 def conclude(verdict: Verdict, listed: bool = False) -> None:
@@ -339,28 +306,18 @@ def conclude(verdict: Verdict, listed: bool = False) -> None:
     if verdict.outcome is Outcome.passed:
         return
     deciding = verdict.deciding
-    hint = next((check.hint for check in deciding if check.hint), SHOW)
-    raise ERRORS[verdict.outcome](_counted(verdict) if listed else _first(verdict), hint)
-
-
-def _first(verdict: Verdict) -> str:
-    """Return the first deciding check, and how many more there are."""
-    first, *others = verdict.deciding or (None,)
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{one_line(str(first))}{more}" if first else NOTHING
-
-
-def _counted(verdict: Verdict) -> str:
-    """Return how many checks decided; what they say stands above."""
-    count = len(verdict.deciding)
-    if not count:
-        return NOTHING
-    plural = "s" if count > 1 else ""
-    return {
-        Outcome.error: f"{count} kernel{plural} not judged: wrong source, launch or arguments",
-        Outcome.failed: f"{count} check{plural} failed",
-        Outcome.inconclusive: f"{count} check{plural} inconclusive",
-    }[verdict.outcome]
+    count, plural = len(deciding), "s" if len(deciding) > 1 else ""
+    if not deciding:
+        message = NOTHING
+    elif listed:
+        message = {
+            Outcome.error: f"{count} kernel{plural} not judged: wrong source, launch or arguments",
+            Outcome.failed: f"{count} check{plural} failed",
+            Outcome.inconclusive: f"{count} check{plural} inconclusive",
+        }[verdict.outcome]
+    else:
+        message = one_line(str(deciding[0])) + (f" (and {count - 1} more)" if count > 1 else "")
+    raise ERRORS[verdict.outcome](message, next((check.hint for check in deciding if check.hint), SHOW))
 
 
 def show_baseline(baseline: Baseline, console: Console) -> None:
@@ -371,19 +328,15 @@ def show_baseline(baseline: Baseline, console: Console) -> None:
     for entry in baseline.entries:
         wavefronts = sum(counts.wavefronts or 0 for counts in entry.accesses.values())
         ideal = sum(counts.ideal or 0 for counts in entry.accesses.values())
+        engine = "" if entry.engine == "ncu" else f"{entry.engine}, not measured; "
+        machine = f"{entry.machine.gpu or 'unknown GPU'}, clocks {entry.machine.clock_control or 'unknown'}"
+        size = in_words(entry.problem) or f"grid {entry.grid}"
         table.add_row(
             entry.kernel,
-            _conditions(entry),
+            f"{engine}{machine}, ncu {entry.machine.ncu or 'unknown'}, {size}, {entry.when[:10]}",
             "unknown" if entry.excessive is None else f"{entry.excessive:,}",
             f"{wavefronts / ideal:.2f}" if ideal else "-",
             "unknown" if entry.duration_ns is None else f"{entry.duration_ns / 1e6:,.3f}",
             str(len(entry.durations_ns)),
         )
     console.print(table)
-
-
-def _conditions(entry: Entry) -> str:
-    engine = "" if entry.engine == "ncu" else f"{entry.engine}, not measured; "
-    machine = f"{entry.machine.gpu or 'unknown GPU'}, clocks {entry.machine.clock_control or 'unknown'}"
-    size = in_words(entry.problem) or f"grid {entry.grid}"
-    return f"{engine}{machine}, ncu {entry.machine.ncu or 'unknown'}, {size}, {entry.when[:10]}"

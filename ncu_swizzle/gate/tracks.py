@@ -1,4 +1,7 @@
-"""A history on the terminal and as JSON."""
+"""A kernel over the commits of a history: what changed from run to run, and which run is the last good one.
+
+Counts are exact, so any change is a change. Times are noisy: they changed if they moved by more than both spreads.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,80 +19,44 @@ from rich.console import Console
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.gate.baseline import spread_of
+from ncu_swizzle.gate import history
+from ncu_swizzle.gate.baseline import Baseline, Entry, SavedCounts
 from ncu_swizzle.gate.history import RUN, in_utc
 from ncu_swizzle.render import text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.text import TimeUnit
-from ncu_swizzle.reports.counts import Ratios
+from ncu_swizzle.reports.model import MachineInfo
 from ncu_swizzle.reports.options import EMULATED
-
-# A kernel over commits, under the same conditions: what changed from run to run, and which run is the last good one.
-#
-# Counts are exact, so any change is a change. Times are noisy: they changed if they moved by more than both spreads.
-
 
 CONDITIONS = ("kernel", "engine", "gpu", "compute_capability", "clocks", "ncu", "problem", "grid")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptCounts(Ratios):
-    """All accesses of a kind in one launch; None if the counts of any are unknown. `line` has the most excess."""
-
-    executed: int | None
-    wavefronts: int | None
-    ideal: int | None
-    line: str = ""
-
-    @property
-    def numbers(self) -> tuple[int | None, int | None, int | None]:
-        return self.executed, self.wavefronts, self.ideal
-
-
-@dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """A run of one kernel: the counts of its worst launch, the durations of all; and what changed since the last one.
+    """A run of one kernel as a baseline has it, and what changed since the last one.
 
-    `good`: its counts are known and no access kind has more excess than in the last good one, or it was accepted.
+    The entry's time is that of the commit if it is known, else of the run; ISO 8601, UTC. `good`: its counts are known
+    and no access kind has more excess than in the last good run, or it was accepted.
     """
 
     run: str
     commit: str
-    time: str  # of the commit if it is known, else of the run; ISO 8601, UTC
     accepted: bool
-    accesses: Mapping[str, KeptCounts]
-    durations_ns: tuple[float, ...]
+    entry: Entry
+    lines: Mapping[str, str]  # by access kind, the source line with the most excess
     launches: int
     why: str = ""  # counts are unknown
-    driver: str = ""
-    cuda: str = ""
-    function: str = ""
-    block: str = ""
     good: bool = False
     changes: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
-        return all(counts.excessive is not None for counts in self.accesses.values())
-
-    @property
-    def excessive(self) -> int | None:
-        """All excessive wavefronts; None if any are unknown."""
-        return sum(counts.excessive or 0 for counts in self.accesses.values()) if self.known else None
-
-    def excessive_of(self, access: str) -> int:
-        """Return the excess of an access kind, if counts are known."""
-        return self.accesses[access].excessive or 0 if access in self.accesses else 0
+        return self.entry.excessive is not None
 
     @property
     def duration_ns(self) -> float | None:
         """The median duration of its launches; None if any is unknown."""
-        return median(self.durations_ns) if self.durations_ns and len(self.durations_ns) == self.launches else None
-
-    @property
-    def spread(self) -> float:
-        """Half the range of the durations, in percent of the median; SINGLE_SPREAD for a single launch."""
-        return spread_of(self.durations_ns)
+        return self.entry.duration_ns if len(self.entry.durations_ns) == self.launches else None
 
 
 @dataclass(frozen=True)
@@ -110,29 +77,38 @@ class Track:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """The access kinds of all runs."""
-        return tuple(sorted({access for run in self.runs for access in run.accesses}))
+        return tuple(sorted({access for run in self.runs for access in run.entry.accesses}))
+
+
+def load(folder: Path) -> Baseline:
+    """Return the last good run of each kernel, engine and machine; raise what `history.load` raises."""
+    return Baseline(tuple(entries(tracks(history.load(folder)))), folder, history=True)
+
+
+def entries(found: Iterable[Track]) -> Iterator[Entry]:
+    """Yield the last good run of each track that has one, without durations unless every launch has one."""
+    for track in found:
+        if run := track.last_good:
+            yield run.entry if run.duration_ns else replace(run.entry, durations_ns=())
 
 
 def tracks(rows: pd.DataFrame) -> tuple[Track, ...]:
     """Return the tracks of a history's rows, by kernel."""
-    given = rows.copy()
-    computed = given["engine"] == EMULATED
-    given.loc[computed, ["gpu", "ncu"]] = ""  # what it was computed on does not matter
-    given.loc[given["problem"] != "", "grid"] = ""
+    rows = rows.copy()
+    rows.loc[rows["engine"] == EMULATED, ["gpu", "ncu"]] = ""  # what it was computed on does not matter
+    rows.loc[rows["problem"] != "", "grid"] = ""
     found = []
-    for key, group in given.groupby(list(CONDITIONS), sort=True):
-        runs = sorted(_distinct(_track_run(str(run), part) for run, part in group.groupby(RUN)), key=_order)
+    for key, group in rows.groupby(list(CONDITIONS), sort=True):
+        runs: list[KeptRun] = []
+        for name, part in group.groupby(RUN):
+            run = _track_run(str(name), part)
+            # One that was added alone, and again together with others, counts once.
+            if not any(replace(other, run=run.run) == run for other in runs):
+                runs.append(run)
+        # An accepted run follows itself as it was added before.
+        runs.sort(key=lambda run: (run.entry.when, run.accepted, run.run))
         found.append(Track(dict(zip(CONDITIONS, map(str, key), strict=True)), tuple(_judged(runs))))
     return tuple(found)
-
-
-def _distinct(runs: Iterable[KeptRun]) -> list[KeptRun]:
-    """Return the runs of one kernel; one that was added alone, and again together with others, counts once."""
-    found: list[KeptRun] = []
-    for run in runs:
-        if not any(replace(other, run=run.run) == run for other in found):
-            found.append(run)
-    return found
 
 
 def of_kernel(found: Sequence[Track], kernel: str) -> list[Track]:
@@ -146,47 +122,46 @@ def of_kernel(found: Sequence[Track], kernel: str) -> list[Track]:
     return chosen
 
 
-def _order(run: KeptRun) -> tuple[str, bool, str]:
-    return run.time, run.accepted, run.run  # accepted, it follows itself as it was added before
-
-
 def _track_run(name: str, rows: pd.DataFrame) -> KeptRun:
+    """Return a run from its rows: the counts of its worst launch, an unknown one first, and all durations."""
     launches = [_accesses(launch) for _, launch in rows.groupby("launch")]
+    excess = [[counts.excessive for counts, _ in launch.values()] for launch in launches]
+    worst = launches[max(range(len(launches)), key=lambda at: (None in excess[at], sum(n or 0 for n in excess[at])))]
     first = rows.iloc[0]
+    machine = MachineInfo(
+        gpu=first["gpu"], compute_capability=first["compute_capability"], driver=first["driver"], cuda=first["cuda"],
+        ncu=first["ncu"], clock_control=first["clocks"],
+    )  # fmt: skip
     durations = rows.groupby("launch")["duration"].first()
-    return KeptRun(
-        run=name,
-        commit=first["commit"],
-        time=in_utc(first["committed"]) or in_utc(rows["when"].max()),
-        accepted=bool(first["accepted"]),
-        accesses=max(launches, key=_badness),
+    entry = Entry(
+        kernel=first["kernel"], function=first["function"], engine=first["engine"], machine=machine,
+        when=in_utc(first["committed"]) or in_utc(rows["when"].max()),
+        problem={word.partition("=")[0]: int(word.partition("=")[2]) for word in first["problem"].split()},
+        grid=first["grid"], block=first["block"],
+        accesses={access: counts for access, (counts, _) in worst.items()},
         durations_ns=tuple(float(ns) for ns in durations if pd.notna(ns) and 0 < ns < math.inf),
-        launches=len(launches),
+    )  # fmt: skip
+    return KeptRun(
+        run=name, commit=first["commit"], accepted=bool(first["accepted"]), entry=entry,
+        lines={access: line for access, (_, line) in worst.items()}, launches=len(launches),
         why=next((why for why in rows["why"] if why), ""),
-        driver=first["driver"],
-        cuda=first["cuda"],
-        function=first["function"],
-        block=first["block"],
-    )
+    )  # fmt: skip
 
 
-def _badness(accesses: Mapping[str, KeptCounts]) -> tuple[bool, int]:
-    excess = [counts.excessive for counts in accesses.values()]
-    return None in excess, sum(count or 0 for count in excess)
+def _accesses(launch: pd.DataFrame) -> dict[str, tuple[SavedCounts, str]]:
+    """Return the counts of a launch by access kind, None for what is unknown, and the line with the most excess.
 
-
-def _accesses(launch: pd.DataFrame) -> dict[str, KeptCounts]:
-    """Return the counts of a launch by access kind; no access has counts of 0, unless they are unknown."""
+    A kernel without accesses has none; if that is not known, it has unknown ones of the kind "".
+    """
     accesses = {}
     for access, rows in launch.groupby("access"):
         if access or rows["wavefronts"].isna().any():
-            numbers = {name: _sum(rows[name]) for name in ("executed", "wavefronts", "ideal")}
-            accesses[str(access)] = KeptCounts(**numbers, line=_worst_line(rows))
+            numbers = (None if rows[name].isna().any() else int(rows[name].sum()) for name in _NUMBERS)
+            accesses[str(access)] = SavedCounts(*numbers), _worst_line(rows)
     return accesses
 
 
-def _sum(column: Any) -> int | None:
-    return None if column.isna().any() else int(column.sum())
+_NUMBERS = ("executed", "wavefronts", "ideal")
 
 
 def _worst_line(rows: pd.DataFrame) -> str:
@@ -208,24 +183,22 @@ def _judged(runs: Sequence[KeptRun]) -> Iterator[KeptRun]:
     good: KeptRun | None = None
     for run in runs:
         changes = (*_count_changes(counted, run), *_time_change(timed, run))
-        no_worse = good is None or not grown(good, run)
-        judged = replace(run, changes=changes, good=run.known and (run.accepted or no_worse))
+        worse = good is not None and any(
+            (run.entry.excessive_of(access) or 0) > (good.entry.excessive_of(access) or 0)
+            for access in run.entry.accesses
+        )
+        judged = replace(run, changes=changes, good=run.known and (run.accepted or not worse))
         counted = judged if judged.known else counted
         timed = judged if judged.duration_ns else timed
         good = judged if judged.good else good
         yield judged
 
 
-def grown(before: KeptRun, now: KeptRun) -> list[str]:
-    """Return the access kinds with more excess than before; the counts of both are known."""
-    return [access for access in now.accesses if now.excessive_of(access) > before.excessive_of(access)]
-
-
 def _count_changes(before: KeptRun | None, now: KeptRun) -> Iterator[str]:
     if before is None or not now.known:
         return
-    for access in dict.fromkeys((*before.accesses, *now.accesses)):
-        was, is_ = before.accesses.get(access), now.accesses.get(access)
+    for access in dict.fromkeys((*before.entry.accesses, *now.entry.accesses)):
+        was, is_ = before.entry.accesses.get(access), now.entry.accesses.get(access)
         if was is None or is_ is None:
             yield f"{access} is {'new' if was is None else 'gone'}"
         elif was.excessive != is_.excessive:
@@ -240,7 +213,7 @@ def _time_change(before: KeptRun | None, now: KeptRun) -> Iterator[str]:
     if before is None or not before.duration_ns or not now.duration_ns:
         return
     percent = 100 * (now.duration_ns / before.duration_ns - 1)
-    if abs(percent) > before.spread + now.spread:
+    if abs(percent) > before.entry.spread + now.entry.spread:
         yield f"time {percent:+.1f} %"
 
 
@@ -260,16 +233,12 @@ def show(tracks: Sequence[Track], console: Console) -> None:
         for run in track.runs:
             cells = [excess(run, kind) for kind in track.kinds]
             state = "bold red" if not run.good and run.known else "yellow" if not run.known else ""
-            shown.add_row(commit(run), run.time[:10], *cells, duration(run, unit), "; ".join(notes(run)), style=state)
-        console.print(table_line(title(track), style="bold"), soft_wrap=True)
+            day = run.entry.when[:10]
+            shown.add_row(commit(run), day, *cells, duration(run, unit), "; ".join(notes(run)), style=state)
+        console.print(table_line(f"{track.kernel}: {conditions(track)}", style="bold"), soft_wrap=True)
         console.print(shown)
         console.print()
     console.print(table_line("Excessive wavefronts per access kind; ± is half the range of a run's launches."))
-
-
-def title(track: Track) -> str:
-    """Return the kernel and its conditions in one line."""
-    return f"{track.kernel}: {conditions(track)}"
 
 
 def conditions(track: Track) -> str:
@@ -292,15 +261,15 @@ def commit(run: KeptRun) -> str:
 
 def excess(run: KeptRun, kind: str) -> str:
     """Return the excess of an access kind; a dash if the kernel has no such access."""
-    counts = run.accesses.get(kind)
+    counts = run.entry.accesses.get(kind)
     return text.count(counts.excessive) if counts else "-"
 
 
 def duration(run: KeptRun, unit: TimeUnit) -> str:
     """Return a run's duration with its noise; a dash if none was measured."""
     if run.duration_ns is None:
-        return text.UNKNOWN if run.durations_ns else "-"
-    return f"{unit.show(run.duration_ns)} ±{run.spread:.1f} %"
+        return text.UNKNOWN if run.entry.durations_ns else "-"
+    return f"{unit.show(run.duration_ns)} ±{run.entry.spread:.1f} %"
 
 
 def unit_of(track: Track) -> TimeUnit:
@@ -316,29 +285,30 @@ def notes(run: KeptRun) -> list[str]:
 
 def to_json(tracks: Sequence[Track]) -> str:
     """Return the tracks as one JSON object; docs/ci.md describes it. What is unknown is null."""
-    content = [
-        {**track.conditions, "last_good": _name(track), "runs": [_run(r) for r in track.runs]} for track in tracks
+    kernels = [
+        {
+            **track.conditions,
+            "last_good": track.last_good.run if track.last_good else None,
+            "runs": [_to_data(run) for run in track.runs],
+        }
+        for track in tracks
     ]
-    return in_json({"schema": SCHEMA, "kernels": content}, indent=1)
+    return in_json({"schema": SCHEMA, "kernels": kernels}, indent=1)
 
 
-def _name(track: Track) -> str | None:
-    return track.last_good.run if track.last_good else None
-
-
-def _run(run: KeptRun) -> dict[str, Any]:
-    content = {
-        key: value for key, value in dataclasses.asdict(run).items() if key not in ("accesses", "why", "launches")
-    }
+def _to_data(run: KeptRun) -> dict[str, Any]:
+    entry = run.entry
     accesses = [
-        {"access": kind, **dataclasses.asdict(counts), "excessive": counts.excessive, "degree": counts.degree}
-        for kind, counts in run.accesses.items()
-    ]
-    spread = run.spread if run.duration_ns else None
+        {
+            "access": kind, **dataclasses.asdict(counts), "line": run.lines[kind],
+            "excessive": counts.excessive, "degree": counts.degree,
+        }
+        for kind, counts in entry.accesses.items()
+    ]  # fmt: skip
     return {
-        **content,
-        "accesses": accesses,
-        "duration_ns": run.duration_ns,
-        "spread": spread,
+        "run": run.run, "commit": run.commit, "time": entry.when, "accepted": run.accepted, "accesses": accesses,
+        "durations_ns": entry.durations_ns, "driver": entry.machine.driver, "cuda": entry.machine.cuda,
+        "function": entry.function, "block": entry.block, "good": run.good, "changes": run.changes,
+        "duration_ns": run.duration_ns, "spread": entry.spread if run.duration_ns else None,
         "unknown": run.why or None,
-    }
+    }  # fmt: skip

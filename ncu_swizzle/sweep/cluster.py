@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -174,7 +173,6 @@ def connected(options: FleetOptions) -> Iterator[Any]:
     import dask
     import distributed
 
-    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)  # of another sweep's dashboard
     for name in ("distributed", "tornado", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     environment = dict(os.environ)
@@ -215,9 +213,15 @@ def missing() -> tuple[str, str] | None:
 
 
 def dashboard(client: Any) -> str:
-    """Return the address of Dask's dashboard; empty if it has none."""
+    """Return the address of Dask's dashboard; empty if it has none, as a cluster of our own without bokeh."""
+    if client.cluster is not None and not _has_bokeh():
+        return ""
     has_one = bool(client.scheduler_info(n_workers=0).get("services", {}).get("dashboard"))
     return str(client.dashboard_link) if has_one else ""
+
+
+def _has_bokeh() -> bool:
+    return importlib.util.find_spec("bokeh") is not None
 
 
 def _joined(options: FleetOptions) -> Any:
@@ -246,11 +250,9 @@ def _own(options: FleetOptions) -> Iterator[Any]:
     with scratch() as folder:
         security = Security.temporary()
         common = {"protocol": "tls://", "host": LOCAL, "security": security}
-        shown = importlib.util.find_spec("bokeh") is not None
-        scheduler = {
-            "cls": distributed.Scheduler,
-            "options": {**common, "port": 0, "dashboard": shown, "dashboard_address": f"{LOCAL}:0" if shown else None},
-        }
+        # Dask serves HTTP even without a dashboard, and on a fixed port unless it is told another: 0 is any free one.
+        http = {"dashboard": _has_bokeh(), "dashboard_address": f"{LOCAL}:0"}
+        scheduler = {"cls": distributed.Scheduler, "options": {**common, "port": 0, **http}}
         each = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
                 for number, uuid in enumerate(gpus or [""] * options.count)]  # fmt: skip
         cluster = distributed.SpecCluster(

@@ -13,7 +13,7 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from ncu_swizzle.base import errors
@@ -132,7 +132,7 @@ class ManyWorkers:
 
     def __init__(self, client: Any, token: str, roster: Roster, progress: Progress) -> None:
         self._client, self._token, self._roster, self._progress = client, token, roster, progress
-        self._ended: queue.SimpleQueue[tuple[Any, Station, int]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Any, Station, int, Returned | BaseException]] = queue.SimpleQueue()
         self._losses: list[str] = []
 
     @property
@@ -183,7 +183,9 @@ class ManyWorkers:
         """Send tasks of the station's unit, or of the next one that it may take."""
         while len(station.sent) < DEPTH:
             if station.unit is None or not station.unit.waiting:
-                if station.sent and station.unit and len(station.unit.all) > 1 and self._scarce:
+                # So few units are left that none may wait behind another.
+                scarce = len(self._units) <= len(self._roster.stations)
+                if station.sent and station.unit and len(station.unit.all) > 1 and scarce:
                     return  # a worker that is about to be idle takes it
                 station.unit = self._next_unit(station)
                 if station.unit is None:
@@ -205,12 +207,8 @@ class ManyWorkers:
                 retries=0,
             )
             station.sent[number] = (future, station.unit)
-            future.add_done_callback(lambda done, at=station, of=number: self._ended.put((done, at, of)))
-
-    @property
-    def _scarce(self) -> bool:
-        """Whether so few units are left that none may wait behind another."""
-        return len(self._units) <= len(self._roster.stations)
+            fetch = partial(self._fetch, future, station, number)
+            future.add_done_callback(lambda _, fetch=fetch: threading.Thread(target=fetch, daemon=True).start())
 
     def _next_unit(self, station: Station) -> Unit | None:
         for unit in self._units:
@@ -219,30 +217,35 @@ class ManyWorkers:
                 return unit
         return None
 
-    def _take(self, future: Any, station: Station, number: int) -> None:
+    def _fetch(self, future: Any, station: Station, number: int) -> None:
+        """Pass on what a worker has ready, or the error that asking for it ended with.
+
+        This waits in a thread of its own, and without a limit: Dask cancels a fetch that runs into one, and with it
+        those that have joined it. If the worker goes away meanwhile, `_lose` cancels the task, which ends the wait.
+        """
+        try:
+            outcome = future.result()
+        except BaseException as error:  # whatever the task ended with; CancelledError is no Exception
+            outcome = error
+        self._ended.put((future, station, number, outcome))
+
+    def _take(self, future: Any, station: Station, number: int, outcome: Returned | BaseException) -> None:
         """Hand a result over; a task whose worker went away meanwhile was taken back already."""
         sent = station.sent.get(number)
         if sent is None or sent[0] is not future or future.status in GONE:
             return
-        if future.status == "error":
-            del station.sent[number]
-            error = future.exception()
-            if self._ended_with_its_worker(error, station):
-                station.sent[number] = sent
-                self._lose(station, f"the worker {station.member.name} was lost")
-                return
-            raise InternalError(f"{self._tasks[number].name}: {error!r}", "") from error
-        returned = self._fetched(future, station)
-        if returned is None:
+        if isinstance(outcome, BaseException):
+            if not self._ended_with_its_worker(outcome, station):
+                raise InternalError(f"{self._tasks[number].name}: {outcome!r}", "") from outcome
             self._lose(station, f"the worker {station.member.name} was lost")
             return
         future.release()
-        if returned.unfit:
-            self._roster.retire(station, returned.unfit)
-            self._lose(station, f"the worker {station.member.name} is not used any more: {returned.unfit}")
+        if outcome.unfit:
+            self._roster.retire(station, outcome.unfit)
+            self._lose(station, f"the worker {station.member.name} is not used any more: {outcome.unfit}")
             return
         del station.sent[number]
-        self._hand_over(number, station, returned)
+        self._hand_over(number, station, outcome)
 
     def _ended_with_its_worker(self, error: BaseException, station: Station) -> bool:
         """Return whether Dask says that a task ended because of its worker, not by itself."""
@@ -251,30 +254,14 @@ class ManyWorkers:
         died = isinstance(error, (distributed.KilledWorker, distributed.CancelledError, CancelledError))
         return died or station.address not in self._client.nthreads()
 
-    def _fetched(self, future: Any, station: Station) -> Returned | None:
-        """Return what a worker has ready; None if it went away before it could be asked.
-
-        Dask cancels a fetch that runs into its time limit, and with it the next one that joins it: that one ends with
-        CancelledError, or with UnboundLocalError, as Dask passes on a result that it does not have.
-        """
-        patience_s = LOOK_EVERY_S
-        while True:
-            try:
-                returned: Returned = future.result(timeout=patience_s)
-            except (TimeoutError, CancelledError, UnboundLocalError):
-                if future.status in GONE or station.address not in self._client.nthreads():
-                    return None
-                patience_s *= 2
-            else:
-                return returned
-
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
         member = station.member
         where = Whereabouts(
             worker=member.name, host=member.host, gpu=member.gpu, uuid=member.uuid, seconds=round(returned.seconds, 3)
         )
         with self._place(self._tasks[number]) as folder:
-            _write(returned, folder)
+            for name, content in (returned.files or {}).items():
+                write(folder / name, content)
             if returned.error:
                 kind, message, hint = returned.error
                 result = FleetResult(error=errors.by_name(kind)(message, hint), where=where)
@@ -343,8 +330,3 @@ def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
     weights = {name: sum(tasks[number].weight for number in numbers) for name, numbers in members.items()}
     ordered = sorted(members.items(), key=lambda item: -weights[item[0]])
     return deque(Unit(numbers, tasks[numbers[0]].prefers) for _, numbers in ordered)
-
-
-def _write(returned: Returned, folder: Path) -> None:
-    for name, content in (returned.files or {}).items():
-        write(folder / name, content)

@@ -1,32 +1,230 @@
-"""Run a sweep: each point is saved as soon as it is done, and a failing one does not stop the others."""
+"""Run a sweep: each point is saved as soon as it is done, and a failing one does not stop the others.
+
+A saved point is reused if nothing that it depends on has changed. Profiles that are compared come from one GPU: the
+kernels that share a baseline are, at each size, a unit, which is complete, is finished on the same GPU, or starts over.
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base.errors import EnvironmentLacking, Interrupted, ProgramFailed, interruption
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, interruption
 from ncu_swizzle.base.files import note_finished, write_atomically
-from ncu_swizzle.engines.profiles import engine_for
-from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.engines.profiles import engine_for, obtain
+from ncu_swizzle.engines.settings import Context, Progress, Request, silent
+from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
 from ncu_swizzle.reports.run_folder import REPORT
-from ncu_swizzle.sweep import cluster, folder, points
+from ncu_swizzle.sweep import cluster, folder, worker
 from ncu_swizzle.sweep.crew import Crew, crew
-from ncu_swizzle.sweep.folder import PointOutcome, Sweep
-from ncu_swizzle.sweep.options import ALONE, FleetOptions
-from ncu_swizzle.sweep.plan import Fingerprint, Plan, point_fingerprint, shared_fingerprint
+from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
+from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
+from ncu_swizzle.sweep.plan import (
+    Fingerprint,
+    Plan,
+    Point,
+    differences,
+    point_fingerprint,
+    shared_fingerprint,
+    tools_fingerprint,
+)
 from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask, Whereabouts
 
 OnPoint = Callable[[PointOutcome], None]
 SAVED_EVERY_S = 2.0  # sweep.json, which lists all points; the points themselves are saved one by one
 SAVING_SHARE = 0.03  # at most, of the time: of 10,000 points it takes half a second
+
+
+# ---------------------------------------------------------------------------------------------- one point, as work
+
+
+@dataclass(frozen=True)
+class SweepWork:
+    """What all points of a sweep share; the plan is without its points, of which a worker gets one after the other."""
+
+    plan: Plan
+    request: Request
+    engine: Engine
+
+
+def _tools(work: SweepWork) -> Fingerprint:
+    """Return what is special about the machine that this runs on."""
+    return tools_fingerprint(work.engine.name, work.request)
+
+
+def _moved(work: SweepWork, root: str) -> SweepWork:
+    """Return the work with the family's files below a folder."""
+    family = worker.moved_family(work.plan.family, root)
+    by_name = {kernel.name: kernel for kernel in family.kernels}
+    kernels = tuple(by_name.get(kernel.name, kernel) for kernel in work.plan.kernels)
+    return replace(work, plan=replace(work.plan, family=family, kernels=kernels))
+
+
+def _profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) -> PointValues:
+    """Profile a point, save its profile in the folder, and return what tables show of it; here or in a worker."""
+
+    def say(_: str, percent: float) -> None:
+        progress(str(point), percent)
+
+    context = Context(request=work.request, engine=work.engine, folder=folder, progress=say)
+    profile = obtain(work.plan.target(point), context)
+    write(folder / PROFILE, profile.to_json().encode())
+    return PointValues.of(profile)
+
+
+def _tasks(sweep: Sweep, outcomes: Sequence[PointOutcome]) -> list[FleetTask]:
+    """Return the tasks of the points without values; those of a unit prefer the GPU that measured its other points."""
+    units = _units(sweep)
+    uuids: dict[str, set[str]] = {}
+    for outcome in outcomes:
+        if outcome.values and outcome.values.where.uuid:
+            uuids.setdefault(units.get(str(outcome.point), ""), set()).add(outcome.values.where.uuid)
+    tasks = []
+    for outcome in outcomes:
+        if not outcome.values:
+            unit = units.get(str(outcome.point), "")
+            prefers = frozenset(uuids.get(unit, ())) if unit else frozenset()
+            weight = _weight(sweep.plan, outcome.point)
+            tasks.append(FleetTask(str(outcome.point), outcome.point, unit, weight, prefers))
+    return tasks
+
+
+def _units(sweep: Sweep) -> Mapping[str, str]:
+    """Return the unit of each point, by their names; none unless points are measured."""
+    if sweep.engine != NCU:
+        return {}
+    baselines = sweep.plan.baselines()
+    return {str(point): f"{baselines[point.kernel]} {point.problem}" for point in sweep.plan.points}
+
+
+def _weight(plan: Plan, point: Point) -> float:
+    """Return an estimate of a point's work: its operations or bytes, else its blocks."""
+    target = plan.target(point)
+    family = target.family
+    try:
+        work = max(evaluate(family.flops, point.sizes), evaluate(family.bytes, point.sizes))
+        return float(work or math.prod(family.geometry(target.kernel, point.sizes)[0]))
+    except (NcuSwizzleError, ArithmeticError):
+        return 0.0
+
+
+# ---------------------------------------------------------------------------------------------- before the first point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """What is settled before the first point: the sweep, none of it done, what all points depend on, and the work."""
+
+    sweep: Sweep
+    common: Fingerprint
+    job: FleetJob
+
+
+def begin(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Beginning:
+    """Settle it, without starting or writing anything; raises what stops a sweep before its first point."""
+    fleet.refuse_nonsense()
+    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
+        request_here = replace(request, engine=NCU)  # a cluster may have the GPUs that this machine lacks
+    else:
+        request_here = request
+    engine = engine_for(plan.target(plan.points[0]), request_here)
+    path = folder.choose(plan.family.name, destination, resume)
+    if resume:
+        folder.refuse_another(path, plan.family.name)
+    outcomes = tuple(map(PointOutcome, plan.points))
+    sweep = Sweep(plan=plan, engine=engine.name, outcomes=outcomes, reason=engine.reason, folder=path)
+    job = FleetJob(
+        work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
+        files=worker.files_of(plan.family), moved=_moved,
+    )  # fmt: skip
+    return Beginning(sweep=sweep, common=shared_fingerprint(plan.family, engine.name, request), job=job)
+
+
+def planned(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Sweep:
+    """Return the sweep before its first point, with what `resume` would reuse; raises what would stop it here.
+
+    A cluster is not asked. It decides which saved points its workers could have made, so of them nothing is known.
+    """
+    begun = begin(plan, request, destination, resume, fleet)
+    sweep, path = begun.sweep, begun.sweep.folder
+    if fleet.given and (missing := cluster.missing()):
+        raise EnvironmentLacking(*missing)
+    gpus = {uuid for uuid, _ in cluster.chosen_gpus(fleet)} if fleet.own and not fleet.count else {""}
+    if resume and (fleet.own or not fleet.given):
+        return _on_one_gpu(_with_saved(sweep, begun.common, [_tools(begun.job.common)]), gpus)
+    if resume:
+        return replace(sweep, notes=("The workers of the cluster were not asked which saved points they reuse.",))
+    if path and destination.force_overwrite and (saved := folder.saved(path)):
+        return replace(sweep, notes=(f"-f removes {saved:,} saved points from {path}.",))
+    return sweep
+
+
+def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprint]) -> Sweep:
+    """Return the sweep with the points that can be reused, and notes on these and on those that cannot.
+
+    A point is current if any of the machines that are here now would do the same.
+    """
+    outcomes, stale = [], {}
+    assert sweep.folder is not None
+    for outcome in sweep.outcomes:
+        try:
+            loaded = folder.load_point(sweep.folder, outcome.point)
+            if loaded:
+                values, depended_on = loaded
+                # What differs on the machine that comes closest.
+                changed = min(
+                    (
+                        differences(
+                            depended_on, point_fingerprint({**common, **tools}, sweep.plan.family, outcome.point)
+                        )
+                        for tools in machines
+                    ),
+                    key=len,
+                )
+                if changed:
+                    stale[str(outcome.point)] = f"of changes to {', '.join(changed)}"
+                else:
+                    outcome = replace(outcome, values=values, kept=True, where=values.where)  # noqa: PLW2901
+        except NcuSwizzleError as error:
+            stale[str(outcome.point)] = str(error)
+        outcomes.append(outcome)
+    reused = sum(1 for outcome in outcomes if outcome.kept)
+    notes = [f"{reused} of {len(outcomes)} points were reused from {sweep.folder}."]
+    notes += [f"{name} is profiled again because {why}." for name, why in stale.items()]
+    return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
+
+
+def _on_one_gpu(sweep: Sweep, uuids: set[str]) -> Sweep:
+    """Return the sweep without the kept points of an unfinished unit if the GPU that measured them is not here."""
+    units = _units(sweep)
+    if not units:
+        return sweep
+    unfinished = {units[str(outcome.point)] for outcome in sweep.outcomes if not outcome.values}
+    used: dict[str, set[str]] = {}
+    for outcome in sweep.outcomes:
+        if outcome.values:
+            used.setdefault(units[str(outcome.point)], set()).add(outcome.values.where.uuid)
+    again = {unit for unit in unfinished if unit in used and (len(used[unit]) > 1 or not used[unit] <= uuids)}
+    outcomes, notes = [], list(sweep.notes)
+    for outcome in sweep.outcomes:
+        if outcome.values and units[str(outcome.point)] in again:
+            notes.append(f"{outcome.point} is profiled again: its GPU is not here, and what is compared runs on one.")
+            outcomes.append(PointOutcome(outcome.point))
+        else:
+            outcomes.append(outcome)
+    return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
+
+
+# ---------------------------------------------------------------------------------------------- while it runs
 
 
 def run(
@@ -44,74 +242,15 @@ def run(
     finished points are kept.
     """
     begun = begin(plan, request, destination, resume, fleet)
-    path, engine = begun.folder, begun.engine
+    sweep, path = begun.sweep, begun.sweep.folder
+    assert path is not None
     with crew(begun.job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
-        sweep = Sweep(
-            plan=plan,
-            engine=engine.name,
-            outcomes=tuple(map(PointOutcome, plan.points)),
-            reason=engine.reason,
-            folder=path,
-        )
         if resume:
-            sweep = points.with_saved(sweep, begun.common, [member.facts for member in workers.members])
-            sweep = points.on_one_gpu(sweep, {member.uuid for member in workers.members})
+            sweep = _with_saved(sweep, begun.common, [member.facts for member in workers.members])
+            sweep = _on_one_gpu(sweep, {member.uuid for member in workers.members})
         return _Run(sweep, begun.common, workers, on_point).finished()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beginning:
-    """What is settled before the first point: the engine, what all points depend on, the work, and the folder."""
-
-    engine: Engine
-    common: Fingerprint
-    job: FleetJob
-    folder: Path
-
-
-def begin(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Beginning:
-    """Settle it, without starting or writing anything; raises what stops a sweep before its first point."""
-    fleet.refuse_nonsense()
-    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
-    engine = engine_for(plan.target(plan.points[0]), here)
-    common = shared_fingerprint(plan.family, engine.name, request)
-    path = folder.choose(plan.family.name, destination, resume)
-    if resume:
-        folder.refuse_another(path, plan.family.name)
-    return Beginning(engine=engine, common=common, job=points.job_of(plan, request, engine), folder=path)
-
-
-def planned(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Sweep:
-    """Return the sweep before its first point, with what `resume` would reuse; raises what would stop it here.
-
-    A cluster is not asked. It decides which saved points its workers could have made, so of them nothing is known.
-    """
-    begun = begin(plan, request, destination, resume, fleet)
-    if fleet.given and (missing := cluster.missing()):
-        raise EnvironmentLacking(*missing)
-    gpus = {uuid for uuid, _ in cluster.chosen_gpus(fleet)} if fleet.own and not fleet.count else {""}
-    sweep = Sweep(
-        plan=plan,
-        engine=begun.engine.name,
-        outcomes=tuple(map(PointOutcome, plan.points)),
-        reason=begun.engine.reason,
-        folder=begun.folder,
-    )
-    if resume and (fleet.own or not fleet.given):
-        sweep = points.with_saved(sweep, begun.common, [points.tools(begun.job.common)])
-        return points.on_one_gpu(sweep, gpus)
-    if resume:
-        return replace(sweep, notes=("The workers of the cluster were not asked which saved points they reuse.",))
-    if destination.force_overwrite and (saved := folder.saved(begun.folder)):
-        return replace(sweep, notes=(f"-f removes {saved:,} saved points from {begun.folder}.",))
-    return sweep
-
-
-def _engine_of(fleet: FleetOptions) -> str:
-    """Return the engine for workers if none was asked for: GPUs measure; a cluster may have what this machine lacks."""
-    return NCU if fleet.workers == "gpus" or fleet.gpu else "auto"
 
 
 class _Run:
@@ -131,7 +270,7 @@ class _Run:
         for outcome in self._outcomes:
             if outcome.kept:
                 self._on_point(outcome)
-        tasks = points.tasks_of(self._sweep.plan, self._outcomes, self._sweep.engine)
+        tasks = _tasks(self._sweep, self._outcomes)
         loading = threading.Thread(target=_load_what_the_end_needs)
         loading.start()
         try:
@@ -141,16 +280,13 @@ class _Run:
             error = interruption(stop)
             if error is None:
                 raise
-            raise self._stopped(error, self._finish()) from stop
+            done = len(self._finish().done)
+            raise error(
+                f"the sweep was {error.word}: {done} of {len(self._outcomes)} points are saved in {self._folder}",
+                f"to continue, add -o {shlex.quote(str(self._folder))} --resume to the same command",
+            ) from stop
         finally:
             loading.join()  # a thread that imports must not outlive the interpreter
-
-    def _stopped(self, error: type[Interrupted], sweep: Sweep) -> Interrupted:
-        done = f"{len(sweep.done)} of {len(sweep.outcomes)} points"
-        return error(
-            f"the sweep was {error.word}: {done} are saved in {self._folder}",
-            f"to continue, add -o {shlex.quote(str(self._folder))} --resume to the same command",
-        )
 
     @contextmanager
     def _place(self, task: FleetTask) -> Iterator[Path]:

@@ -196,7 +196,7 @@ def where(sweep: Sweep) -> str:
     """Return where the values come from, in a sentence."""
     profiles = [outcome.values for outcome in sweep.done if outcome.values]
     origins = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": _computed(profiles)}
-    machines = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
+    machines = sorted({_machine(profile.machine) for profile in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})
     span = days[:1] if len(days) < 2 else [f"{days[0]} to {days[-1]}"]
     said = not profiles or any(profile.beside for profile in profiles)  # by `_computed`
@@ -215,12 +215,9 @@ def _computed(profiles: Sequence[PointValues]) -> str:
     return f"Wavefronts computed, not measured, and outputs not checked; times{points} {'; '.join(sorted(set(timed)))}"
 
 
-def _ncu(profile: PointValues) -> str:
-    return f"ncu {profile.machine.ncu}" if profile.machine.ncu else ""
-
-
-def _clocks(profile: PointValues) -> str:
-    return f"clock control {profile.machine.clock_control}" if profile.machine.clock_control else ""
+def _machine(machine: MachineInfo) -> str:
+    named = (("", machine.gpu), ("ncu ", machine.ncu), ("clock control ", machine.clock_control))
+    return ", ".join(f"{what}{value}" for what, value in named if value)
 
 
 # The points of a sweep as a Parquet file, for pandas, DuckDB, Polars: `table.COLUMNS`, and where each point ran.

@@ -19,14 +19,13 @@ from typing import Any
 
 from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
-from ncu_swizzle.base.cache import sha256 as sha256_digest
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.files import replace as write
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import Progress
 from ncu_swizzle.kernels import gpu, limits
-from ncu_swizzle.kernels.family import Argument, Family, Kernel
+from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
 
 # Which ncu-swizzle this is: its version, and a digest of everything that a profile depends on.
@@ -42,17 +41,14 @@ def identity() -> str:
         version = metadata.version("ncu-swizzle")
     except metadata.PackageNotFoundError:  # run from a folder
         version = "unreleased"
-    parts = [part for name, file in _own_files() for part in (name, sha256(file.read_bytes()))]
-    return f"{version} ({sha256_of_texts(*parts)[:12]})"
-
-
-def _own_files() -> Iterator[tuple[str, Path]]:
+    parts = []
     for folder in (paths.package(), paths.kernels(), paths.rules()):
         for file in sorted(folder.rglob("*")):
             inner = file.relative_to(folder)
             hidden = any(part in SKIPPED or part.startswith(".") for part in inner.parts)
             if not hidden and file.is_file():
-                yield f"{folder.name}/{inner.as_posix()}", file
+                parts += [f"{folder.name}/{inner.as_posix()}", sha256(file.read_bytes())]
+    return f"{version} ({sha256_of_texts(*parts)[:12]})"
 
 
 # What is to be done, and what came of it; the same for this process and for workers.
@@ -148,13 +144,10 @@ def _files_of(family: Family) -> Iterator[Path]:
     named += [Path(kernel.cubin) for kernel in family.kernels if kernel.cubin]
     named += [Path(argument.file) for argument in family.arguments if argument.file]
     yield from (path.absolute() for path in named if path.is_file())
-    if (reference := _reference_file(family)).suffix == ".py":
-        yield from (path for path, _ in limits.texts([reference], []))
-
-
-def _reference_file(family: Family) -> Path:
     module, _, _ = family.reference.rpartition(":")
-    return family.folder / (module or family.reference)
+    reference = family.folder / (module or family.reference)
+    if reference.suffix == ".py":
+        yield from (path for path, _ in limits.texts([reference], []))
 
 
 def digests(files: Sequence[Path]) -> dict[str, str]:
@@ -164,14 +157,14 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
 
 def lacking(wanted: Mapping[str, str]) -> dict[str, str]:
     """Return those of the files that are not here, or differ."""
-    return {path: sha256 for path, sha256 in wanted.items() if not _is_here(Path(path), sha256)}
 
+    def is_here(file: Path, digest: str) -> bool:
+        try:
+            return sha256(file.read_bytes()) == digest
+        except OSError:
+            return False
 
-def _is_here(file: Path, sha256: str) -> bool:
-    try:
-        return sha256_digest(file.read_bytes()) == sha256
-    except OSError:
-        return False
+    return {path: digest for path, digest in wanted.items() if not is_here(Path(path), digest)}
 
 
 def unpack(contents: Mapping[str, bytes], root: Path) -> None:
@@ -191,6 +184,11 @@ def moved_family(family: Family, root: str) -> Family:
     def moved(path: str) -> str:
         return str(below(path, root))
 
+    def moved_option(option: str) -> str:
+        """Return an option for the compiler, moved if it names an include folder."""
+        form = next((form for form in FOLDER_OPTIONS if option.startswith(form)), None)
+        return option if form is None else f"{form}{moved(option.removeprefix(form))}"
+
     module, colon, function = family.reference.rpartition(":")
     file = module or family.reference
     reference = f"{moved(file)}{colon}{function if colon else ''}" if Path(file).is_absolute() else family.reference
@@ -198,28 +196,18 @@ def moved_family(family: Family, root: str) -> Family:
         family,
         folder=below(str(family.folder), root),
         reference=reference,
-        arguments=tuple(_moved_argument(argument, moved) for argument in family.arguments),
-        options=_moved_options(family.options, moved),
-        kernels=tuple(_moved_kernel(kernel, moved) for kernel in family.kernels),
-    )
-
-
-def _moved_argument(argument: Argument, moved: Callable[[str], str]) -> Argument:
-    return replace(argument, fill=moved(argument.file)) if argument.file else argument
-
-
-def _moved_kernel(kernel: Kernel, moved: Callable[[str], str]) -> Kernel:
-    cubin = moved(kernel.cubin) if kernel.cubin else ""
-    return replace(kernel, cubin=cubin, options=_moved_options(kernel.options, moved))
-
-
-def _moved_options(options: Sequence[str], moved: Callable[[str], str]) -> tuple[str, ...]:
-    """Return compiler options with their include folders moved."""
-    return tuple(
-        next(
-            (f"{form}{moved(option.removeprefix(form))}" for form in FOLDER_OPTIONS if option.startswith(form)), option
-        )
-        for option in options
+        arguments=tuple(
+            replace(argument, fill=moved(argument.file)) if argument.file else argument for argument in family.arguments
+        ),
+        options=tuple(map(moved_option, family.options)),
+        kernels=tuple(
+            replace(
+                kernel,
+                cubin=moved(kernel.cubin) if kernel.cubin else "",
+                options=tuple(map(moved_option, kernel.options)),
+            )
+            for kernel in family.kernels
+        ),
     )
 
 
@@ -312,12 +300,9 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
                 told = (type(error).__name__, str(error), error.hint)
                 unfit = _unfit() if job.measures else ""
                 return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
-            files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in _files(folder)}
+            left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
+            files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
         return Returned(value=value, files=files, seconds=time.monotonic() - started)
-
-
-def _files(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
 
 
 def _speaker(token: str, number: int, name: str) -> Callable[[str, float], None]:

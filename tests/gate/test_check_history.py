@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.gate.baseline import Baseline, Policy, parse_rule
-from ncu_swizzle.gate.checking import entries
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.tracks import tracks
+from ncu_swizzle.gate.tracks import entries, tracks
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import Profile
 from tests.support import process

@@ -28,12 +28,12 @@ def test_the_commit_that_brought_a_conflict_is_marked_and_the_last_good_one_stay
 def test_counts_are_those_of_the_profile(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     (track,) = tracks(rows_of(run_of(0, profile)))
-    found = {kind: counts.numbers for kind, counts in track.runs[0].accesses.items()}
+    found = {kind: (c.executed, c.wavefronts, c.ideal) for kind, c in track.runs[0].entry.accesses.items()}
     assert found == {kind: (t.executed, t.wavefronts, t.ideal) for kind, t in profile.accesses.items()}
     rows = rows_of(run_of(0, profile))
     excess = rows[rows.access == "LDSM"].assign(excess=rows.wavefronts - rows.ideal)
     worst = excess[excess.excess == excess.excess.max()]
-    assert track.runs[0].accesses["LDSM"].line in {f"{row.file}:{row.line}" for row in worst.itertuples()}
+    assert track.runs[0].lines["LDSM"] in {f"{row.file}:{row.line}" for row in worst.itertuples()}
     assert int(excess.excess.sum()) == profile.accesses["LDSM"].excessive
 
 
@@ -47,7 +47,7 @@ def test_what_is_unknown_stays_unknown_and_is_not_good(recorded: Recorded) -> No
     good, bad = as_k(recorded("transpose-xor")), as_k(recorded("transpose-plain"))
     track = track_of(run_of(0, good), run_of(1, unknown(good)), run_of(2, bad), run_of(3, unknown(good), good))
     assert [run.known for run in track.runs] == [True, False, True, False]
-    assert track.runs[1].excessive is None
+    assert track.runs[1].entry.excessive is None
     assert "ncu counted no wavefronts of 1 of its instructions" in track.runs[1].why
     assert track.runs[2].changes, "compared with the last run whose counts are known"
     assert track.last_good == track.runs[0]
@@ -62,7 +62,7 @@ def test_a_time_changed_if_it_moved_beyond_both_spreads(recorded: Recorded) -> N
     track = track_of(run_of(0, as_k(profile)), run_of(1, as_k(profile, 2.07)), run_of(2, *slow), run_of(3, *slow),
                      run_of(4, as_k(profile, 1.5)))  # fmt: skip
     assert [run.changes for run in track.runs] == [(), (), (), (), ("time -28.6 %",)]
-    assert [round(run.spread, 2) for run in track.runs] == [2.0, 2.0, 0.48, 0.48, 2.0]
+    assert [round(run.entry.spread, 2) for run in track.runs] == [2.0, 2.0, 0.48, 0.48, 2.0]
 
 
 def test_unlike_machines_engines_and_sizes_are_tracks_of_their_own(recorded: Recorded) -> None:

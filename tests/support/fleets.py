@@ -79,7 +79,7 @@ def cluster(folder: Path, *paths: str, options: Sequence[str] = (), hidden: Path
         pytest.skip("needs the right to mount: unshare --mount")
     file = folder / "scheduler.json"
     processes = [_dask("scheduler", folder, str(ROOT), "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
-                       "--host", "127.0.0.1", *options)]  # fmt: skip
+                       "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", *options)]  # fmt: skip
     try:
         for number, path in enumerate(paths):
             more = ("--name", f"w{number}", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file))

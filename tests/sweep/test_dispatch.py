@@ -8,28 +8,29 @@ from typing import Any
 
 import pytest
 
+from ncu_swizzle.base.errors import InternalError
 from ncu_swizzle.engines.settings import silent
 from ncu_swizzle.sweep.cluster import Station
 from ncu_swizzle.sweep.dispatch import ManyWorkers
 from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned
 from tests.support.fleets import Collected, needs_fleet
 
-pytestmark = needs_fleet  # bokeh's address is asked of Dask's client
+pytestmark = needs_fleet
+distributed = pytest.importorskip("distributed")
 
 
 class FakeFuture:
-    """A task that is done once somebody says so; a fetch fails with each of `failures` first."""
+    """A task that is done once somebody says so; a fetch fails with one of `failures` each."""
 
-    def __init__(self, number: int, failures: Sequence[BaseException] = ()) -> None:
+    def __init__(self, number: int, failures: list[BaseException]) -> None:
         self.number, self.status = number, "pending"
-        self.failures = list(failures)
+        self.failures = failures
         self.done: Any = None
 
     def add_done_callback(self, call: Any) -> None:
         self.done = call
 
-    def result(self, timeout: float) -> Returned:
-        assert timeout > 0
+    def result(self) -> Returned:
         if self.failures:
             raise self.failures.pop(0)
         return Returned(value=self.number, files={})
@@ -44,15 +45,15 @@ class FakeFuture:
 class FakeClient:
     """Notes what is sent where, and ends tasks in the order in which a worker got them."""
 
-    def __init__(self, failures: Sequence[BaseException] = ()) -> None:
+    def __init__(self, *failures: BaseException) -> None:
         self.sent: list[tuple[str, int]] = []
-        self.failures = failures
+        self.failures = list(failures)
         self.waiting: list[FakeFuture] = []
         self.most = 0
 
     def submit(self, _work: Any, _token: str, number: int, *_rest: Any, workers: list[str], **_how: Any) -> FakeFuture:
         self.sent.append((workers[0], number))
-        self.waiting.append(FakeFuture(number, self.failures if number == 0 else ()))
+        self.waiting.append(FakeFuture(number, self.failures if number == 0 else []))
         self.most = max(self.most, len(self.waiting))
         return self.waiting[-1]
 
@@ -64,6 +65,8 @@ class FakeClient:
 
     def nthreads(self) -> dict[str, int]:
         return {"a": 2, "b": 2}
+
+    cluster = None
 
     def scheduler_info(self, **_how: Any) -> dict[str, Any]:
         return {}
@@ -82,6 +85,10 @@ class FakeRoster:
 
     def look(self) -> list[Station]:
         return []
+
+    def drop(self, _station: Station) -> None:
+        """Take a worker's successor for it, as if it had been started again at once."""
+        self.stations = [Station(address="again", member=CrewMember(facts=None, name="again"))]
 
 
 def done(client: FakeClient, tasks: Sequence[FleetTask], collected: Collected, *addresses: str) -> list[int]:
@@ -104,14 +111,20 @@ def done(client: FakeClient, tasks: Sequence[FleetTask], collected: Collected, *
     return [number for _, number in client.sent]
 
 
-@pytest.mark.parametrize("failure", [TimeoutError, CancelledError, UnboundLocalError])
-def test_a_result_that_cannot_be_fetched_at_once_is_fetched_again(
+@pytest.mark.parametrize("failure", [CancelledError, distributed.KilledWorker, distributed.CancelledError])
+def test_a_result_that_is_lost_with_its_worker_is_computed_again(
     failure: type[BaseException], collected: Collected
 ) -> None:
-    client = FakeClient([failure(), failure()])
+    error = failure("one", None, 3) if failure is distributed.KilledWorker else failure()
+    client = FakeClient(error)
     done(client, [FleetTask("one", 1), FleetTask("two", 2)], collected, "a")
     assert {number: result.value for number, result in collected.results.items()} == {0: 0, 1: 1}
     assert set(collected.times.values()) == {1}
+
+
+def test_an_error_of_the_task_itself_is_ours(collected: Collected) -> None:
+    with pytest.raises(InternalError, match="one: UnboundLocalError"):
+        done(FakeClient(UnboundLocalError()), [FleetTask("one", 1)], collected, "a")
 
 
 def test_the_next_pair_is_sent_before_a_worker_is_idle_unless_few_are_left(collected: Collected) -> None:
