@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -28,78 +27,50 @@ from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, FIELD, GROUP, MODES, 
 from ncu_swizzle.smem.mapping import Mapping, Places
 from ncu_swizzle.smem.operations import LINE, Ints
 
-if TYPE_CHECKING:
-    from ncu_swizzle.render.banks import Board
-
-
 # What ``banks --show`` writes as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
 
 
-MAPS, PHASES, BITS, PLACES = "map", "phases", "bits", "places"
+MAPS, BITS, PLACES = "map", "bits", "places"  # anything else is phases
+NO_ACCESS = ("--show phases needs an access", "--access row, column or ldmatrix")
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """What to draw of some maps: `show` is one of the above; `row` is for bits, `request` for phases."""
+def drawn(query: BanksQuery, maps: Sequence[BankMap], title: str, *, svg: bool) -> str:
+    """Return one HTML document, or one SVG with a map for each phase; raise UsageError if there is nothing to draw."""
+    from ncu_swizzle.render import banks, page
 
-    show: str = MAPS
-    row: int | None = None
-    request: int | None = None
-
-    def html(self, maps: Sequence[BankMap], title: str) -> str:
-        """Return one HTML document; raise UsageError if there is nothing to draw."""
-        from ncu_swizzle.render import banks, page
-        from ncu_swizzle.render.banks import bit_picture as bit_picture_bit_picture
-
-        if self.show == BITS:
-            return page.render_bits(bit_picture_bit_picture(self._bits(maps)), title)
-        if self.show == PLACES:
-            return page.render_board(_places(maps), title)
-        if self.show == PHASES:
-            return page.render_board(banks.phases(maps, self._request(maps))[0], title)
-        return page.render_banks(maps, title)
-
-    def svg(self, maps: Sequence[BankMap], title: str) -> str:
-        """Return one SVG, with a map for each phase; raise UsageError if there is nothing to draw."""
-        from ncu_swizzle.render import banks, page
-        from ncu_swizzle.render.banks import bit_picture as bit_picture_bit_picture
-
-        if self.show == BITS:
-            return page.render_bits_svg(bit_picture_bit_picture(self._bits(maps)), title)
-        if self.show == PLACES:
-            return page.render_board_svg(_places(maps), title)
-        if self.show == PHASES:
-            return page.render_board_svg(banks.phases(maps, self._request(maps))[1], title)
-        return page.render_banks_svg(maps, title)
-
-    def data(self, maps: Sequence[BankMap]) -> object:
-        """Return the picture as JSON-serializable data; raise UsageError if there is nothing to draw."""
-        if self.show == BITS:
-            return asdict(self._bits(maps))
-        if self.show == PLACES:
-            return [{"rows": held.rows.tolist(), "columns": held.columns.tolist()} for held in map(_drawn_memory, maps)]
-        request = self._request(maps)
-        return [[asdict(load) for load in bankmap.loads(each, request) if load.request == request] for each in maps]
-
-    def _bits(self, maps: Sequence[BankMap]) -> mapping.Bits:
-        return mapping.bits(maps[-1].mapping, self.row)
-
-    def _request(self, maps: Sequence[BankMap]) -> int:
-        for bank_map in maps:
-            if bank_map.access is None:
-                raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
-            bankmap.phases(bank_map.access, bank_map.mapping, self.request)  # raises if there is no such request
-        return bankmap.worst_request(maps) if self.request is None else self.request
+    if query.show == BITS:
+        bits = banks.bit_picture(mapping.bits(maps[-1].mapping, query.row))
+        return page.render_bits_svg(bits, title) if svg else page.render_bits(bits, title)
+    if query.show == MAPS:
+        return page.render_banks_svg(maps, title) if svg else page.render_banks(maps, title)
+    if query.show == PLACES:
+        held = [mapping.places(each.mapping) for each in maps]
+        board = banks.board(held, [each.title for each in maps])
+    else:
+        board = banks.phases(maps, _request(query, maps))[svg]
+    return page.render_board_svg(board, title) if svg else page.render_board(board, title)
 
 
-def _drawn_memory(bank_map: BankMap) -> mapping.Places:
-    return mapping.places(bank_map.mapping)
+def data(query: BanksQuery, maps: Sequence[BankMap]) -> object:
+    """Return the picture as JSON-serializable data; raise UsageError if there is nothing to draw."""
+    if query.show == MAPS:
+        return to_data(maps)
+    if query.show == BITS:
+        return asdict(mapping.bits(maps[-1].mapping, query.row))
+    if query.show == PLACES:
+        held = [mapping.places(each.mapping) for each in maps]
+        return [{"rows": places.rows.tolist(), "columns": places.columns.tolist()} for places in held]
+    request = _request(query, maps)
+    return [[asdict(load) for load in bankmap.loads(each, request) if load.request == request] for each in maps]
 
 
-def _places(maps: Sequence[BankMap]) -> Board:
-    from ncu_swizzle.render import banks
-
-    return banks.board([_drawn_memory(each) for each in maps], [each.title for each in maps])
+def _request(query: BanksQuery, maps: Sequence[BankMap]) -> int:
+    """Return the request whose phases are shown: the one asked for, else the worst."""
+    for bank_map in maps:
+        if bank_map.access is None:
+            raise UsageError(*NO_ACCESS)
+        bankmap.phases(bank_map.access, bank_map.mapping, query.request)  # raises if there is no such request
+    return bankmap.worst_request(maps) if query.request is None else query.request
 
 
 # What ``banks`` draws of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
@@ -115,33 +86,34 @@ MOST_ROWS = 256
 SIXTEEN_BITS = 2
 
 
-@dataclass(frozen=True)
-class TileDrawing:
-    """One side: what is at each chunk of shared memory."""
-
-    title: str
-    places: Places
-
-
 def is_tile(what: str) -> bool:
     """Say whether `banks` was asked for a box or an operand of wgmma."""
     return _PART.match(what) is not None
 
 
-def show_tile_pictures(query: BanksQuery, console: Console, html: Path | None, svg: Path | None, data: bool) -> None:
+def show_tile_pictures(query: BanksQuery, console: Console, html: Path | None, svg: Path | None, as_data: bool) -> None:
     """Print the drawings; write them as HTML or SVG if a file is named. Raises UsageError."""
-    drawings = drawings_of(query)
+    drawings = _drawings(query)
     if html or svg:
-        _write(drawings, query.what, html, svg)
-    if data:
-        sys.stdout.write(in_json([_data(drawing) for drawing in drawings], indent=1))
+        from ncu_swizzle.render import banks, page
+
+        board = banks.board([places for _, places in drawings], [title for title, _ in drawings])
+        for path, render in ((html, page.render_board), (svg, page.render_board_svg)):
+            if path:
+                write_atomically(path, render(board, query.what).encode())
+    if as_data:
+        content = [
+            {"title": title, "rows": places.rows.tolist(), "chunks": places.columns.tolist()}
+            for title, places in drawings
+        ]
+        sys.stdout.write(in_json(content, indent=1))
         return
     console.print(table_line("Shared memory in lines of 128 bytes; ROW.CHUNK of 16 bytes", style="bold"))
-    shown.show_memory([(drawing.title, drawing.places) for drawing in drawings], console)
+    shown.show_memory(drawings, console)
 
 
-def drawings_of(query: BanksQuery) -> list[TileDrawing]:
-    """Return a drawing for each part of what was asked for."""
+def _drawings(query: BanksQuery) -> list[tuple[str, Places]]:
+    """Return for each part of what was asked for a title, and what is at each chunk of shared memory."""
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
     if query.pad or query.access or query.show != "map" or query.banks != BANKS:
@@ -151,10 +123,10 @@ def drawings_of(query: BanksQuery) -> list[TileDrawing]:
     if span is None:
         raise UsageError(f"TMA and wgmma have no swizzle {query.swizzle!r}", "none, 32B, 64B or 128B")
     element = query.element_bytes or SIXTEEN_BITS
-    return [_drawn(part[1], [int(n) for n in part[2].split(",")], span, element) for part in parts if part]
+    return [_drawing(part[1], [int(n) for n in part[2].split(",")], span, element) for part in parts if part]
 
 
-def _drawn(kind: str, sizes: Sequence[int], span: int, element: int) -> TileDrawing:
+def _drawing(kind: str, sizes: Sequence[int], span: int, element: int) -> tuple[str, Places]:
     swizzle = f"{span}-byte swizzle" if span > CHUNK else "no swizzle"
     if kind == "box":
         rows, columns = _sizes(kind, sizes, "ROWS,COLUMNS", 2)
@@ -166,7 +138,7 @@ def _drawn(kind: str, sizes: Sequence[int], span: int, element: int) -> TileDraw
                 f"at most {span // element} columns",
             )
         at = box_chunks(rows, columns * element, span, 0)
-        return TileDrawing(f"TMA writes: box of {rows} x {columns}, {swizzle}", _memory(at))
+        return f"TMA writes: box of {rows} x {columns}, {swizzle}", _memory(at)
     rows, leading, stride = _sizes(kind, sizes, "ROWS,LBO,SBO", 3)
     if rows % GROUP or not 0 < rows <= MOST_ROWS or max(leading, stride) > FIELD * CHUNK or (leading | stride) % CHUNK:
         raise UsageError(
@@ -175,7 +147,7 @@ def _drawn(kind: str, sizes: Sequence[int], span: int, element: int) -> TileDraw
         )
     descriptor = Descriptor(0, leading, stride, 0, MODES[span])
     at = descriptor.chunks(rows, kind == "mn-major")
-    return TileDrawing(f"wgmma reads: {kind}, {descriptor}", _memory(at.T if kind == "mn-major" else at))
+    return f"wgmma reads: {kind}, {descriptor}", _memory(at.T if kind == "mn-major" else at)
 
 
 def _sizes(kind: str, sizes: Sequence[int], names: str, count: int) -> Sequence[int]:
@@ -192,46 +164,30 @@ def _memory(at: Ints) -> Places:
     return Places(rows.reshape(lines, -1), chunks.reshape(lines, -1))
 
 
-def _write(drawings: Sequence[TileDrawing], title: str, html: Path | None, svg: Path | None) -> None:
-    from ncu_swizzle.render import banks, page
-
-    board = banks.board([drawing.places for drawing in drawings], [drawing.title for drawing in drawings])
-    for path, render in ((html, page.render_board), (svg, page.render_board_svg)):
-        if path:
-            write_atomically(path, render(board, title).encode())
-
-
-def _data(drawing: TileDrawing) -> dict[str, object]:
-    places = drawing.places
-    return {"title": drawing.title, "rows": places.rows.tolist(), "chunks": places.columns.tolist()}
-
-
 NONE = "none"
 
 
 def show(
-    query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False
+    query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, as_data: bool = False
 ) -> None:
     """Print the answer; write it as HTML or SVG if a file is named."""
     picture = PICTURES.get(query.what)
     if picture:
-        if html or svg or data:
+        if html or svg or as_data:
             raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
         picture(console)
         return
     if is_tile(query.what):
         own_kernels.refuse_description(query.what, query.kernel)
-        show_tile_pictures(query, console, html, svg, data)
+        show_tile_pictures(query, console, html, svg, as_data)
         return
     subject = subject_of(query)
-    maps, drawn = subject.maps(query.banks), Drawn(query.show, query.row, query.request)
-    if html or svg:
-        for path, render in ((html, drawn.html), (svg, drawn.svg)):
-            if path:
-                write_atomically(path, render(maps, subject.title or code.titled(subject.after)).encode())
-    if data:
-        sys.stdout.write(in_json(to_data(maps) if query.show == "map" else drawn.data(maps), indent=1))
-    elif query.show == "map":
+    maps, title = subject.maps(query.banks), subject.title or code.titled(subject.after)
+    for path in filter(None, (html, svg)):
+        write_atomically(path, drawn(query, maps, title, svg=path is svg).encode())
+    if as_data:
+        sys.stdout.write(in_json(data(query, maps), indent=1))
+    elif query.show == MAPS:
         _show_maps(subject, maps, console)
     else:
         _show_detail(query, subject, console)
@@ -308,16 +264,16 @@ def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> N
 
 
 def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
-    if query.show == "bits":
+    if query.show == BITS:
         bits = mapping.bits(subject.after, query.row)
         console.print(table_line(code.titled(subject.after), style="bold"))
         shown.show_bits(bits, console)
-    elif query.show == "places":
+    elif query.show == PLACES:
         before, after = mapping.places(subject.before), mapping.places(subject.after)
         console.print(table_line(f"{code.titled(subject.after)}: where each column lies in memory", style="bold"))
         shown.show_places(before, after, console)
     elif subject.access is None:
-        raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
+        raise UsageError(*NO_ACCESS)
     else:
         for variant, access in subject.pairs:
             if access:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ncu_swizzle.kernels.family import FILES, Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
@@ -78,33 +79,35 @@ def emulated(target: Target, query: KernelQuery) -> Profile:
     return emulation.emulate_target(target, settings, lambda percent: query.progress(target.name, percent)).profile
 
 
-def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
-    """Return the profiles with known addresses that a kernel, a file or a run stands for.
+def examined(what: str, query: KernelQuery, command: str) -> Iterator[Target | Profile]:
+    """Yield each kernel that a text stands for: a target if its accesses are declared, else what was emulated of it.
 
-    Raises UsageError if there are none, with the `command` that finds the addresses.
+    Raises UsageError for a report without addresses, with the `command` that finds them.
     """
-    if not is_saved(what):
-        return [emulated(target, query) for target in targets(what, query)]
+    if is_saved(what):
+        yield from observed(what, query, command)
+        return
+    for target in targets(what, query):
+        yield target if is_declared(target) else emulated(target, query)
+
+
+def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
+    """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
     refuse_description(what, query)
     settings = ReplaySettings(EmulationSettings.of(query.request))
     profiles = saved_profiles(Path(what), settings, query.progress)
     known = [profile for profile in profiles if profile.requests]
     if not known:
-        raise _unseen(what, profiles, command, query)
+        if not profiles:
+            raise UsageError(f"{what} has no kernels", "ncu-swizzle profile -- ./app")
+        first = next((profile for profile in profiles if profile.accesses), None)
+        if first is None:
+            raise UsageError(f"{what}: no kernel accesses shared memory", "name a report with shared-memory accesses")
+        raise UsageError(
+            f"{what} has the counts of {first.kernel.name}, but no addresses: ncu does not record them",
+            f"the emulator computes them: {_computing(first, command, query)}",
+        )
     return known
-
-
-def _unseen(what: str, profiles: Sequence[Profile], command: str, query: KernelQuery) -> UsageError:
-    """Return the error for a report without addresses, with a command that computes those of its first kernel."""
-    if not profiles:
-        return UsageError(f"{what} has no kernels", "ncu-swizzle profile -- ./app")
-    if not any(profile.accesses for profile in profiles):
-        return UsageError(f"{what}: no kernel accesses shared memory", "name a report with shared-memory accesses")
-    profile = next((profile for profile in profiles if profile.accesses), profiles[0])
-    return UsageError(
-        f"{what} has the counts of {profile.kernel.name}, but no addresses: ncu does not record them",
-        f"the emulator computes them: {_computing(profile, command, query)}",
-    )
 
 
 def _computing(profile: Profile, command: str, query: KernelQuery) -> str:
@@ -121,6 +124,12 @@ def _computing(profile: Profile, command: str, query: KernelQuery) -> str:
     sizes = {"--grid": profile.grid, "--block": profile.block}
     launch = [word for flag, size in sizes.items() if any(size) for word in (flag, ",".join(map(str, size)))]
     return shlex.join([*words, source, "--kernel", name, *launch])
+
+
+def accesses_of(tile: Mapping, writes: Sequence[str], reads: Sequence[str], threads: int) -> tuple[Access, ...]:
+    """Return the accesses to a layout that were typed, writes first. Raises UsageError."""
+    typed = [(text, True) for text in writes] + [(text, False) for text in reads]
+    return tuple(accesses.parse(text, tile.layout, tile.element_bytes, is_write, threads) for text, is_write in typed)
 
 
 def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
@@ -210,9 +219,6 @@ class Subject:
         return tuple(bankmap.build(mapping, access, banks) for mapping, access in self.pairs)
 
 
-Drawn = tuple[ObservedTile, Access]
-
-
 def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
     """Return the worst access of one kernel under two mappings, or of two variants, as both have it. Raises UsageError.
 
@@ -221,40 +227,30 @@ def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
     first, last = profiles[0], profiles[-1]
     tile, access = _worst(first, query.access)
     name = f"{tile.span}: {access.name} ({access.op})"
-    if first is last or query.swizzle or query.pad:
-        after = _after(query, first, tile)
-        return Subject(
-            before=tile.plain, after=after, access=replace(access, times=1), title=f"{first.kernel.name}, {name}"
-        )
-    other, later = _worst(last, query.access or access.name)
-    title = f"{first.kernel.name} → {last.kernel.name}, {name}"
-    return Subject(
-        before=tile.plain,
-        after=other.plain,
-        access=replace(access, times=1),
-        title=title,
-        later=replace(later, times=1),
-    )
+    once = replace(access, times=1)
+    if first is not last and not (query.swizzle or query.pad):
+        other, later = _worst(last, query.access or access.name)
+        title = f"{first.kernel.name} → {last.kernel.name}, {name}"
+        return Subject(before=tile.plain, after=other.plain, access=once, title=title, later=replace(later, times=1))
+    after = tile.plain
+    if typed := transform(tile, query.swizzle, query.pad, query.element_bytes):
+        after = replace(tile.plain, transform=typed)
+    elif tile.excessive:
+        after = tile.suggestion(attribution.constraints(first)).closest.mapping
+    return Subject(before=tile.plain, after=after, access=once, title=f"{first.kernel.name}, {name}")
 
 
-def _after(query: BanksQuery, profile: Profile, tile: ObservedTile) -> Mapping:
-    typed = transform(tile, query.swizzle, query.pad, query.element_bytes)
-    if typed:
-        return replace(tile.plain, transform=typed)
-    return tile.suggestion(attribution.constraints(profile)).closest.mapping if tile.excessive else tile.plain
-
-
-def _worst(profile: Profile, named: str | None) -> Drawn:
+def _worst(profile: Profile, named: str | None) -> tuple[ObservedTile, Access]:
     """Return the access with the most excessive wavefronts, of those with this name or operation, and its tile."""
     drawn = [(tile, access) for tile in tiles(profile) for access in tile.accesses]
     chosen = [pair for pair in drawn if named in (None, pair[1].name, pair[1].op)]
     if not chosen:
         names = ", ".join(dict.fromkeys(repr(access.name) for _, access in drawn))
         raise UsageError(f"{profile.kernel.name} has no access {named!r}", f"--access one of {names}")
-    return max(chosen, key=_excess)
 
+    def excess(pair: tuple[ObservedTile, Access]) -> int:
+        tile, access = pair
+        counted = access.wavefronts(tile.plain)
+        return access.total(np.where(counted.known, counted.actual - counted.ideal, 0))
 
-def _excess(pair: Drawn) -> int:
-    tile, access = pair
-    counted = access.wavefronts(tile.plain)
-    return access.total(np.where(counted.known, counted.actual - counted.ideal, 0))
+    return max(chosen, key=excess)

@@ -16,13 +16,11 @@ from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.own_kernels import KernelQuery
 from ncu_swizzle.kernels import declared_tiles, user
-from ncu_swizzle.kernels.declared_tiles import DeclaredProduct
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import RECORDED, Engine
-from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, lanes, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
@@ -68,15 +66,19 @@ def target_predictions(target: Target) -> tuple[Prediction, ...]:
     tiles = declared_tiles.tiles_of(target)
     return (
         *(prediction_of(access, tile.mapping, access.name) for tile in tiles for access in tile.accesses),
-        *(_product(product) for tile in tiles for product in tile.products),
-    )
-
-
-def _product(product: DeclaredProduct) -> Prediction:
-    """Return the totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle."""
-    op, wavefronts = f"wgmma.m64n{product.columns}k16", product.wavefronts
-    return Prediction(
-        access="HGMMA", name=product.name, op=op, executed=product.executed, wavefronts=wavefronts, ideal=wavefronts
+        # The totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle.
+        *(
+            Prediction(
+                access="HGMMA",
+                name=product.name,
+                op=f"wgmma.m64n{product.columns}k16",
+                executed=product.executed,
+                wavefronts=product.wavefronts,
+                ideal=product.wavefronts,
+            )
+            for tile in tiles
+            for product in tile.products
+        ),
     )
 
 
@@ -153,42 +155,21 @@ ORIGIN = "Computed by the emulator from the kernel's own addresses, for the whol
 PARTIAL = "Counts are over the blocks that the emulator ran; every other block behaves like one of them."
 
 
-@dataclass(frozen=True)
-class TriedPredictions:
-    """What a launch's requests take under another mapping, and which tiles it was tried on."""
-
-    predictions: tuple[Prediction, ...]
-    notes: tuple[str, ...]
-
-
-def title(profile: Profile) -> str:
-    """Return the kernel and its problem."""
-    problem = in_words(profile.problem)
-    return f"{profile.kernel.name}, {problem}" if problem else profile.kernel.name
-
-
 def predictions(profile: Profile) -> tuple[Prediction, ...]:
     """Return the counts of each access by source line, over the whole launch; None where they are unknown."""
     lines = {id(site.access): site.name for site in attribution.sites(profile)}
     ops = {made.pc: made.op for made in profile.requests}
     groups: dict[tuple[str, str, str], list[Instruction]] = {}
-    for access in profile.shared():
-        key = access.access, lines.get(id(access), ""), ops.get(access.pc, access.opcode)
-        if access.executed != 0:
-            groups.setdefault(key, []).append(access)
-    return tuple(_prediction(*key, instructions) for key, instructions in groups.items())
-
-
-def _prediction(access: str, line: str, op: str, instructions: list[Instruction]) -> Prediction:
-    total = added(instructions)
-    return Prediction(
-        access=access,
-        name=f"{access} {line}".rstrip(),
-        op=op,
-        executed=total.executed,
-        wavefronts=total.wavefronts,
-        ideal=total.ideal,
-    )
+    for each in profile.shared():
+        if each.executed != 0:
+            key = each.access, lines.get(id(each), ""), ops.get(each.pc, each.opcode)
+            groups.setdefault(key, []).append(each)
+    rows = []
+    for (access, line, op), instructions in groups.items():
+        name, total = f"{access} {line}".rstrip(), added(instructions)
+        counts = {"executed": total.executed, "wavefronts": total.wavefronts, "ideal": total.ideal}
+        rows.append(Prediction(access=access, name=name, op=op, **counts))
+    return tuple(rows)
 
 
 def misfits(profile: Profile) -> Iterator[str]:
@@ -198,23 +179,23 @@ def misfits(profile: Profile) -> Iterator[str]:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
 
-def tried_mappings(profile: Profile, swizzle: str | None, pad: int, element_bytes: int | None) -> TriedPredictions:
-    """Return the predictions with a swizzle or padding on every tile that has conflicts. Raises UsageError."""
+def tried(query: PredictQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
+    """Return the predictions with a swizzle or padding on every tile that has conflicts, and notes on these.
+
+    Raises UsageError.
+    """
     rows: list[Prediction] = []
     notes: list[str] = []
     for tile in own_kernels.conflicting(profile):
-        transform = own_kernels.transform(tile, swizzle, pad, element_bytes)
+        transform = own_kernels.transform(tile, query.swizzle, query.pad, query.element_bytes)
         mapping = replace(tile.plain, transform=transform) if transform else tile.plain
-        rows += (prediction_of(access, mapping) for access in tile.accesses)
+        for access in tile.accesses:
+            row = prediction_of(access, mapping)
+            name = row.name if row.name.startswith(row.access) else f"{row.access} {row.name}"
+            rows.append(replace(row, name=name))
         lost = mapping.collision()
         notes.append(f"{tile.span}, rows of {tile.plain.shape[1]}: {spelled(mapping)}{f'; {lost}' if lost else ''}.")
-    return TriedPredictions(tuple(_labelled(rows)), (*notes, PARTIAL))
-
-
-def _labelled(rows: list[Prediction]) -> Iterator[Prediction]:
-    return (
-        replace(row, name=row.name if row.name.startswith(row.access) else f"{row.access} {row.name}") for row in rows
-    )
+    return rows, [*notes, PARTIAL]
 
 
 WHAT = Hint(
@@ -291,31 +272,26 @@ def _answer(query: PredictQuery) -> PredictAnswer:
 
 def _kernels(query: PredictQuery) -> Iterator[PredictAnswer]:
     """Yield the answer for each kernel: from its declared accesses, else from its emulated ones."""
-    if own_kernels.is_saved(query.what):
-        for profile in own_kernels.observed(query.what, query.kernel, "predict"):
-            yield _observed(query, profile)
-        return
-    for target in own_kernels.targets(query.what, query.kernel):
-        if own_kernels.is_declared(target):
-            if query.swizzle or query.pad:
-                raise UsageError(
-                    f"the mapping of {target.name} is declared", "omit --swizzle and --pad, or name a layout"
-                )
-            yield _declared(query, target)
+    for kernel in own_kernels.examined(query.what, query.kernel, "predict"):
+        if isinstance(kernel, Profile):
+            yield _observed(query, kernel)
+        elif query.swizzle or query.pad:
+            raise UsageError(f"the mapping of {kernel.name} is declared", "omit --swizzle and --pad, or name a layout")
         else:
-            yield _observed(query, own_kernels.emulated(target, query.kernel))
+            yield _declared(query, kernel)
 
 
 def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
     """Return what the emulator counted or, with another mapping, what its requests would take."""
+    title = ", ".join(filter(None, (profile.kernel.name, in_words(profile.problem))))
+    if query.swizzle or query.pad:
+        predicted, notes = tried(query, profile)
+        return PredictAnswer(title=title, predictions=tuple(predicted), notes=tuple(notes))
     result = PredictAnswer(
-        title=title(profile),
+        title=title,
         predictions=predictions(profile),
         notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
     )
-    if query.swizzle or query.pad:
-        tried = tried_mappings(profile, query.swizzle, query.pad, query.element_bytes)
-        return replace(result, predictions=tried.predictions, notes=tried.notes)
     if not query.profile:
         return result
     counted = _matching(query.profile, profile.kernel.name, query.kernel)
@@ -323,29 +299,18 @@ def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
 
 
 def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
-    predictions = target_predictions(target)
-    title = f"{target.name}, {in_words(target.problem)}"
-    profile, origin = _counted(query, target)
-    if profile is None:
-        return PredictAnswer(title=title, predictions=predictions, origin=origin)
-    if profile.problem and dict(profile.problem) != target.problem:
-        return PredictAnswer(
-            title=title, predictions=predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared"
-        )
-    return PredictAnswer(
-        title=title, predictions=predictions, checks=checked_against(predictions, profile), origin=origin
-    )
-
-
-def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
-    """Return the profile to compare with and its origin: a named file, else the recording."""
+    """Return the predictions, compared with the counts of a named file, else of the recording."""
+    result = PredictAnswer(title=f"{target.name}, {in_words(target.problem)}", predictions=target_predictions(target))
     if query.profile:
-        return _matching(query.profile, target.name, query.kernel), query.profile
-    report = paths.recording(target.family.name, target.name)
-    if report is None:
-        return None, "there is no recording"
-    (profile,) = reader.read(report)
-    return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
+        profile, origin = _matching(query.profile, target.name, query.kernel), query.profile
+    elif report := paths.recording(target.family.name, target.name):
+        (profile,) = reader.read(report)
+        origin = f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
+    else:
+        return replace(result, origin="there is no recording")
+    if profile.problem and dict(profile.problem) != target.problem:
+        return replace(result, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
+    return replace(result, checks=checked_against(result.predictions, profile), origin=origin)
 
 
 def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
@@ -361,11 +326,7 @@ def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
 
 def _layout(query: PredictQuery) -> PredictAnswer:
     tile = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
-    requested = [
-        accesses.parse(text, tile.layout, tile.element_bytes, write, query.threads)
-        for write, texts in ((True, query.writes), (False, query.reads))
-        for text in texts
-    ]
+    requested = own_kernels.accesses_of(tile, query.writes, query.reads, query.threads)
     if not requested:
         raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
     unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)

@@ -19,7 +19,6 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -69,29 +68,15 @@ def answers(query: SuggestQuery) -> Iterator[SuggestAnswer]:
         return
     if query.writes or query.reads:
         raise UsageError(f"{query.what}'s accesses are already known", "omit --write and --read, or name a layout")
-    if own_kernels.is_saved(query.what):
-        for profile in own_kernels.observed(query.what, query.kernel, "suggest"):
-            yield from _of_profile(query, profile)
-        return
-    for target in own_kernels.targets(query.what, query.kernel):
-        if own_kernels.is_declared(target):
-            yield from _of_declared(query, target)
-        else:
-            yield from _of_profile(query, own_kernels.emulated(target, query.kernel))
+    for kernel in own_kernels.examined(query.what, query.kernel, "suggest"):
+        yield from _of_profile(query, kernel) if isinstance(kernel, Profile) else _of_declared(query, kernel)
 
 
 def _of_layout(query: SuggestQuery) -> SuggestAnswer:
-    size = query.element_bytes or 4
-    plain = mapping.parse(query.what, size)
-    named = [
-        accesses.parse(text, plain.layout, size, write, query.threads)
-        for write, texts in ((True, query.writes), (False, query.reads))
-        for text in texts
-    ]
+    plain = mapping.parse(query.what, query.element_bytes or 4)
+    named = own_kernels.accesses_of(plain, query.writes, query.reads, query.threads)
     suggestion = suggest(plain, named, query.constraints)
-    return _answer(
-        SuggestAnswer(title=code.titled(plain), accesses=tuple(named), suggestion=suggestion), query.constraints
-    )
+    return _answer(SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion), query.constraints)
 
 
 def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
@@ -102,27 +87,20 @@ def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer
     limits = attribution.constraints(profile, query.constraints)
     groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
     for tile in own_kernels.conflicting(profile):
-        answer = _of_tile(tile, profile, limits)
-        groups.setdefault(_gist(answer), []).append((tile, answer))
+        few = () if tile.complete else ("Judged by the most frequent requests only.",)
+        answer = SuggestAnswer(
+            title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
+            accesses=tile.accesses,
+            suggestion=tile.suggestion(limits),
+            notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile)),
+            untried=attribution.untried(profile),
+        )
+        names = tuple((access.name, access.op) for access in answer.accesses)
+        gist = names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
+        groups.setdefault(gist, []).append((tile, answer))
     for (_, answer), *others in groups.values():
         same = tuple(f"The same holds for {other.span}." for other, _ in others)
         yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
-
-
-def _of_tile(tile: ObservedTile, profile: Profile, limits: Constraints) -> SuggestAnswer:
-    few = () if tile.complete else ("Judged by the most frequent requests only.",)
-    title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
-    notes = (predict.PARTIAL, *few, *own_kernels.unknown(profile))
-    untried = attribution.untried(profile)
-    return SuggestAnswer(
-        title=title, accesses=tile.accesses, suggestion=tile.suggestion(limits), notes=notes, untried=untried
-    )
-
-
-def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
-    """Return what makes an answer differ from that of another tile."""
-    names = tuple((access.name, access.op) for access in answer.accesses)
-    return names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
 
 
 def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
