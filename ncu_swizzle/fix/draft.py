@@ -47,6 +47,10 @@ class Draft:
     def unfit(self, node: Node, reason: str) -> Unfit:
         return Unfit(reason, self.file.line(node))
 
+    def misfit(self, node: Node, rest: str) -> Unfit:
+        """Return the same for an expression that is quoted; `rest` is what is wrong with it."""
+        return self.unfit(node, f"{self.quoted(node)}{rest}")
+
     def quoted(self, node: Node) -> str:
         text = " ".join(self.file.of(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
@@ -62,10 +66,9 @@ class Draft:
 
     def moving(self, reach: Reach) -> tuple[ReachStep, ...]:
         """Return the steps of a use that go anywhere: not those to the first element, nor within a granule."""
-        return tuple(step for step in reach.steps if not self._stays(step))
-
-    def _stays(self, step: ReachStep) -> bool:
-        return step.rank == 1 and (step.node is None or self.constants.value(step.node) == 0)
+        return tuple(
+            step for step in reach.steps if step.rank != 1 or (step.node is not None and not self.zero([step]))
+        )
 
     def terms(self, step: ReachStep) -> tuple[Term, ...]:
         return self.constants.terms(step.node, step.negative) if step.node is not None else ()
@@ -118,8 +121,7 @@ class Draft:
             return moving
         if self.inner(reach.start, columns):
             return tuple(step for step in reach.steps[rank - 1 :] if step in moving)
-        first = [step.node for step in reach.steps[:rank]]
-        if len(first) == rank < len(reach.steps) and all(n is not None and self.constants.value(n) == 0 for n in first):
+        if rank < len(reach.steps) and self.zero(reach.steps[:rank]):
             return tuple(step for step in reach.steps[rank:] if step in moving)
         return None
 
@@ -165,34 +167,26 @@ class Swapped:
 
 def swapped(draft: Draft) -> list[Edit]:
     """Return the edits that swap the last two indices of a tile; raise Unfit for a use that does not name both."""
-    made: list[Edit] = []
+    edits: list[Edit] = []
     for place in dict.fromkeys(root.place for root in draft.tile.roots):
-        made += _declaration(draft, place)
+        sizes = sizes_of(place.declared, draft.file)
+        statement = cuda.above(place.declared, "declaration", "field_declaration")
+        if len(sizes) < 2 or statement is None or not all(cuda.inside(size, statement) for size in sizes[-2:]):
+            raise draft.unfit(place.declared, f"{place.name} does not declare its rows and columns here")
+        edits += _exchanged(draft, *sizes[-2:])
     for reach in draft.tile.reaches:
-        if not draft.ends(reach.start):
-            made += _subscripts(draft, reach)
-    return made
-
-
-def _declaration(draft: Draft, place: ReachedPlace) -> list[Edit]:
-    sizes = sizes_of(place.declared, draft.file)
-    statement = cuda.above(place.declared, "declaration", "field_declaration")
-    if len(sizes) < 2 or statement is None or not all(cuda.inside(size, statement) for size in sizes[-2:]):
-        raise draft.unfit(place.declared, f"{place.name} does not declare its rows and columns here")
-    return _exchanged(draft, *sizes[-2:])
-
-
-def _subscripts(draft: Draft, reach: Reach) -> list[Edit]:
-    rank, quoted = reach.start.rank, draft.quoted(reach.node)
-    whole = reach.end is None or draft.ends(reach.end)
-    if not whole or not draft.full(reach) or reach.layout is not None or reach.leading is not None:
-        raise draft.unfit(reach.node, f"{quoted} does not name row and column of an element")
-    row, column = reach.steps[rank - 2], reach.steps[rank - 1]
-    if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:
-        raise draft.unfit(reach.node, f"{quoted} adds to the address of an element")
-    if row.node is None or column.node is None or draft.holds_use(row.node) or draft.holds_use(column.node):
-        raise draft.unfit(reach.node, f"{quoted} has another use of the tile in its index")
-    return _exchanged(draft, row.node, column.node)
+        if draft.ends(reach.start):
+            continue
+        rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
+        if not names_element or not draft.full(reach) or reach.layout is not None or reach.leading is not None:
+            raise draft.misfit(reach.node, " does not name row and column of an element")
+        row, column = reach.steps[rank - 2], reach.steps[rank - 1]
+        if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:
+            raise draft.misfit(reach.node, " adds to the address of an element")
+        if row.node is None or column.node is None or draft.holds_use(row.node) or draft.holds_use(column.node):
+            raise draft.misfit(reach.node, " has another use of the tile in its index")
+        edits += _exchanged(draft, row.node, column.node)
+    return edits
 
 
 def _exchanged(draft: Draft, one: Node, other: Node) -> list[Edit]:
