@@ -199,10 +199,13 @@ def _seen(program: Program, tile: SourceTile, placed: Mapping[int, SharedArray])
             addresses = (root.start + offsets * size).astype(np.int64)
             active, times = np.ones(addresses.shape, bool), np.ones(SIDE, np.int64)
             requests.append(
-                (0, AccessRequests(op=f"{op}.shared.{NARROW[size]}", addresses=addresses, active=active, times=times))
+                (
+                    root,
+                    AccessRequests(op=f"{op}.shared.{NARROW[size]}", addresses=addresses, active=active, times=times),
+                )
             )
     return (
-        TileSeen(tile=tile, roots=tuple(roots), requests=tuple(requests), excess=SIDE, of_launch=SIDE)
+        TileSeen(tile=tile, roots=tuple(roots), requests=tuple(requests), excess=SIDE, launch_excess=SIDE)
         if requests
         else None
     )

@@ -159,6 +159,12 @@ class AccessRequests:
     source: Ints | None = None  # (N, 32) global addresses that cp.async reads
     complete: bool = True  # whether these are all; of too many, the most frequent are kept
 
+    @property
+    def used(self) -> Bools:
+        """The lanes whose addresses count, (N, 32): ldmatrix and stmatrix take those of the first ones only."""
+        used: Bools = self.active & (np.arange(operations.WARP) < operations.find(self.op).addressed)
+        return used
+
     @cached_property
     def _rows(self) -> NDArray[np.uint64]:
         """Requests as rows of numbers, (N, 17), or (N, 49) with sources: the lanes' addresses, and which are active.

@@ -22,11 +22,11 @@ from ncu_swizzle.fix.applied import NO_OTHER, AppliedByName
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
 from ncu_swizzle.fix.copies import rebuilt
-from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, of_launch
+from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, excess_of
 from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
 from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.fix.result import FixJob, ProvedPatch, Stop, TileFix, furthest
-from ncu_swizzle.fix.rows import InstructionRows, Lines, Numbers, Rows
+from ncu_swizzle.fix.rows import Numbers, Rows, instruction_rows
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
 from ncu_swizzle.fix.subject import located, shown_file
 from ncu_swizzle.smem.operations import Ints
@@ -97,12 +97,7 @@ class _Places:
         """Trace both versions in blocks that stand for all of the grid."""
         clock, kinds, lines = Clock(timeout_s=timeout_s), Numbers(), Numbers()
         versions = [Version(each.code, each.launch(None), clock) for each in (self.old, self.new)]
-        sources = [each.emulated.profile.sources for each in (self.old, self.new)]
-        maps = (Lines.same(sources[0]), Lines.between(*sources))
-        tables = [
-            InstructionRows.of(each, version.instructions, own, kinds, lines)
-            for each, version, own in zip((self.old, self.new), versions, maps, strict=True)
-        ]
+        tables = instruction_rows(self.old, self.new, versions, kinds, lines)
         widths = np.concatenate([table.width for table in tables])
         starts = [array.start for pair in self.arrays for array in pair]
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *starts], LARGEST)
@@ -182,7 +177,7 @@ def _moved(old: SharedArray, new: SharedArray, found: Ints, unit: int, version: 
         return None
     size = _element(places, unit)
     whole = places.reshape(-1, size // unit)[:, 0]
-    left = of_launch(version.emulated, {"": new.span}).moved[""] or 0
+    left = excess_of(version.emulated, {"": new.span}).moved[""] or 0
     return Moved(
         name=old.name,
         before=range(old.start, old.start + count * unit),
@@ -245,7 +240,7 @@ class Naming:
         """Return the cheapest patch that is proved, None if there is none."""
         file = cuda.parse(self.job.text, self.job.target.source.name)
         old = executable(self.job.target, self.job.settings)
-        before = of_launch(old.emulated, {}).total
+        before = excess_of(old.emulated, {}).total
         if not before:
             return None
         scopes = Scopes(file)
@@ -275,7 +270,7 @@ class Naming:
             except (NcuSwizzleError, ValueError) as error:
                 self._stopped(result.unbuilt(error), edit, edit.mapping)
                 return None
-            left, takes = of_launch(new.emulated, {}).total, claims.resources_of(new)
+            left, takes = excess_of(new.emulated, {}).total, claims.resources_of(new)
             loads = sum(each.text.count("LDG.") for each in new.code.instructions)
             made = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads

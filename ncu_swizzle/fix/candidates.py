@@ -14,7 +14,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.draft import Swapped
-from ncu_swizzle.fix.excess import of_launch
+from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
@@ -45,18 +45,18 @@ class RootSeen:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TileSeen:
-    """A tile, where its roots are, its requests by instruction relative to their root, and their excess."""
+    """A tile, where its roots are, the requests that lie in each, by instruction, and their excess."""
 
     tile: SourceTile
     roots: tuple[RootSeen, ...]
-    requests: tuple[tuple[int, AccessRequests], ...]
+    requests: tuple[tuple[RootSeen, AccessRequests], ...]
     excess: int  # in the blocks that ran
-    of_launch: int | None  # in all blocks; None if unknown
+    launch_excess: int | None  # in all blocks; None if unknown
 
     @property
     def total(self) -> int:
         """The excess of the launch, or of the blocks that ran if that is all that is known."""
-        return self.excess if self.of_launch is None else self.of_launch
+        return self.excess if self.launch_excess is None else self.launch_excess
 
     def in_launch(self, excess: int) -> int:
         """Return what an excess in the blocks that ran comes to in the launch."""
@@ -68,74 +68,66 @@ class TileSeen:
 
     @property
     def widest(self) -> int:
-        return max(operations.find(made.op).width_bytes for _, made in self.requests)
+        return max(operations.find(requests.op).width_bytes for _, requests in self.requests)
 
     @property
     def narrowest(self) -> int:
-        return min(operations.find(made.op).width_bytes for _, made in self.requests)
+        return min(operations.find(requests.op).width_bytes for _, requests in self.requests)
 
 
-def tiles_seen(
-    tiles: Sequence[SourceTile], placed: Mapping[int, SharedArray], emulated: Emulated
-) -> Iterator[TileSeen]:
-    """Yield the tiles that are accessed, the worst first; `placed` are the arrays by their declared identifier."""
+def tiles_seen(tiles: Sequence[SourceTile], placed: Mapping[int, SharedArray], emulated: Emulated) -> list[TileSeen]:
+    """Return the tiles that are accessed, the worst first; `placed` are the arrays by their declared identifier."""
     starts = sorted(
         placed[root.array.declared.id].start + root.offset
         for tile in tiles for root in tile.roots if root.array.declared.id in placed
     )  # fmt: skip
-    made = [seen for tile in tiles if (seen := _seen(tile, placed, starts, emulated))]
-    yield from sorted(made, key=lambda seen: -seen.excess)
+    seen = [seen for tile in tiles if (seen := _seen(tile, placed, starts, emulated))]
+    return sorted(seen, key=lambda tile: -tile.excess)
 
 
 def _seen(
     tile: SourceTile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated
 ) -> TileSeen | None:
-    roots = tuple(
-        _root(root, placed[root.array.declared.id], starts) for root in tile.roots if root.array.declared.id in placed
-    )
+    roots: list[RootSeen] = []
+    for root in tile.roots:
+        if (array := placed.get(root.array.declared.id)) is not None:
+            start, end = array.start + root.offset, array.start + array.size
+            later = min((at for at in starts if start < at < end), default=end)
+            end = start + root.size if root.size else later
+            roots.append(RootSeen(root=root, array=array, start=start, end=end))
     requests = [
-        (offset, part)
-        for offset, every in sorted(emulated.counts.requests.items())
+        (root, inside)
+        for _, every in sorted(emulated.counts.requests.items())
         for root in roots
-        if (part := _within(every, root.start, root.end)) is not None
+        if (inside := _within(every, root.start, root.end)) is not None
     ]
     if not requests:
         return None
+    excess = 0
+    for _, inside in requests:
+        matrix = operations.find(inside.op).kind in (LDMATRIX, STMATRIX)
+        counted = wavefronts(inside.op, inside.addresses, None if matrix else inside.active, inside.source)
+        excess += int((np.where(counted.known, counted.actual - counted.ideal, 0) * inside.times).sum())
     spans = {str(root.start): range(root.start, root.end) for root in roots}
-    totals = list(of_launch(emulated, spans).moved.values())
-    known = None if None in totals else sum(total or 0 for total in totals)
+    totals = list(excess_of(emulated, spans).moved.values())
     return TileSeen(
         tile=tile,
-        roots=roots,
+        roots=tuple(roots),
         requests=tuple(requests),
-        excess=sum(_excess(part) for _, part in requests),
-        of_launch=known,
+        excess=excess,
+        launch_excess=None if None in totals else sum(total or 0 for total in totals),
     )
 
 
-def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
-    start, end = array.start + root.offset, array.start + array.size
-    later = [at for at in starts if start < at < end]
-    return RootSeen(
-        root=root, array=array, start=start, end=start + root.size if root.size else min(later, default=end)
-    )
-
-
-def _within(made: AccessRequests, start: int, end: int) -> AccessRequests | None:
-    """Return the requests that lie within these bytes."""
-    operation = operations.find(made.op)
-    used = made.active & (np.arange(operations.WARP) < operation.addressed)
+def _within(requests: AccessRequests, start: int, end: int) -> AccessRequests | None:
+    """Return the requests that lie within these bytes; None if none does."""
+    operation = operations.find(requests.op)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
-    inside = (made.addresses >= start) & (made.addresses + operation.width_bytes <= end)
-    whole = used[:, : operation.addressed].all(axis=1) if matrix else used.any(axis=1)
-    rows = np.flatnonzero((inside | ~used).all(axis=1) & whole)
-    return made.chosen(rows) if len(rows) else None
-
-
-def _excess(made: AccessRequests) -> int:
-    matrix = operations.find(made.op).kind in (LDMATRIX, STMATRIX)
-    counted = wavefronts(made.op, made.addresses, None if matrix else made.active, made.source)
-    return int((np.where(counted.known, counted.actual - counted.ideal, 0) * made.times).sum())
+    inside = (requests.addresses >= start) & (requests.addresses + operation.width_bytes <= end)
+    used = requests.used[:, : operation.addressed]
+    whole = used.all(axis=1) if matrix else used.any(axis=1)
+    rows = np.flatnonzero((inside | ~requests.used).all(axis=1) & whole)
+    return requests.chosen(rows) if len(rows) else None
 
 
 TRIED = 96  # requests per access to search on
@@ -196,13 +188,11 @@ class Ranked:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        made = self.candidate
-        small = (
-            (self.transform.drop, self.transform.base, -self.transform.bits)
-            if isinstance(self.transform, RowXor)
-            else ()
-        )
-        return (made.avoidable, made.excessive, self.narrower, -made.blocks, made.extra_bytes, made.operations, *small)
+        """The order of candidates: excess, vectors, blocks per SM, bytes, instructions; of XORs the simplest."""
+        counted, xor = self.candidate, self.transform
+        simplest = (xor.drop, xor.base, -xor.bits) if isinstance(xor, RowXor) else ()
+        taken = (-counted.blocks, counted.extra_bytes, counted.operations)
+        return (counted.avoidable, counted.excessive, self.narrower, *taken, *simplest)
 
 
 def ranked(
@@ -212,7 +202,7 @@ def ranked(
 
     `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's.
     """
-    found: list[Ranked] = []
+    mappings: list[Ranked] = []
     plain: Candidate | None = None
     for shape in shapes:
         judges = _judges(seen, shape, limits, 0)
@@ -220,41 +210,45 @@ def ranked(
             continue
         plain = judges[1].candidate(judges[1].plain)
         split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
-        found += _searched(seen, shape, judges, split, only)
+        mappings += _searched(seen, shape, judges, split, only)
     if plain is None:
         return [], None
-    better = [made for made in found if made.candidate.excessive < plain.excessive]
-    return sorted(better, key=lambda made: made.cost), plain
+    excessive = plain.excessive
+    better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
+    return sorted(better, key=lambda mapping: mapping.cost), plain
 
 
 def _searched(
     seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: MappingKind | None
 ) -> Iterator[Ranked]:
     """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
-    tried: list[tuple[Ranked, Judge]] = []
+
+    def tried(transforms: Iterable[RowXor | Padding | Swapped], pair: Judges) -> Iterator[tuple[Ranked, Judge]]:
+        judge, of_all = pair
+        for transform in transforms:
+            candidate = judge.candidate(replace(judge.plain, transform=transform))
+            if judge.allowed(candidate):
+                ranked = Ranked(transform=transform, shape=shape, candidate=candidate, narrower=pair is split)
+                yield ranked, of_all
+
+    pairs = [judges] if split is None else [judges, split]
+    mappings: list[tuple[Ranked, Judge]] = []
     if only is not MappingKind.PADDING:
-        sampled, whole = split or judges
-        taken_apart = split is not None
-        tried += [
-            (made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, taken_apart)
-        ]
-        if taken_apart:  # or the compiler sees that whole vectors move
-            vectors = _tried(_swizzles(seen, shape, judges[0].granule), shape, judges[0], False)
-            tried += [(made, judges[1]) for made in sorted(vectors, key=lambda made: made.cost)[:1]]
+        mappings += tried(_swizzles(seen, shape, pairs[-1][0].granule), pairs[-1])
+        if split is not None:  # or the compiler sees that whole vectors move
+            vectors = tried(_swizzles(seen, shape, judges[0].granule), judges)
+            mappings += sorted(vectors, key=lambda both: both[0].cost)[:1]
     if only is not MappingKind.SWIZZLE and not shape.outer:
-        for pair in (judges, split):
-            if pair is not None:
-                paddings = _paddings(shape, pair[0].granule)
-                tried += [(made, pair[1]) for made in _tried(paddings, shape, pair[0], pair is split)]
-    if only is None and not shape.outer:
-        for pair in (judges, split):
-            if pair is not None and pair[0].granule == 1 and shape.rows > 1:
-                tried += [
-                    (made, pair[1])
-                    for made in _tried([Swapped(columns=shape.columns, rows=shape.rows)], shape, pair[0], pair is split)
-                ]
-    best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
-    yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
+        for pair in pairs:
+            granule = pair[0].granule
+            longest = LARGEST_PADDING // shape.element_bytes
+            mappings += tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair)
+    if only is None and not shape.outer and shape.rows > 1:
+        for pair in pairs:
+            if pair[0].granule == 1:
+                mappings += tried([Swapped(columns=shape.columns, rows=shape.rows)], pair)
+    best = sorted(mappings, key=lambda both: both[0].cost)[:VERIFIED]
+    yield from (replace(mapping, candidate=of_all.recounted(mapping.candidate)) for mapping, of_all in best)
 
 
 def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judges | None:
@@ -269,7 +263,7 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
     plain = TileMapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
     try:
-        whole = tuple(_access(part, root, shape) for made, root in _placed(seen) for part in _parts(made, spelled))
+        whole = tuple(_access(part, root, shape) for root, every in seen.requests for part in _parts(every, spelled))
         some = tuple(access.chosen(_sample(access, plain)) for access in whole)
         granule = max(access.granule(shape.element_bytes) for access in whole)
         return Judge(plain, some, limits, granule), Judge(plain, whole, limits, granule)
@@ -277,36 +271,30 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
         return None
 
 
-def _parts(made: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
+def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
     """Yield the narrower accesses that a vector access is made of; itself if it is not wider."""
-    operation = operations.find(made.op)
+    operation = operations.find(requests.op)
     narrow = NARROW.get(spelled, "")
     if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):
-        yield made
+        yield requests
         return
     for first in range(0, operation.width_bytes, spelled):
-        yield replace(made, op=f"{made.op[:2]}.shared.{narrow}", addresses=made.addresses + first)
+        yield replace(requests, op=f"{requests.op[:2]}.shared.{narrow}", addresses=requests.addresses + first)
 
 
-def _placed(seen: TileSeen) -> Iterator[tuple[AccessRequests, RootSeen]]:
-    for _, made in seen.requests:
-        used = made.active & (np.arange(operations.WARP) < operations.find(made.op).addressed)
-        first = int(made.addresses[used].min())
-        yield made, next(root for root in seen.roots if root.start <= first < root.end)
-
-
-def _access(made: AccessRequests, root: RootSeen, shape: Shape) -> Access:
-    addresses = np.where(made.active, made.addresses - root.start, 0)
+def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
+    """Return requests, (N, 32) addresses, as those of the rows and columns of a shape."""
+    addresses = np.where(requests.active, requests.addresses - root.start, 0)
     rows, columns = np.divmod(addresses // shape.element_bytes, shape.columns)
-    full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
+    full = bool(requests.active.all()) or operations.find(requests.op).kind in (LDMATRIX, STMATRIX)
     return Access(
-        made.op,
-        made.op,
+        requests.op,
+        requests.op,
         rows=rows,
         columns=columns,
-        active=None if full else made.active,
-        source=made.source,
-        times=made.times,
+        active=None if full else requests.active,
+        source=requests.source,
+        times=requests.times,
     )
 
 
@@ -316,15 +304,6 @@ def _sample(access: Access, plain: TileMapping) -> np.ndarray[tuple[int], np.dty
         return np.sort(order)
     worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
-
-
-def _tried(
-    transforms: Iterable[RowXor | Padding | Swapped], shape: Shape, judge: Judge, narrower: bool
-) -> Iterator[Ranked]:
-    for transform in transforms:
-        candidate = judge.candidate(replace(judge.plain, transform=transform))
-        if judge.allowed(candidate):
-            yield Ranked(transform=transform, shape=shape, candidate=candidate, narrower=narrower)
 
 
 def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
@@ -349,8 +328,3 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
                     inner=shape.inner,
                     outer=shape.outer,
                 )
-
-
-def _paddings(shape: Shape, granule: int) -> Iterator[Padding]:
-    for by in range(granule, LARGEST_PADDING // shape.element_bytes + 1, granule):
-        yield Padding(shape.columns, by)

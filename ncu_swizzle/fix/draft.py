@@ -88,7 +88,7 @@ class Draft:
         made = self.constants.inline(cuda.bare(node)) if self.constants.inline is not None else None
         return made if made is not None and made.indexing else None
 
-    def of_launch(self, term: Term) -> list[str]:
+    def launch_decides(self, term: Term) -> list[str]:
         """Return the factors of a product that only the launch makes constant, such as a row's length."""
         known = self.source
         if known is None or not term.variable:

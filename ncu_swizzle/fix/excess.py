@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated, Executable
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Excess
 from ncu_swizzle.fix.rows import Lines
-from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # Where the elements of a shared array lie before and after a fix.
@@ -160,32 +160,32 @@ def _alike(part: range, other: range) -> bool:
 
 
 Site = tuple[Location, str]  # a line and the kind of access
+_claim = partial(Claim, about=About.EXCESS)
 
 
-def excess(version: Executable, spans: Mapping[str, range]) -> Excess:
-    """Return the excess of a launch: in all, and that of the instructions that access some bytes."""
-    return of_launch(version.emulated, spans)
-
-
-def of_launch(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
-    """Return the same of an emulated launch."""
-    profile, requests = emulated.profile, emulated.counts.requests
+def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
+    """Return the excess of a launch: in all, and that of the instructions that access some bytes, by name."""
     touching: dict[str, list[int | None]] = {name: [] for name in spans}
-    every: list[int | None] = []
-    actual: list[int | None] = []
-    for access in profile.shared():
-        every.append(access.excessive)
-        actual.append(access.wavefronts)
-        made = requests.get(access.pc)
+    accesses = list(emulated.profile.shared())
+    for access in accesses:
+        requests = emulated.counts.requests.get(access.pc)
         for name, span in spans.items():
-            if made is None:
+            if requests is None:  # what it accesses is not known
                 within = access.excessive is None
             else:
-                used = made.active & (np.arange(operations.WARP) < operations.find(made.op).addressed)
-                within = bool((used & (made.addresses >= span.start) & (made.addresses < span.stop)).any())
+                inside = (requests.addresses >= span.start) & (requests.addresses < span.stop)
+                within = bool((requests.used & inside).any())
             if within:
                 touching[name].append(access.excessive)
-    return Excess({name: _total(counts) for name, counts in touching.items()}, _total(every), _total(actual))
+    return Excess(
+        {name: _total(counts) for name, counts in touching.items()},
+        _total([access.excessive for access in accesses]),
+        _total([access.wavefronts for access in accesses]),
+    )
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def grown(old: Excess, new: Excess) -> Claim | None:
@@ -197,76 +197,54 @@ def grown(old: Excess, new: Excess) -> Claim | None:
         return None
     more = new.wavefronts - old.wavefronts
     reason = f"all accesses together take {new.wavefronts:,} wavefronts, {more:,} more than before"
-    return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason)
+    return _claim(state=ClaimState.FAILED, reason=reason)
 
 
-def stays(new: Excess, made: Moved) -> Claim | None:
+def stays(new: Excess, array: Moved) -> Claim | None:
     """Return a failed claim if a tile has more excess than its mapping promised."""
-    left = new.moved[made.name]
-    if left is None or left <= made.least:
+    left = new.moved[array.name]
+    if left is None or left <= array.least:
         return None
-    return Claim(
-        about=About.EXCESS,
-        state=ClaimState.FAILED,
-        reason=f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran",
-    )
+    reason = f"{array.name} still has {left:,} excessive wavefronts in the blocks that ran"
+    return _claim(state=ClaimState.FAILED, reason=reason)
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
-    return None if None in counts else sum(count for count in counts if count is not None)
-
-
-def by_site(version: Executable, lines: Lines) -> dict[Site, int | None]:
-    """Return the excess by line of the old source and kind of access; None if unknown."""
-    sites: defaultdict[Site, list[int | None]] = defaultdict(list)
-    for access in version.emulated.profile.shared():
-        sites[lines.first(tuple(access.stack)), access.access].append(access.excessive)
-    return {site: _total(counts) for site, counts in sites.items()}
-
-
-def claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
+def excess_claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
     """Judge whether the excess of what moved is as low as it can be, and no line has more than before."""
     if more := grown(old, new):
         return more
+    texts = before.emulated.profile.sources
+    first = _by_site(before, Lines.same(texts))
+    second = _by_site(after, Lines.between(texts, after.emulated.profile.sources))
     for array in moved:
         left = new.moved[array.name]
         if left is None:
-            return Claim(
-                about=About.EXCESS,
-                state=ClaimState.UNKNOWN,
-                reason=f"the wavefronts of some accesses to {array.name} are unknown",
-            )
+            reason = f"the wavefronts of some accesses to {array.name} are unknown"
+            return _claim(state=ClaimState.UNKNOWN, reason=reason)
         if left > array.least:
+            worst = max(second, key=lambda site: second[site] or 0, default=None)
             reason = f"{array.name} still has {left:,} excessive wavefronts"
-            return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason, line=_worst(before, after))
-    texts = before.emulated.profile.sources
-    first = by_site(before, Lines.same(texts))
-    second = by_site(after, Lines.between(texts, after.emulated.profile.sources))
+            at = worst[0] if worst and second[worst] and worst[0][0] else None
+            return _claim(state=ClaimState.FAILED, reason=reason, line=at)
     for (line, kind), count in sorted(second.items()):
         earlier = first.get((line, kind), 0)
         at = line if line[0] else None
         if count is None or earlier is None:
-            return Claim(
-                about=About.EXCESS, state=ClaimState.UNKNOWN, reason=f"the wavefronts of {kind} are unknown", line=at
-            )
+            return _claim(state=ClaimState.UNKNOWN, reason=f"the wavefronts of {kind} are unknown", line=at)
         if count > earlier:
             reason = f"{kind} has {count:,} excessive wavefronts here, {count - earlier:,} more than before"
-            return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason, line=at)
-    return Claim(about=About.EXCESS, state=ClaimState.HELD, reason=_held(moved, old, new))
-
-
-def _held(moved: Sequence[Moved], old: Excess, new: Excess) -> str:
+            return _claim(state=ClaimState.FAILED, reason=reason, line=at)
     names = ", ".join(
         f"{array.name} from {old.moved[array.name] or 0:,} to {new.moved[array.name]:,} excessive wavefronts"
         f"{f' ({array.reason})' if array.least and array.reason else ''}"
         for array in moved
     )
-    return f"{names}; no access has more than before"
+    return _claim(state=ClaimState.HELD, reason=f"{names}; no access has more than before")
 
 
-def _worst(before: Executable, after: Executable) -> Location | None:
-    """Return the line with the most excess that is left."""
-    lines = Lines.between(before.emulated.profile.sources, after.emulated.profile.sources)
-    sites = {site: count for site, count in by_site(after, lines).items() if count}
-    line = max(sites, key=lambda site: sites[site] or 0)[0] if sites else None
-    return line if line and line[0] else None
+def _by_site(version: Executable, lines: Lines) -> dict[Site, int | None]:
+    """Return the excess by line of the old source and kind of access; None if unknown."""
+    sites: defaultdict[Site, list[int | None]] = defaultdict(list)
+    for access in version.emulated.profile.shared():
+        sites[lines.first(tuple(access.stack)), access.access].append(access.excessive)
+    return {site: _total(counts) for site, counts in sites.items()}

@@ -18,7 +18,7 @@ from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
 from ncu_swizzle.fix.copies import not_rewritten, rebuilt, source_of, unread
 from ncu_swizzle.fix.draft import Draft, Swapped, Unfit, swapped
-from ncu_swizzle.fix.excess import grown, of_launch, stays
+from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.expressions import Edit, Overlap, edited
 from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.padding_edits import PaddingEdits
@@ -77,7 +77,7 @@ def left_out(subject: FixSubject, mapped: bool) -> Iterator[TileFix]:
     With `mapped`, the source has mappings by now, and what they leave is not asked for again.
     """
     arrays = (*subject.unplaced, *subject.placed.values())
-    launch = of_launch(subject.emulated, {array.name: array.span for array in arrays})
+    launch = excess_of(subject.emulated, {array.name: array.span for array in arrays})
     outside = [array.name for array in subject.unplaced if launch.moved[array.name] != 0]
     for name in outside:
         yield _declared_elsewhere(subject, name, launch.moved[name])
@@ -259,8 +259,8 @@ class Fixing:
                 moved = [mapping.moved(arrays_of(target, emulated)) for mapping in applied]
                 # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do
                 # what it promised. The full proof would find that, too, and take longer.
-                left = of_launch(emulated, {array.name: array.after for array in moved})
-                useless = grown(of_launch(self._original, {}), left) or next(
+                left = excess_of(emulated, {array.name: array.after for array in moved})
+                useless = grown(excess_of(self._original, {}), left) or next(
                     (claim for array in moved if (claim := stays(left, array))), None
                 )
                 if useless:

@@ -178,9 +178,8 @@ def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[S
 
 def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequests]:
     for made in version.emulated.counts.requests.values():
-        used = made.active & (np.arange(operations.WARP) < operations.find(made.op).addressed)
-        within = ((made.addresses >= array.start) & (made.addresses < array.start + array.size)) | ~used
-        rows = np.flatnonzero(within.all(axis=1) & used.any(axis=1))
+        within = ((made.addresses >= array.start) & (made.addresses < array.start + array.size)) | ~made.used
+        rows = np.flatnonzero(within.all(axis=1) & made.used.any(axis=1))
         if len(rows):
             yield made.chosen(rows[:: -(-len(rows) // TRIED)])
 

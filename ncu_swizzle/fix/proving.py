@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -20,10 +21,10 @@ from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import accesses
 from ncu_swizzle.emulate.tracing import LaneSyncs, Pair, Version, side_by_side
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
-from ncu_swizzle.fix import excess, values
+from ncu_swizzle.fix import values
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
-from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces
-from ncu_swizzle.fix.rows import READ, WRITE, InstructionRows, Lines, Numbers, Rows, changed, location
+from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces, excess_claim, excess_of
+from ncu_swizzle.fix.rows import READ, WRITE, InstructionRows, Lines, Numbers, Rows, changed, instruction_rows
 from ncu_swizzle.fix.values import Values
 from ncu_swizzle.kernels import limits, recipe
 from ncu_swizzle.kernels.family import Target
@@ -74,23 +75,15 @@ def compare(before: Executable, after: Executable, moved: Sequence[Moved], timeo
 
 
 class _Comparison:
+    """Both versions, traced in the same blocks; `traces` says what came of it so far."""
+
     def __init__(
-        self,
-        before: Executable,
-        after: Executable,
-        moved: Sequence[Moved],
-        versions: Sequence[Version],
-        traces: Traces,
+        self, before: Executable, after: Executable, moved: Sequence[Moved], versions: Sequence[Version], traces: Traces
     ) -> None:
-        old, new = before.emulated.profile.sources, after.emulated.profile.sources
         self.kinds, self.lines, self.traces = Numbers(), Numbers(), traces
-        self.tables = [
-            InstructionRows.of(each, version.instructions, lines, self.kinds, self.lines)
-            for each, version, lines in zip(
-                (before, after), versions, (Lines.same(old), Lines.between(old, new)), strict=True
-            )
-        ]
-        self.places = MovedPlaces(moved, before.arrays, after.arrays)
+        self.tables = instruction_rows(before, after, versions, self.kinds, self.lines)
+        self.places = traces.places = MovedPlaces(moved, before.arrays, after.arrays)
+        # The unit of comparison: what divides every access, every array and every distance that an element moves.
         widths = np.concatenate([table.width for table in self.tables])
         ends = [end for array in moved for end in (array.before.start, array.after.start, array.element_bytes)]
         places = [array.places[array.places != NOWHERE] for array in moved]
@@ -98,24 +91,25 @@ class _Comparison:
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *ends, *offsets], 16)
         self.plain = self.kinds.of(READ), self.kinds.of(WRITE)
         self.block: Dim3 = before.launch(None).block
-        traces.places = self.places
 
     def add(self, pair: Pair) -> None:
         """Compare the accesses of some blocks."""
-        for table, trace in zip(self.tables, (pair.first, pair.second), strict=True):
+        sides = list(zip(self.tables, (pair.first, pair.second), strict=True))
+        for table, trace in sides:
             if trace.unknown:
                 number = min(trace.unknown)
                 self.traces.fail(ClaimState.UNKNOWN, trace.unknown[number], self._line(table.line[number]))
                 return
-        for executed, trace in zip(self.traces.executed, (pair.first, pair.second), strict=True):
+        for executed, (_, trace) in zip(self.traces.executed, sides, strict=True):
             executed.update(np.unique(trace.accesses.pc).tolist())
-        sides = zip(self.tables, (pair.first, pair.second), strict=True)
         first, second = (Rows.of(trace.accesses, table, self.unit) for table, trace in sides)
         if not self._synchronised(pair):
             return
         self.traces.accesses += len(pair.first.accesses.pc)
         self.traces.blocks += [(x, y, z) for x, y, z in pair.blocks.tolist()]
-        self._learn(first, second)
+        if (self.places.old(second.at) == UNRESOLVED).any():  # what did not move by itself is learnt line by line
+            for line in np.unique(second.line).tolist():
+                self.places.learn(second.at[second.line == line], first.at[first.line == line], self.unit)
         (lined, groups), (others, other_groups) = first.by_line(), second.by_line()
         translated = self._translated(others, pair)
         if translated is None:
@@ -145,12 +139,6 @@ class _Comparison:
         what = f"{self._who(block, thread, pair)} synchronises by {self.kinds.things[kind]}, and {other}"
         self.traces.fail(ClaimState.FAILED, what, self._line(line))
         return False
-
-    def _learn(self, first: Rows, second: Rows) -> None:
-        """Learn the places of what did not move by itself, line by line."""
-        if (self.places.old(second.at) == UNRESOLVED).any():
-            for line in np.unique(second.line).tolist():
-                self.places.learn(second.at[second.line == line], first.at[first.line == line], self.unit)
 
     def _translated(self, rows: Rows, pair: Pair) -> Rows | None:
         """Return the new kernel's accesses with the old places of what they access; None if there are none."""
@@ -191,7 +179,7 @@ class _Comparison:
     def _report(self, state: ClaimState, rows: Rows, number: int, what: str, pair: Pair, who: str = "") -> None:
         does = self.kinds.things[int(rows.kind[number])]
         reason = f"{who}{self._who(int(rows.block[number]), int(rows.thread[number]), pair)} {does} {what}"
-        self.traces.fail(state, reason, self._line(int(rows.line[number])))
+        self.traces.fail(state, reason, self._line(rows.line[number]))
 
     def _who(self, block: int, thread: int, pair: Pair) -> str:
         x, y, _ = self.block
@@ -199,7 +187,9 @@ class _Comparison:
         return f"thread {index} of block {tuple(pair.blocks[block].tolist())}"
 
     def _line(self, number: int) -> Location | None:
-        return location(self.lines, int(number))
+        """Return a line by its number; None for an instruction without one."""
+        line = self.lines.things[int(number)]
+        return line if isinstance(line, tuple) and line[0] else None
 
 
 def _synced(syncs: LaneSyncs, table: InstructionRows) -> Ints:
@@ -215,78 +205,76 @@ def prove(before: Target, after: Target, moved: Sequence[Moved], settings: Emula
     return prove_version(executable(before, settings), after, moved, settings)
 
 
+_rebuilt = partial(Claim, about=About.REBUILT)
+_meaning = partial(Claim, about=About.MEANING)
+
+
 def prove_version(old: Executable, after: Target, moved: Sequence[Moved], settings: EmulationSettings) -> Proof:
     """Return the proof for a new version of what is emulated already."""
-    rebuilt = _rebuilt(old.target, after, settings)
+    rebuilt = _rebuilt_claim(old.target, after, settings)
     if not rebuilt.held:
         return Proof(claims=(rebuilt,))
     try:
         new = executable(after, settings)
     except MemoryFault as error:
-        return Proof(claims=(rebuilt, Claim(about=About.MEANING, state=ClaimState.FAILED, reason=str(error))))
+        return Proof(claims=(rebuilt, _meaning(state=ClaimState.FAILED, reason=str(error))))
     except NcuSwizzleError as error:
-        return Proof(claims=(Claim(about=About.REBUILT, state=ClaimState.FAILED, reason=str(error)),))
-    was = excess.excess(old, {array.name: array.before for array in moved})
-    now = excess.excess(new, {array.name: array.after for array in moved})
-    meaning, compared = _meaning(old, new, moved, settings.toolchain.timeout_s)
+        return Proof(claims=(_rebuilt(state=ClaimState.FAILED, reason=str(error)),))
+    was = excess_of(old.emulated, {array.name: array.before for array in moved})
+    now = excess_of(new.emulated, {array.name: array.after for array in moved})
+    meaning, compared = _meaning_claim(old, new, moved, settings.toolchain.timeout_s)
     taken, takes = resources_of(old), resources_of(new)
-    claims = (rebuilt, excess.claim(old, new, moved, was, now), meaning, claim(taken, takes))
-    return Proof(claims=claims, before=was, after=now, resources_before=taken, resources_after=takes, compared=compared)
-
-
-def _rebuilt(before: Target, after: Target, settings: EmulationSettings) -> Claim:
-    if before.compiled or before.python:
-        return Claim(
-            about=About.REBUILT,
-            state=ClaimState.UNKNOWN,
-            reason=f"{before.kernel.file} is not CUDA C++ that could be compiled again",
-        )
-    old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
-    arches = [target.family.arch for target in (before, after)]
-    found_there = f"-I{before.family.folder.absolute()}"  # see `rebuilt`
-    same = _portable(before, old) == _portable(after, [option for option in new if option != found_there])
-    if not same or arches[0] != arches[1] or before.problem != after.problem:
-        return Claim(
-            about=About.REBUILT,
-            state=ClaimState.FAILED,
-            reason="the two versions have other options or another problem",
-        )
-    return Claim(
-        about=About.REBUILT,
-        state=ClaimState.HELD,
-        reason=f"by nvcc {settings.toolchain.version()} with {' '.join(old)}",
+    return Proof(
+        claims=(rebuilt, excess_claim(old, new, moved, was, now), meaning, claim(taken, takes)),
+        before=was,
+        after=now,
+        resources_before=taken,
+        resources_after=takes,
+        compared=compared,
     )
 
 
-def _portable(target: Target, options: Sequence[str]) -> list[str]:
-    """Return options without the folder that the sources are in."""
-    root = str(limits.plain(target.family.root))
-    return [option.replace(root, "") for option in options]
+def _rebuilt_claim(before: Target, after: Target, settings: EmulationSettings) -> Claim:
+    """Judge whether the new version is the same launch of a source that is compiled with the same options."""
+    if before.compiled or before.python:
+        reason = f"{before.kernel.file} is not CUDA C++ that could be compiled again"
+        return _rebuilt(state=ClaimState.UNKNOWN, reason=reason)
+    old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
+    found_there = f"-I{before.family.folder.absolute()}"  # see `copies.with_files`
+
+    def portable(target: Target, options: Sequence[str]) -> list[str]:
+        """Return options without the folder that the sources are in."""
+        root = str(limits.plain(target.family.root))
+        return [option.replace(root, "") for option in options]
+
+    same = portable(before, old) == portable(after, [option for option in new if option != found_there])
+    if not same or before.family.arch != after.family.arch or before.problem != after.problem:
+        return _rebuilt(state=ClaimState.FAILED, reason="the two versions have other options or another problem")
+    return _rebuilt(state=ClaimState.HELD, reason=f"by nvcc {settings.toolchain.version()} with {' '.join(old)}")
 
 
-def _meaning(
+def _meaning_claim(
     old: Executable, new: Executable, moved: Sequence[Moved], timeout_s: float
 ) -> tuple[Claim, tuple[str, ...]]:
     """Return the claim that both versions mean the same, and what was compared."""
     traced = compare(old, new, moved, timeout_s)
     if traced.state is not ClaimState.HELD:
-        return _claim(traced.state, traced.reason, traced.line), ()
+        return _meaning(state=traced.state, reason=traced.reason, line=traced.line), ()
     each = traced.accesses // len(traced.blocks) if traced.blocks else 0
     blocks = values.some(traced.blocks, old.launch(None).grid, each)
     written = values.compare(old, new, blocks, timeout_s, places=traced.places)
     compared = tuple(_compared(old, traced, written))
     if written.difference:
-        return _claim(ClaimState.FAILED, written.difference, written.line), compared
+        return _meaning(state=ClaimState.FAILED, reason=written.difference, line=written.line), compared
     if not written.complete:
-        lacking = written.lacking or f"{written.unknown:,} of the results are unknown"
-        nothing = "the blocks that were compared write nothing"
-        return _claim(ClaimState.UNKNOWN, lacking if written.lacking or written.unknown else nothing), compared
+        unknown = f"{written.unknown:,} of the results are unknown" if written.unknown else ""
+        lacking = written.lacking or unknown or "the blocks that were compared write nothing"
+        return _meaning(state=ClaimState.UNKNOWN, reason=lacking), compared
     if (line := _idle(old, new, traced, written)) is not None:
-        return _claim(
-            ClaimState.UNKNOWN, "this launch does not execute an access that the patch may change", line
-        ), compared
+        reason = "this launch does not execute an access that the patch may change"
+        return _meaning(state=ClaimState.UNKNOWN, reason=reason, line=line), compared
     order = "in the same order" if traced.in_order else "in the same order for each of them"
-    return _claim(ClaimState.HELD, f"each thread accesses the same elements {order}"), compared
+    return _meaning(state=ClaimState.HELD, reason=f"each thread accesses the same elements {order}"), compared
 
 
 def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> Location | None:
@@ -312,10 +300,6 @@ def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> 
             elif instruction.opcode in COUNTED | GENERIC or not edited.isdisjoint(stack):
                 asked.setdefault(what, lines[number].first(stack))
     return min((line for what, line in asked.items() if what not in done), default=None)
-
-
-def _claim(state: ClaimState, reason: str, line: Location | None = None) -> Claim:
-    return Claim(about=About.MEANING, state=state, reason=reason, line=line)
 
 
 def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:

@@ -15,7 +15,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import access_width, operation_name
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.effects import COUNTED, GENERIC
-from ncu_swizzle.emulate.tracing import LaneAccesses, synchronises
+from ncu_swizzle.emulate.tracing import LaneAccesses, Version, synchronises
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -136,19 +136,25 @@ class InstructionRows:
     line: Ints
     sync: Ints
 
-    @classmethod
-    def of(
-        cls, version: Executable, instructions: Sequence[SassInstruction], lines: Lines, kinds: Numbers, places: Numbers
-    ) -> Self:
-        width, kind, line, sync = (np.zeros(len(instructions), np.int64) for _ in range(4))
-        for number, instruction in enumerate(instructions):
+
+def instruction_rows(
+    before: Executable, after: Executable, traced: Sequence[Version], kinds: Numbers, places: Numbers
+) -> list[InstructionRows]:
+    """Return what the instructions of both versions do, by the same numbers, with the lines of the old source."""
+    old, new = before.emulated.profile.sources, after.emulated.profile.sources
+    tables: list[InstructionRows] = []
+    sides = zip((before, after), traced, (Lines.same(old), Lines.between(old, new)), strict=True)
+    for version, trace, lines in sides:
+        width, kind, line, sync = (np.zeros(len(trace.instructions), np.int64) for _ in range(4))
+        for number, instruction in enumerate(trace.instructions):
             line[number] = places.of(lines.first(version.stacks.get(instruction.offset, ())))
             if instruction.opcode in COUNTED | GENERIC:
                 width[number] = access_width(instruction)
                 kind[number] = kinds.of(_kind(instruction))
             elif synchronises(instruction):
                 sync[number] = kinds.of(_sync(instruction))
-        return cls(width=width, kind=kind, line=line, sync=sync)
+        tables.append(InstructionRows(width=width, kind=kind, line=line, sync=sync))
+    return tables
 
 
 def _kind(instruction: SassInstruction) -> str:
@@ -217,9 +223,3 @@ class Rows:
             again[1:] = (key[1:] == key[:-1]) & (rows.kind[1:] == kind) & np.isin(rows.kind[:-1], after)
             rows, key = rows.chosen(~again), key[~again]
         return rows
-
-
-def location(places: Numbers, number: int) -> Location | None:
-    """Return a line by its number; None for an instruction without one."""
-    line = places.things[number]
-    return line if isinstance(line, tuple) and line[0] else None

@@ -86,7 +86,7 @@ class FixSubject:
         draft = self.draft(seen)
         draft = replace(draft, constants=self.known.launched, source=draft.constants)
         steps = (step for reach in seen.tile.reaches for step in reach.steps)
-        return draft if any(draft.of_launch(term) for step in steps for term in draft.terms(step)) else None
+        return draft if any(draft.launch_decides(term) for step in steps for term in draft.terms(step)) else None
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""

@@ -276,7 +276,7 @@ class XorEdits:
         for term in self.draft.terms(step):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
-                self.lengths += self.draft.of_launch(term)
+                self.lengths += self.draft.launch_decides(term)
                 if stride % period or (self.xor.rows and not self.xor.repeats):
                     rows.append((term.negative, self._row_number(term, stride // row_bytes)))
             elif stride or term.variable:
