@@ -8,7 +8,7 @@ want the same word between two barriers of the block, how often they fail is the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses
+from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
@@ -82,14 +83,6 @@ def _integer_atomic(instruction: SassInstruction, word: str) -> str | None:
     return f"atom.shared.{_ORDERED[word]}.{kind}"
 
 
-@dataclass
-class Unknown:
-    """Why something is unknown, and the index of the instruction that caused it."""
-
-    reason: str
-    origin: int | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoopRequests:
     """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
@@ -101,23 +94,21 @@ class LoopRequests:
     source_tag: Tag | None
 
 
-@dataclass(kw_only=True)
 class RequestLog:
-    """All requests of one run, by instruction index. They are counted when their memory reaches a limit."""
+    """All requests of one run, by instruction index. They are counted when their memory reaches a limit.
 
-    instructions: Sequence[SassInstruction]
-    limit: int  # bytes of shared memory per block
-    blocks: int  # that run together
-    seen: dict[int, dict[tuple[int | bytes, ...], SharedRequests]] = field(default_factory=dict)
-    unknown: dict[int, Unknown] = field(default_factory=dict)
-    wgmma: dict[int, tuple[Ints, int]] = field(default_factory=dict)  # warps by block; wavefronts of a warpgroup
-    _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
-    _warps: dict[bytes, tuple[int, Ints]] = field(default_factory=dict, init=False)  # warps by number, and their blocks
-    _bytes: int = field(default=0, init=False)
+    What is unknown of them, and the warps of wgmmas by block with the wavefronts of a warpgroup, are in the state.
+    """
+
+    def __init__(self, machine: Machine, instructions: Sequence[SassInstruction]) -> None:
+        self.machine, self.instructions = machine, instructions
+        self.seen: dict[int, dict[tuple[int | bytes, ...], SharedRequests]] = {}
+        self._counted: dict[int, AccessCounts] = {}
+        self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
+        self._bytes = 0
 
     def record(
         self,
-        m: Machine,
         number: int,
         addresses: Bits,
         selected: Bools,
@@ -130,12 +121,13 @@ class RequestLog:
         `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros. The
         tags are those of the addresses.
         """
+        m = self.machine
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
         origin = None if source is None else _from_first_line(source, selected)
-        together, blocks = self._together(m)
+        together, blocks = self._together()
         period = _period(blocks, [lanes, origin] if every_lane else [lanes, origin, selected])
         lanes, selected = lanes[:period], selected[:period]
         origin = None if origin is None else origin[:period]
@@ -145,7 +137,7 @@ class RequestLog:
         seen = requests.get(key)
         if seen is None:
             lanes = lanes & WINDOW
-            self._check(m, self.instructions[number], lanes, selected)
+            self._check(self.instructions[number], lanes, selected)
             seen = requests[key] = SharedRequests(
                 addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks
             )
@@ -156,7 +148,7 @@ class RequestLog:
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
-    def add(self, m: Machine, made: LoopRequests) -> None:
+    def add(self, made: LoopRequests) -> None:
         """Count requests that are made further times."""
         requests, seen = self.seen.setdefault(made.number, {}), made.seen
         if seen.count:
@@ -166,15 +158,16 @@ class RequestLog:
             seen = requests.setdefault(key, seen)
             self._bytes += 0 if seen.count else 2 * seen.nbytes
             seen.count += made.times
-        for repeat in m.repeats.active:
+        for repeat in self.machine.repeats.active:
             repeat.requests.append(replace(made, seen=seen))
 
     def valid(self, number: int, seen: SharedRequests) -> bool:
         """Say whether all requests are aligned and inside of shared memory."""
         return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
-    def _together(self, m: Machine) -> tuple[int, Ints]:
+    def _together(self) -> tuple[int, Ints]:
         """Return a number for the view's warps, and their blocks."""
+        m = self.machine
         key = m.view.warps.tobytes()
         found = self._warps.get(key)
         if found is None:
@@ -184,12 +177,13 @@ class RequestLog:
 
     def record_wgmma(self, number: int, blocks: Ints, wavefronts: int) -> None:
         """Count a wgmma of one warp for each of these blocks, with a warpgroup's wavefronts."""
-        warps, _ = self.wgmma.setdefault(number, (np.zeros(self.blocks, np.int64), wavefronts))
-        warps += np.bincount(blocks, minlength=self.blocks)
+        running = len(self.machine.blocks)
+        warps, _ = self.machine.wgmma.setdefault(number, (np.zeros(running, np.int64), wavefronts))
+        warps += np.bincount(blocks, minlength=running)
 
     def miss(self, number: int, reason: str, origin: int | None) -> None:
         """Record that a request is unknown."""
-        self.unknown.setdefault(number, Unknown(reason, origin))
+        self.machine.missed.setdefault(number, Unknown(reason, origin))
 
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
@@ -205,7 +199,9 @@ class RequestLog:
         self.seen.clear()
         self._warps.clear()
         self._bytes = 0
-        return self._counted | {number: self._of_warpgroups(number, *made) for number, made in self.wgmma.items()}
+        return self._counted | {
+            number: self._of_warpgroups(number, *made) for number, made in self.machine.wgmma.items()
+        }
 
     def _of_warpgroups(self, number: int, warps: Ints, wavefronts: int) -> AccessCounts:
         if (warps % WARPS).any():
@@ -219,7 +215,7 @@ class RequestLog:
             if any(request.selected.any() for request in seen):
                 self.miss(number, "no rule is known for the wavefronts of this instruction", None)
             return None
-        counted = count_accesses(op, seen, self.blocks)
+        counted = count_accesses(op, seen, len(self.machine.blocks))
         if not counted.known:
             self.miss(number, "no rule is known for the wavefronts of some of its requests", None)
         return counted
@@ -229,14 +225,16 @@ class RequestLog:
         used = selected
         if instruction.opcode in ("LDSM", "STSM"):
             used = selected & (np.arange(32) < operations.find(operation_name(instruction) or "ldmatrix.x4").addressed)
-        wrong: Bools = used & ((lanes.astype(np.int64) > self.limit - width) | (lanes & np.uint32(width - 1) != 0))
+        wrong: Bools = used & (
+            (lanes.astype(np.int64) > self.machine.shared_size - width) | (lanes & np.uint32(width - 1) != 0)
+        )
         return wrong
 
-    def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
+    def _check(self, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
         wrong = self._wrong(instruction, lanes, selected)
         if not wrong.any():
             return
-        width = access_width(instruction)
+        m, width = self.machine, access_width(instruction)
         row, lane = (int(index) for index in np.argwhere(wrong)[0])
         warp = int(m.view.warps[row])
         number = int(m.thread[warp, lane])
@@ -246,7 +244,7 @@ class RequestLog:
         reason = (
             f"shared address {at:#x} is not a multiple of {width}"
             if at % width
-            else f"shared address {at:#x} is outside the block's {self.limit} bytes of shared memory"
+            else f"shared address {at:#x} is outside the block's {self.machine.shared_size} bytes of shared memory"
         )
         block = tuple(int(index) for index in m.blocks[m.block_of[warp]])
         fault = MemoryFault(instruction.offset, instruction.text, reason, thread, block)
@@ -342,6 +340,9 @@ class SpinLoop:
         rows, lanes = np.nonzero(selected)
         block, word = m.view_blocks()[rows], words[rows, lanes]
         thread = m.thread[m.view.warps[rows], lanes] + 1
+        if m.claims is None:
+            shape = (len(m.blocks), -(-m.shared_size // WORD))
+            m.claims = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         owners, swapped_by = m.claims
         earlier = owners[block, word]
         owners[block, word] = thread

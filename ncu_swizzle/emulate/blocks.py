@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import RequestLog, Unknown
+from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
-from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.faults import ManyKinds, Spent, TooLarge
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.program import PreparedCode
@@ -27,6 +26,7 @@ from ncu_swizzle.emulate.requests import (
     blocks_at_once,
 )
 from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -225,19 +225,15 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         draw=setting.draw,
         world=setting.world,
     )
-    log = RequestLog(instructions=setting.program.instructions, limit=setting.shared_size, blocks=len(everyone))
-    machine.log = log
+    machine.log = log = RequestLog(machine, setting.program.instructions)
     machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
-    schedule = Schedule(
-        program=setting.program, machine=machine, clock=setting.clock, handlers=HANDLERS, shortcuts=setting.shortcuts
-    )
-    issued = schedule.run()
+    issued = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts).run()
     results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(
-        blocks, issued[:, mine], results=results, unknown=schedule.unknown, missed=log.unknown, machine=machine
+        blocks, issued[:, mine], results=results, unknown=machine.unknown, missed=machine.missed, machine=machine
     )
 
 

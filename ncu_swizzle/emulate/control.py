@@ -1,110 +1,26 @@
-"""Control instructions: branches, calls, convergence barriers, block barriers."""
+"""Control instructions: branches, calls, convergence barriers, block barriers; and what is unknown after them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Operand, SassInstruction
-from ncu_swizzle.emulate.effects import PHASE_CHECK
+from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
+from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, REGISTERS, SHARED, may_be_counted
 from ncu_swizzle.emulate.faults import Unsupported
-from ncu_swizzle.emulate.flow import EXIT
+from ncu_swizzle.emulate.flow import EXIT, until_reconverged
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
-from ncu_swizzle.emulate.schedule import Handler, Schedule
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
 from ncu_swizzle.emulate.values import Value, known_in, truth
-from ncu_swizzle.emulate.waits import Group, Waiting, rows
+from ncu_swizzle.emulate.waits import Waits, rows
 from ncu_swizzle.smem.operations import Bools, Ints
-
-# Instructions that wait for other warps: block barriers, waits at mbarriers, cluster barriers.
-
-
-def barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    m = s.machine
-    kept, selected = s.known_lanes(group, pc, _guard_of(m, instruction))
-    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
-    s.enter(kept)
-    executing = selected.any(axis=1)
-    named = _named_barriers(m, instruction, selected)
-    for barrier, count in _distinct(named[executing]):
-        used = executing & (named == (barrier, count)).all(axis=1)
-        part = Group(pc, kept.warps[used], selected[used])
-        if instruction.has("ARV"):
-            for block, warps in zip(*np.unique(m.block_of[part.warps], return_counts=True), strict=True):
-                key = (barrier, int(block))
-                s.arrivals[key] = s.arrivals.get(key, 0) + 32 * int(warps)
-            s.add(s.after(pc), part.warps, part.mask)
-            continue
-        s.waiting.append(Waiting(part, barrier, count, *_vote(m, instruction, used)))
-
-
-def _distinct(named: Ints) -> list[tuple[int, int]]:
-    """Return each barrier and its threads once; mostly all warps wait at the same one."""
-    if len(named) and bool((named == named[0]).all()):
-        return [(int(named[0, 0]), int(named[0, 1]))]
-    return [(barrier, count) for barrier, count in np.unique(named, axis=0).tolist()]
-
-
-def _vote(m: Machine, instruction: SassInstruction, used: Bools) -> tuple[Value | None, str]:
-    """Return the predicate that the threads of these warps vote with, and how the votes are combined."""
-    if not instruction.has("RED"):
-        return None, ""
-    source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
-    value = operands.predicate(source)(m) if source else truth(True)
-    mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
-    return rows(_expanded(value, m.view.mask.shape), used), mode
-
-
-def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:
-    """Return the number of each warp's barrier and the threads that it waits for, (G, 2); 0 for the whole block.
-
-    A register given twice holds both: the number in its lower bits, the threads in its upper half.
-    """
-    numbers = [o for o in instruction.operands if o.kind in (INTEGER, REG, UREG)]
-    named = np.zeros((len(selected), 2), np.int64)
-    for column, operand in enumerate(numbers[:2]):
-        constant = operand.kind == INTEGER and not operand.negated and not operand.inverted
-        named[:, column] = operand.number if constant else _per_warp(m, operand, instruction, selected)
-    if len(numbers) > 1 and numbers[0].kind != INTEGER and numbers[0] == numbers[1]:
-        named[:, 1] = named[:, 1] >> 16 & 0xFFF
-        named[:, 0] &= 15
-    return named
-
-
-def _expanded(value: Value, shape: tuple[int, ...]) -> Value:
-    known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, shape)
-    return Value(np.broadcast_to(value.bits, shape), known, value.origin, value.tag)
-
-
-def _per_warp(m: Machine, operand: Operand, instruction: SassInstruction, selected: Bools) -> Ints:
-    """Return a number that must be known, and the same in all threads of a warp."""
-    value = operands.integer(operand)(m)
-    m.decide(value.tag)
-    lanes = np.broadcast_to(value.bits, selected.shape).astype(np.int64)
-    highest: Ints = np.where(selected, lanes, 0).max(axis=1)
-    if not known_in(value, selected) or bool(((lanes != highest[:, None]) & selected).any()):
-        raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")
-    return highest
-
-
-def phase_check(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    s.waits.check(group, pc, instruction)
-    s.resume()
-
-
-def cluster_barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    (s.waits.arrive if instruction.opcode == "UCGABAR_ARV" else s.waits.wait)(group, pc)
-    s.resume()
-
-
-def _guard_of(m: Machine, instruction: SassInstruction) -> Value | None:
-    """Return the guard's value."""
-    read = operands.guard_operands(instruction.guard)
-    return read(m) if read else None
-
 
 # Functions that are not part of a module: the driver supplies them, such as vprintf, malloc and __assertfail.
 #
@@ -116,7 +32,90 @@ def _guard_of(m: Machine, instruction: SassInstruction) -> Value | None:
 EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
 RESULT = 0b11 << 4  # R4 and R5, as a set of registers
 
+HOW_OFTEN = "how often it runs"
 
+
+@dataclass(kw_only=True)
+class Control(Waits):
+    """Threads whose branches may depend on something unknown."""
+
+    clock: Clock
+    _apart: dict[int, frozenset[int]] = field(default_factory=dict)  # by target: up to a WARPSYNC
+
+    def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN) -> None:
+        """Record that the count of an instruction is unknown."""
+        self.machine.unknown.setdefault(number, Unknown(reason, origin))
+        if may_be_counted(self.program.instructions[number].opcode):
+            self.machine.log.miss(number, reason, origin)
+
+    def doubt_convergence(self, group: Group, branch: int) -> None:
+        """Mark as unknown what others of the group's warps may run without it while it waits."""
+        for target in self.awaited_by_others(group):
+            if target not in self._apart:
+                self._apart[target] = until_reconverged(self.program.flow, target)
+            for number in self._apart[target]:
+                self.doubt(number, self.program.timing.source(branch))
+
+    def known_lanes(self, group: Group, pc: int, condition: Value | None) -> tuple[Group, Bools]:
+        """Return the group without the warps in which the condition is unknown, and its lanes for which it is true.
+
+        What the other warps do is unknown until they certainly reconverge.
+        """
+        if condition is None:
+            return group, group.mask
+        selected, doubtful = self.machine.certain_mask(condition)
+        if not doubtful.any():
+            return group, selected
+        unsure: Bools = np.asarray(doubtful.any(axis=1))
+        self.lose_track(group.part(unsure), pc, condition.bits.shape[1] == 1, condition.origin)
+        return group.part(~unsure), selected[~unsure]
+
+    def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None, anywhere: bool = False) -> None:
+        """Move threads past a branch on an unknown condition, to where all its paths reconverge.
+
+        `anywhere`: it goes to an unknown function, which may do anything, so all counts are unknown.
+        """
+        flow, m = self.program.flow, self.machine
+        self.clock.lost += 1
+        stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
+        region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
+        meets = stop != EXIT and not uniform
+        for number in region | ({stop} if meets else set()):
+            self.doubt(number, origin)
+        self.enter(group)
+        written = 0
+        for number in region:
+            written |= self.program.effects[number].writes
+        blamed = m.now if origin is None else origin
+        m.forget(written & ((1 << REGISTERS) - 1), blamed)
+        if written >> SHARED & 1:
+            lose_everything(m, blamed)
+        if written >> GLOBAL & 1:
+            lose_arrays(m)
+        if written >> LOCAL & 1:
+            forget_local(m, blamed)
+        if meets:
+            HANDLERS[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
+        else:
+            self.add(stop, group.warps, group.mask)
+
+    def _reconvergence_point(self, group: Group, pc: int) -> int:
+        """Return the next BSYNC or WARPSYNC at which all of the group's threads reconverge, or EXIT."""
+        flow, m = self.program.flow, self.machine
+        stop = flow.post_dominators[pc]
+        while stop != EXIT:
+            instruction = self.program.instructions[stop]
+            if instruction.opcode == "BSYNC":
+                tokens = m.tokens[instruction.operands[0].number][group.warps]
+                if bool(((tokens != 0) | ~group.mask).all()):
+                    return stop
+            elif instruction.opcode == "WARPSYNC" and instruction.has("ALL"):
+                return stop
+            stop = flow.post_dominators[stop]
+        return EXIT
+
+
+Handler = Callable[[Control, Group, int, SassInstruction], None]
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -140,8 +139,15 @@ def _condition(m: Machine, instruction: SassInstruction) -> Value | None:
     return values[0] if len(values) == 1 else conjunction(values[0], values[1])
 
 
+def _executing(s: Control, group: Group, pc: int, instruction: SassInstruction) -> tuple[Group, Bools]:
+    """Return the threads of which it is known what they do, and the lanes that execute; the others go on."""
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+    return kept, selected
+
+
 @handles("BRA", "JMP")
-def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+def _branch(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
     targets = s.program.flow.targets(pc)
     if not targets:
@@ -159,7 +165,7 @@ def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) ->
     s.add(targets[0], kept.warps, taken)
 
 
-def _without_traps(s: Schedule, pc: int, target: int, condition: Value | None) -> Value | None:
+def _without_traps(s: Control, pc: int, target: int, condition: Value | None) -> Value | None:
     """Return a branch's condition; if one way ends in a trap, threads for which it is unknown go the other."""
     fatal = s.program.flow.fatal
     falls, jumps = s.after(pc) in fatal, target in fatal
@@ -168,7 +174,7 @@ def _without_traps(s: Schedule, pc: int, target: int, condition: Value | None) -
     return Value(np.where(condition.known, condition.bits, falls), tag=condition.tag)
 
 
-def _branch_if_apart(s: Schedule, group: Group, pc: int, instruction: SassInstruction, target: int) -> None:
+def _branch_if_apart(s: Control, group: Group, pc: int, instruction: SassInstruction, target: int) -> None:
     """Branch if not all live threads of the mask are here (.DIV), or if they are (.CONV)."""
     m = s.machine
     wanted = _lanes_of(m, instruction.operands[0], instruction) & m.live[group.warps]
@@ -193,43 +199,41 @@ def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Boo
 
 
 @handles("EXIT", "KILL")
-def _exit(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    kept, ended = s.known_lanes(group, pc, _condition(s.machine, instruction))
+def _exit(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, ended = _executing(s, group, pc, instruction)
     s.machine.live[kept.warps] &= ~ended
-    s.add(s.after(pc), kept.warps, kept.mask & ~ended)
 
 
 @handles("BSSY")
-def _bssy(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    token = len(s.reconvergence)
-    s.reconvergence.append(s.program.flow.targets(pc)[0])
+def _bssy(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    token = len(s.machine.targets)
+    s.machine.targets.append(s.program.flow.targets(pc)[0])
     tokens = s.machine.tokens[instruction.operands[0].number]
     tokens[group.warps] = np.where(group.mask, token, tokens[group.warps])
     s.add(s.after(pc), group.warps, group.mask)
 
 
 @handles("BSYNC")
-def _bsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+def _bsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    rest = kept.mask & ~selected
     used = selected.any(axis=1)
     if used.any():
         s.reconverge(kept.warps[used], selected[used], instruction.operands[0].number, pc)
-    s.add(s.after(pc), kept.warps, rest)
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
 
 
 @handles("BREAK")
-def _break(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+def _break(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     """Remove threads from a convergence barrier; the others no longer wait for them."""
-    barriers = [operand.number for operand in instruction.operands if operand.kind == BARRIER]
+    barrier = next(operand.number for operand in instruction.operands if operand.kind == BARRIER)
     kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    tokens = s.machine.tokens[barriers[0]]
+    tokens = s.machine.tokens[barrier]
     tokens[kept.warps] = np.where(selected, 0, tokens[kept.warps])
     s.add(s.after(pc), kept.warps, kept.mask)
 
 
 @handles("WARPSYNC")
-def _warpsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+def _warpsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
     if instruction.guard is not None:
         raise Unsupported(instruction.offset, instruction.text)
@@ -238,22 +242,22 @@ def _warpsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) 
     else:
         wanted = _lanes_of(m, instruction.operands[0], instruction)
     if instruction.has("COLLECTIVE"):
-        s.collective[pc] = s.program.flow.targets(pc)[0]
+        m.collective[pc] = s.program.flow.targets(pc)[0]
     s.sync_warp(group, pc, wanted)
 
 
 @handles("ENDCOLLECTIVE")
-def _endcollective(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    began = [start for start in s.collective if start < pc]
+def _endcollective(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    collective = s.machine.collective
+    began = [start for start in collective if start < pc]
     if not began:
         raise Unsupported(instruction.offset, instruction.text)
-    s.add(s.collective[max(began)], group.warps, group.mask)
+    s.add(collective[max(began)], group.warps, group.mask)
 
 
 @handles("CALL")
-def _call(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+def _call(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = _executing(s, group, pc, instruction)
     if any(operand.kind in (REG, UREG) for operand in instruction.operands):
         _jump_to_register(s, kept, selected, pc, instruction)
     elif any(operand.number & LOW in s.program.externals for operand in instruction.operands):
@@ -262,39 +266,35 @@ def _call(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> N
         s.add(s.program.flow.targets(pc)[0], kept.warps, selected)
 
 
-def _call_external(s: Schedule, group: Group, selected: Bools, pc: int) -> None:
+def _call_external(s: Control, group: Group, selected: Bools, pc: int) -> None:
     """Continue after the call of a function that is not part of the module; what it returns is unknown."""
-    called = Group(pc, group.warps, selected)
-    s.enter(called)
+    s.enter(Group(pc, group.warps, selected))
     s.machine.forget(RESULT, pc)
-    s.add(s.after(pc), called.warps, called.mask)
+    s.add(s.after(pc), group.warps, selected)
 
 
 @handles("RET")
-def _return(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+def _return(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = _executing(s, group, pc, instruction)
     _jump_to_register(s, kept, selected, pc, instruction)
 
 
 @handles("BRX", "JMX")
-def _branch_indirect(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
-    plus = instruction.offset + 16 if instruction.opcode == "BRX" else 0
+def _branch_indirect(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = _executing(s, group, pc, instruction)
+    plus = instruction.offset + STEP if instruction.opcode == "BRX" else 0  # from the next instruction on
     _jump_to_register(s, kept, selected=selected, pc=pc, instruction=instruction, plus=plus)
 
 
 def _jump_to_register(
-    s: Schedule, group: Group, selected: Bools, pc: int, instruction: SassInstruction, plus: int = 0
+    s: Control, group: Group, selected: Bools, pc: int, instruction: SassInstruction, plus: int = 0
 ) -> None:
     """Send each thread to the address in its register plus the offset operands."""
     m = s.machine
-    used = selected.any(axis=1)
+    used: Bools = np.asarray(selected.any(axis=1))
     if not used.any():
         return
-    group = Group(pc, group.warps[used], group.mask[used])
-    selected = selected[used]
+    group, selected = group.part(used), selected[used]
     s.enter(group)
     register = next(operand for operand in instruction.operands if operand.kind in (REG, UREG))
     plus += sum(operand.number for operand in instruction.operands if operand.kind == INTEGER)
@@ -302,12 +302,11 @@ def _jump_to_register(
     m.decide(value.tag)
     known = np.broadcast_to(np.asarray(value.known), selected.shape)
     if bool((selected & ~known).any()):
-        lost = (selected & ~known).any(axis=1)
+        lost: Bools = np.asarray((selected & ~known).any(axis=1))
         uniform, anywhere = value.bits.shape[1] == 1, instruction.opcode == "CALL"
         s.lose_track(Group(pc, group.warps[lost], selected[lost]), pc, uniform, value.origin, anywhere)
-        keep = ~lost
-        group, selected = Group(pc, group.warps[keep], group.mask[keep]), selected[keep]
-        value = Value(np.broadcast_to(value.bits, known.shape)[keep])
+        group, selected = group.part(~lost), selected[~lost]
+        value = Value(np.broadcast_to(value.bits, known.shape)[~lost])
     targets = np.broadcast_to(value.bits, selected.shape).astype(np.int64) + plus
     for target in np.unique(targets[selected]):
         goes = selected & (targets == target)
@@ -321,7 +320,7 @@ def _jump_to_register(
 
 
 @handles("BPT")
-def _trap(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+def _trap(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     """A trap: end the threads that certainly reach it; one on an unknown condition does not occur."""
     condition = _condition(s.machine, instruction)
     selected = group.mask if condition is None else s.machine.certain_mask(condition)[0]
@@ -329,6 +328,74 @@ def _trap(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> N
     s.add(s.after(pc), group.warps, group.mask & ~selected)
 
 
-handles("BAR")(barrier)
-handles(PHASE_CHECK)(phase_check)
-handles("UCGABAR_ARV", "UCGABAR_WAIT")(cluster_barrier)
+# ---------------------------------------------------------------------------------------------- waits for other warps
+
+
+@handles("BAR")
+def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    m = s.machine
+    guard = operands.guard_operands(instruction.guard)
+    kept, selected = s.known_lanes(group, pc, guard(m) if guard else None)
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+    s.enter(kept)
+    executing = selected.any(axis=1)
+    named = _named_barriers(m, instruction, selected)
+    vote, mode = None, ""
+    if instruction.has("RED"):
+        source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
+        value = operands.predicate(source)(m) if source else truth(True)
+        known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
+        vote = Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
+        mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
+    for barrier, count in np.unique(named[executing], axis=0).tolist():
+        used = executing & (named == (barrier, count)).all(axis=1)
+        arriving = Group(pc, kept.warps[used], selected[used])
+        if instruction.has("ARV"):
+            for block, warps in zip(*np.unique(m.block_of[arriving.warps], return_counts=True), strict=True):
+                key = (barrier, int(block))
+                m.arrivals[key] = m.arrivals.get(key, 0) + 32 * int(warps)
+            s.add(s.after(pc), arriving.warps, arriving.mask)
+            continue
+        chosen = None if vote is None else rows(vote, used)
+        m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+
+
+def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:
+    """Return the number of each warp's barrier and the threads that it waits for, (G, 2); 0 for the whole block.
+
+    A register given twice holds both: the number in its lower bits, the threads in its upper half.
+    """
+    numbers = [o for o in instruction.operands if o.kind in (INTEGER, REG, UREG)]
+    named = np.zeros((len(selected), 2), np.int64)
+    for column, operand in enumerate(numbers[:2]):
+        constant = operand.kind == INTEGER and not operand.negated and not operand.inverted
+        named[:, column] = operand.number if constant else _per_warp(m, operand, instruction, selected)
+    if len(numbers) > 1 and numbers[0].kind != INTEGER and numbers[0] == numbers[1]:
+        named[:, 1] = named[:, 1] >> 16 & 0xFFF
+        named[:, 0] &= 15
+    return named
+
+
+def _per_warp(m: Machine, operand: Operand, instruction: SassInstruction, selected: Bools) -> Ints:
+    """Return a number that must be known, and the same in all threads of a warp."""
+    value = operands.integer(operand)(m)
+    m.decide(value.tag)
+    lanes = np.broadcast_to(value.bits, selected.shape).astype(np.int64)
+    highest: Ints = np.where(selected, lanes, 0).max(axis=1)
+    if not known_in(value, selected) or bool(((lanes != highest[:, None]) & selected).any()):
+        raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")
+    return highest
+
+
+@handles(PHASE_CHECK)
+def _phase_check(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    s.check_phase(group, pc, instruction)
+
+
+@handles("UCGABAR_ARV", "UCGABAR_WAIT")
+def _cluster_barrier(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
+    if instruction.opcode == "UCGABAR_WAIT":
+        s.machine.at_cluster.append(Group(pc, group.warps, group.mask))
+        return
+    s.machine.cluster_arrivals[group.warps] += 1
+    s.add(s.after(pc), group.warps, group.mask)

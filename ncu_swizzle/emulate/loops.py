@@ -1,133 +1,167 @@
-"""Run an iteration of a loop once for all that follow it, if these certainly do the same.
+"""Run an iteration of a loop once for all that follow it, if these certainly do the same; recognize endless loops.
 
 When threads are at a loop's first instruction again and again, and the registers that matter have changed by the same
 steps from one time to the next, the following iteration (or the following few, if the steps repeat only after some)
 runs with tags on these registers. If it leaves everything as it was but for these steps, then the next one does the
-same with registers one step on, and so on, as long as every decision is the same: `repeats` knows for how long. These
-iterations are not run: their counts are added, with the requests whose addresses follow the steps. In all other cases
-the state from before is restored, and the iteration runs without tags.
+same with registers one step on, and so on, as long as every decision is the same: `boxes.Repeats` knows for how long.
+These iterations are not run: their counts are added, with the requests whose addresses follow the steps. In all other
+cases the state from before is restored, and the iteration runs without tags.
 
 If threads left their loop only because others go round loops of their own, as producers and consumers do, a period of
-all threads is watched from then on: see `together`.
+all threads is watched from then on: see `steps.Movement`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, Unknown
 from ncu_swizzle.emulate.boxes import ENDLESS, Repeat
-from ncu_swizzle.emulate.checkpoint import Advance, Checkpoint, numbers_in, sample, strip
-from ncu_swizzle.emulate.dependence import LOOP_AXES, Tag
+from ncu_swizzle.emulate.dependence import LOOP_AXES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.recurrence import Circles
-from ncu_swizzle.emulate.requests import SHIFTED_BYTES, Clock, SharedRequests
-from ncu_swizzle.emulate.together import MOST_WAIT, Header, Movement, PeriodStart, positions, what_matters
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.state import Group, State
+from ncu_swizzle.emulate.steps import Advance, Movement, Shifts, numbers_in, positions, sample, strip, what_matters
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.emulate.waits import Group, Waiting, Waits
-from ncu_swizzle.smem.operations import LINE, Bools, Ints
-
-# The requests of further iterations of a loop: those of one iteration, shifted by what each iteration adds.
-
-
-@dataclass(frozen=True)
-class Shifts:
-    """The requests that one iteration made, of which some follow the iteration."""
-
-    still: Sequence[LoopRequests]
-    moving: Sequence[tuple[LoopRequests, int, int]]  # by how much their addresses and sources change in an iteration
-
-    @classmethod
-    def of(cls, requests: Sequence[LoopRequests], axis: int) -> Shifts:
-        """Return the requests of an iteration that had tags on this axis."""
-        together: dict[tuple[int, Tag | None, Tag | None], LoopRequests] = {}
-        for made in requests:
-            key = (id(made.seen), made.tag, made.source_tag)
-            earlier = together.get(key)
-            together[key] = replace(made, times=made.times + earlier.times) if earlier else made
-        changes = [(made, _change(made.tag, axis), _change(made.source_tag, axis)) for made in together.values()]
-        return cls(
-            [made for made, addresses, sources in changes if not addresses and not sources],
-            [(made, addresses, sources) for made, addresses, sources in changes if addresses or sources],
-        )
-
-    @property
-    def most(self) -> int:
-        """How many iterations can be added at once, given the memory that their requests take."""
-        size = sum(made.seen.nbytes for made, _, _ in self.moving)
-        return max(1, SHIFTED_BYTES // size) if size else 1 << 62
-
-    def following(self, log: RequestLog, axis: int, times: int) -> list[LoopRequests] | None:
-        """Return the requests of so many further iterations; None if some are invalid."""
-        if not times:
-            return []
-        made = [_outside(replace(made, times=made.times * times), axis) for made in self.still]
-        for one, addresses, sources in self.moving:
-            further = np.arange(1, times + 1)
-            seen = _shifted(one.seen, addresses * further, sources * further)
-            if not log.valid(one.number, seen):
-                return None
-            made.append(_outside(replace(one, seen=seen), axis))
-        return made
-
-
-def _change(tag: Tag | None, axis: int) -> int:
-    change = 0 if tag is None else tag.per_iteration(axis)
-    assert change is not None  # or the iteration would have failed
-    return change
-
-
-def _outside(made: LoopRequests, axis: int) -> LoopRequests:
-    """Return the requests with the tags that their addresses have outside of the loop."""
-    tag, source_tag = (None if tag is None else tag.outside(axis) for tag in (made.tag, made.source_tag))
-    return replace(made, tag=tag, source_tag=source_tag)
-
-
-def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
-    """Return the requests shifted by each of these numbers of bytes, as if that many times the warps made them."""
-    count, each = len(addresses), len(seen.selected)
-    selected = np.tile(seen.selected, (count, 1))
-    by = np.repeat(addresses.astype(np.int64), each)[:, None].astype(np.uint32)
-    lanes = np.where(selected, np.tile(np.broadcast_to(seen.addresses, seen.selected.shape), (count, 1)) + by, 0)
-    source = None
-    if seen.source is not None:
-        source = np.tile(seen.source, (count, 1))
-        source = _from_first_line(source + np.repeat(sources, each)[:, None], selected, source >= 0)
-    blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, each), (seen.repeats, count, each)).ravel()
-    return SharedRequests(addresses=lanes.astype(np.uint32) & WINDOW, selected=selected, source=source, blocks=blocks)
-
-
-def _from_first_line(source: Ints, selected: Bools, reads: Bools) -> Ints:
-    """Return sources relative to the line of each request's lowest one; -1 for what is not read."""
-    first = np.where(selected & reads, source, 1 << 60).min(axis=1, keepdims=True) & -LINE
-    relative: Ints = np.where(selected, np.where(reads, source - first, -1), 0)
-    return relative
-
+from ncu_swizzle.smem.operations import Bools, Ints
 
 PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)  # iterations after which the steps may repeat
 SAMPLES = 2 * PERIODS[-1] + 1
 SLACK = 64  # basic blocks that a period may take longer than the one before, over twice as many
+FACTORS = (1, 2, 4, 8, 16)  # of the period, tried one after the other
+MOST_WAIT = 12  # log2 of the visits after which a loop is tried again at last
+MOST_TRIES = 3  # of a movement that was right before
+FIRST_CIRCLE = 256  # basic blocks before the first state is kept
 
 
-class Running(Protocol):
-    """The schedule whose loops are watched."""
+class Circles:
+    """Recognizes threads that run in circles: the whole state is one that was there before, so it returns for ever.
 
-    program: PreparedCode
-    machine: Machine
-    clock: Clock
-    unknown: dict[int, Unknown]
-    circles: Circles
-    reconvergence: list[int]
-    ready: list[Group]
-    resting: list[Group]
-    waiting: list[Waiting]
-    waits: Waits
-    issued: Ints
+    Brent, "An improved Monte Carlo factorization algorithm" (1980): one earlier state is kept, and replaced after 2^k
+    steps.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.visited: set[int] = set()  # basic blocks since the state that is kept
+        self._steps, self._next = 0, FIRST_CIRCLE
+        self._pc = -1
+        self._registers: list[Value | None] = []
+        self._digest = b""
+        self._differed = 0  # the register that differed last, which likely differs again
+        self._rested: set[bytes] = set()
+
+    def closed(self, group: Group) -> bool:
+        """Return whether the state before this group's basic block is the one that was kept."""
+        self._steps += 1
+        self.visited.add(group.pc)
+        if group.pc == self._pc and self._same_registers() and self._digest_with(group) == self._digest:
+            return True
+        if self._steps >= self._next:
+            self._next *= 2
+            self._pc, self._registers = group.pc, list(self.machine.registers)
+            self._digest = self._digest_with(group)
+            self.visited = {group.pc}
+        return False
+
+    def first_time(self, group: Group) -> bool:
+        """Return whether threads are in this state, in a circle, for the first time."""
+        state = self._digest_with(group, self.machine.registers)
+        if state in self._rested:
+            return False
+        self._rested.add(state)
+        return True
+
+    def forget(self) -> None:
+        """Keep another state: the run goes back to one that it has left, or its threads have come to rest."""
+        self._pc = -1
+
+    def _digest_with(self, *more: object) -> bytes:
+        world = self.machine.world
+        return self.machine.digest(*more, 0 if world is None else world.events)
+
+    def _same_registers(self) -> bool:
+        registers = self.machine.registers
+        for number in (*range(self._differed, len(registers)), *range(self._differed)):
+            a, b = registers[number], self._registers[number]
+            same = a is b or (
+                a is not None
+                and b is not None
+                and np.array_equal(a.bits, b.bits)
+                and np.array_equal(np.asarray(a.known), np.asarray(b.known))
+            )
+            if not same:
+                self._differed = number
+                return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodStart:
+    """A visit of a loop from which a period of all threads is followed."""
+
+    visit: int
+    step: int
+    period: int
+    registers: Sequence[Value | None]
+
+
+@dataclass(kw_only=True)
+class Header:
+    """The first instruction of a loop, and what was seen there."""
+
+    numbers: Sequence[int]  # the registers that matter there
+    body: frozenset[int]
+    warps: Ints | None = None
+    mask: Bools | None = None
+    samples: list[Ints] = field(default_factory=list)
+    visits: int = 0
+    resume: int = 0  # the visit from which on it is watched
+    failures: int = 0
+    factor: int = 1
+    hint: tuple[int, Advance | Movement] | None = None  # what was right the last time
+    together: bool = False  # whether periods of all threads are watched
+    places: list[int] = field(default_factory=list)  # where all threads were
+    mark: PeriodStart | None = None
+    place: int = 0  # where all threads were when a period began
+    duration: int = 0  # basic blocks that a period took
+    finished: bool = False  # whether its threads are about to leave it, until it is entered again
+
+    def same(self, group: Group) -> bool:
+        """Return whether the same threads were here before."""
+        if self.warps is None or self.mask is None or len(self.warps) != len(group.warps):
+            return False
+        return bool((self.warps == group.warps).all()) and bool((self.mask == group.mask).all())
+
+    def unlearn(self) -> None:
+        """Forget what was seen of the threads that are watched."""
+        self.samples.clear()
+        self.places.clear()
+        self.mark = None
+
+    def failed(self, repeat: Repeat, left: bool) -> None:
+        """Try again, ever more rarely; with another period, unless threads only `left` the loop."""
+        self.failures += 1
+        self.resume = self.visits + (1 << min(self.failures, MOST_WAIT))
+        if self.together and self.hint is not None and self.failures < MOST_TRIES:
+            return
+        if not left and not self.together:
+            self.factor = repeat.stride if repeat.stride > 1 else FACTORS[self.failures % len(FACTORS)]
+        self.hint = None
+        self.unlearn()
+
+    def entered_again(self) -> bool:
+        """Return whether a register that grows in the loop has fallen since the last visit, or the other way round."""
+        if self.hint is None or not isinstance(self.hint[1], Movement) or len(self.samples) < 2:
+            return False
+        step, lanes = self.samples[-1] - self.samples[-2], self.hint[1].changes
+        return any(
+            number in lanes and int(step[at]) * int(np.sign(lanes[number].sum())) < 0
+            for at, number in enumerate(self.numbers)
+        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -137,17 +171,18 @@ class Watched:
     header: Header
     group: Group
     advance: Advance | Movement
-    repeat: Repeat
-    checkpoint: Checkpoint
+    depth: int  # how many others it runs in
     period: int
     left: int  # visits of the header until it ends
-    before: Sequence[Value | None]  # registers
+    before: Sequence[Value | None]  # registers, with their tags
     until: int  # the step at which it is given up
     step: int  # at which it began
+    state: State  # in which it began
+    issued: int  # instructions of warps by then
     seen: list[tuple[Header, list[Ints], list[int], PeriodStart | None]]  # what headers had seen then
 
     def meets(self, group: Group) -> bool:
-        """Say whether all threads, or those of the group, are still where they have to be."""
+        """Return whether all threads, or those of the group, are still where they have to be."""
         if isinstance(self.advance, Movement):
             return True
         inside = not (group.mask & ~self.advance.lanes[group.warps]).any()
@@ -155,29 +190,29 @@ class Watched:
         return again and (self.group.pc != group.pc or self.same(group))
 
     def same(self, group: Group) -> bool:
-        """Say whether the group is the one that began it."""
+        """Return whether the group is the one that began it."""
         return len(group.warps) == len(self.group.warps) and bool((group.mask == self.group.mask).all())
 
 
 class Loops:
     """The loops of one run."""
 
-    def __init__(self, schedule: Running) -> None:
-        self.schedule, self.machine = schedule, schedule.machine
-        program = schedule.program
+    def __init__(self, program: PreparedCode, machine: Machine, clock: Clock, circles: Circles) -> None:
+        self.program, self.machine, self.clock, self.circles = program, machine, clock, circles
         self.headers = {
             header: Header(numbers=numbers_in(program.live[header]), body=body)
             for header, body in program.flow.loops.items()
         }
-        self.active: list[Watched] = []
+        self.active: list[Watched] = []  # the outermost first, as `machine.repeats.active`
         self.steps = 0  # basic blocks so far
 
     def arrive(self, group: Group) -> Group:
         """Return the threads to run next: these, perhaps many iterations on, or those of an iteration to run again."""
         self.steps += 1
         if self.active and (lost := self._lost(group)) is not None:
-            lost.header.together |= self._others(lost, group) and not lost.repeat.failed
-            return self._give_up(lost, not lost.repeat.failed)
+            failed = self._repeat(lost).failed
+            lost.header.together |= self._others(lost, group) and not failed
+            return self._give_up(lost, not failed)
         header = self.headers.get(group.pc)
         if header is None:
             return group
@@ -195,23 +230,27 @@ class Loops:
 
     def untracked(self, number: int) -> None:
         """Give up if an instruction whose effects are not followed reads what depends on the iteration."""
-        program, m = self.schedule.program, self.machine
-        reads = program.effects[number].reads
+        program, m = self.program, self.machine
         m.now = number
-        tags = [m.get(register).tag for register in numbers_in(reads) if m.registers[register] is not None]
+        reads = numbers_in(program.effects[number].reads)
+        tags = [m.get(register).tag for register in reads if m.registers[register] is not None]
         if program.instructions[number].opcode == "BMOV" or any(tag is not None and tag.loops for tag in tags):
             m.repeats.fail()
+
+    def _repeat(self, watched: Watched) -> Repeat:
+        return self.machine.repeats.active[watched.depth]
 
     # ------------------------------------------------------------------------------------------ begin
 
     def _visit(self, header: Header, group: Group) -> None:
         header.visits += 1
-        if header.visits < header.resume or len(self.active) == LOOP_AXES or "claims" in vars(self.machine):
+        if header.visits < header.resume or len(self.active) == LOOP_AXES or self.machine.claims is not None:
             return
         if not header.same(group):
             if header.together and self.active:
                 return
-            header.forget(group)
+            header.warps, header.mask, header.hint = group.warps, group.mask, None
+            header.unlearn()
         if header.hint is not None and not header.finished:
             self._begin_again(header, group, *header.hint)
             return
@@ -219,23 +258,25 @@ class Loops:
         header.samples.append(sample(self.machine, header.numbers, warp, int(group.mask[0].argmax())))
         del header.samples[:-SAMPLES]
         if header.together:
-            header.places.append(positions(self.schedule, group))
+            header.places.append(positions(self.program, self.machine, group))
             del header.places[:-SAMPLES]
         if header.finished:
             header.finished = not header.entered_again()
-        elif not (header.together and self.active) and (found := self._recurrence(header, group)) is not None:
-            self._begin(header, group, *found)
+        elif header.together:
+            if not self.active and (moves := self._movement(header, group)) is not None:
+                self._begin(header, group, *moves)
+        elif (advances := self._recurrence(header, group)) is not None:
+            self._begin(header, group, *advances)
 
-    def _recurrence(self, header: Header, group: Group) -> tuple[int, Advance | Movement] | None:
+    def _recurrence(self, header: Header, group: Group) -> tuple[int, Advance] | None:
         """Return after how many visits registers change by the same steps, and these."""
-        if header.together:
-            return self._movement(header, group)
         seen = header.samples
         for period in PERIODS:
             if 2 * period >= len(seen):
                 return None
             if period % header.factor:
                 continue
+            # The second difference over a period is 0.
             if ((seen[-1] - seen[-1 - period] - seen[-1 - period] + seen[-1 - 2 * period]) % (1 << 32)).any():
                 continue
             lanes = np.zeros(self.machine.live.shape, bool)
@@ -258,7 +299,7 @@ class Loops:
         if header.visits < mark.visit + mark.period:
             return None
         header.mark, header.duration = None, self.steps - mark.step
-        movement = Movement.between(what_matters(self.schedule, group), mark.registers, registers)
+        movement = Movement.between(what_matters(self.program, self.machine, group), mark.registers, registers)
         return (mark.period, movement) if movement and places[-1] == places[-1 - mark.period] else None
 
     def _begin_again(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
@@ -266,29 +307,29 @@ class Loops:
             self._begin(header, group, period, advance)
             return
         inside = not self.active or header.body < self.active[-1].header.body
-        if inside and positions(self.schedule, group) == header.place:
-            self._begin(header, group, period, advance.now(self.schedule, group))
+        if inside and positions(self.program, self.machine, group) == header.place:
+            now = Movement(what_matters(self.program, self.machine, group), advance.changes)
+            self._begin(header, group, period, now)
 
     def _begin(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
-        checkpoint = Checkpoint(self.schedule)
-        repeat = self.machine.repeats.begin()
-        before = advance.begin(self.machine, repeat.axis)
-        until = self.steps + SLACK + 2 * header.duration if header.together else ENDLESS
-        header.place = positions(self.schedule, group) if header.together else 0
-        seen = [(each, [*each.samples], [*each.places], each.mark) for each in self.headers.values()]
+        m = self.machine
+        state = m.copy()
+        repeat = m.repeats.begin()
+        header.place = positions(self.program, m, group) if header.together else 0
         self.active.append(
             Watched(
                 header=header,
                 group=group,
                 advance=advance,
-                repeat=repeat,
-                checkpoint=checkpoint,
+                depth=len(self.active),
                 period=period,
                 left=period,
-                before=before,
-                until=until,
+                before=advance.begin(m, repeat.axis),
+                until=self.steps + SLACK + 2 * header.duration if header.together else ENDLESS,
                 step=self.steps,
-                seen=seen,
+                state=state,
+                issued=self.clock.issued,
+                seen=[(each, [*each.samples], [*each.places], each.mark) for each in self.headers.values()],
             )
         )
 
@@ -299,42 +340,46 @@ class Loops:
         around: list[Watched] = []
         for watched in self.active:
             crosses = any(outer.group.pc == group.pc and outer.same(group) for outer in around)
-            if crosses or watched.repeat.failed or self.steps > watched.until or not watched.meets(group):
+            late = self.steps > watched.until
+            if crosses or late or self._repeat(watched).failed or not watched.meets(group):
                 return watched
             around.append(watched)
         return None
 
     def _others(self, lost: Watched, group: Group) -> bool:
-        """Say whether an iteration was lost only because other threads run, too."""
+        """Return whether an iteration was lost only because other threads run, too."""
         if isinstance(lost.advance, Movement) or (group.mask & lost.advance.lanes[group.warps]).any():
             return False
         return bool((self.machine.live[lost.group.warps] & lost.group.mask).any())
 
     def _give_up(self, watched: Watched, left: bool) -> Group:
         """Go back to the beginning of an iteration; return its threads."""
-        del self.active[self.active.index(watched) :]
-        watched.checkpoint.restore(self.schedule, watched.repeat)
-        self.schedule.circles.forget()
+        repeat = self._repeat(watched)
+        del self.active[watched.depth :]
+        for request in repeat.requests:  # counted since then
+            request.seen.count -= request.times
+        self.machine.restore(watched.state)
+        self.circles.forget()
         self.steps = watched.step
         for header, samples, places, mark in watched.seen:
             header.samples, header.places, header.mark = samples, places, mark
-        watched.header.failed(watched.repeat, left)
+        watched.header.failed(repeat, left)
         return watched.group
 
     def _ended(self, watched: Watched) -> bool:
-        """Add the iterations that the one that ended stands for; say whether it may stand for any."""
-        m, repeat = self.machine, watched.repeat
-        if not watched.checkpoint.returned(self.schedule) or not watched.advance.happened(m, watched.before):
+        """Add the iterations that the one that ended stands for; return whether it may stand for any."""
+        m, repeat = self.machine, self._repeat(watched)
+        if repeat.failed or m != watched.state or not watched.advance.happened(m, watched.before):
             return False
         shifts = Shifts.of(repeat.requests, repeat.axis)
         times = min(repeat.most, shifts.most)
         further = shifts.following(m.log, repeat.axis, times) if times < ENDLESS else None
         if further is None:
             return False
-        self.active.remove(watched)
-        m.repeats.active.remove(repeat)
-        for made in further:
-            m.log.add(m, made)
+        self.active.pop()
+        m.repeats.active.pop()
+        for request in further:
+            m.log.add(request)
         self._count(watched, times)
         for room in repeat.rooms:
             room.narrow(m.boxes, m.repeats, times)
@@ -352,9 +397,10 @@ class Loops:
         return True
 
     def _count(self, watched: Watched, times: int) -> None:
-        schedule, checkpoint = self.schedule, watched.checkpoint
-        schedule.issued += times * (schedule.issued - checkpoint.issued)
-        schedule.clock.issued += times * (schedule.clock.issued - checkpoint.clock)
-        for number, (warps, _) in self.machine.log.wgmma.items():
-            earlier = checkpoint.wgmma.get(number)
+        """Count what was issued in an iteration so many times more."""
+        m, before = self.machine, watched.state
+        m.issued += times * (m.issued - before.issued)
+        self.clock.issued += times * (self.clock.issued - watched.issued)
+        for number, (warps, _) in m.wgmma.items():
+            earlier = before.wgmma.get(number)
             np.add(warps, times * (warps - (earlier[0] if earlier else 0)), out=warps)

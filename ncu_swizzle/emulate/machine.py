@@ -1,173 +1,25 @@
-"""The state of the running blocks: registers, memories and barriers, and what values decided that depend on the block.
-
-All arrays hold the warps of all blocks consecutively.
-"""
+"""The running blocks: what they are launched with, their `State`, and what values decided that depend on the block."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.boxes import Boxes, Clusters, Repeats
+from ncu_swizzle.emulate.boxes import Boxes, Clusters
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
-from ncu_swizzle.emulate.values import Bits, Value
+from ncu_swizzle.emulate.state import LocalWord, State
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
-
-# A word of local memory, as all threads have it.
-
-
-@dataclass(kw_only=True)
-class LocalWord:
-    """A word of all threads' local memory; `known` has a bit per byte."""
-
-    bits: Bits  # (W, 32) uint32
-    known: Bits  # (W, 32) uint8
-    origin: int | None = None
-    tag: Tag | None = None
-
-    @classmethod
-    def nothing(cls, warps: int) -> LocalWord:
-        """Return a word that has not been written yet."""
-        return cls(bits=np.zeros((warps, 32), np.uint32), known=np.zeros((warps, 32), np.uint8))
-
-    def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
-        """Write `size` bytes from byte `byte` on, in some lanes of some warps."""
-        shift = np.uint32(8) * byte
-        hole = np.uint32((1 << 8 * size) - 1) << shift
-        touched = np.uint8((1 << size) - 1) << byte.astype(np.uint8)
-        old, sure = self.bits[warps], self.known[warps]
-        self.bits[warps] = np.where(lanes, (old & ~hole) | (value.bits << shift & hole), old)
-        now_known = np.where(np.asarray(value.known), sure | touched, sure & ~touched)
-        self.known[warps] = np.where(lanes, now_known, sure)
-        if value.known is not True:
-            self.origin = value.origin
-
-
-# The mbarriers of the running blocks: phases, pending arrivals, transaction counts (PTX ISA, "mbarrier").
-
-
-@dataclass(kw_only=True)
-class Barrier:
-    """The mbarriers at one address, one per block."""
-
-    expected: Ints  # arrivals of a phase
-    pending: Ints  # of the current phase
-    transactions: Ints  # bytes that it still waits for; negative if they come first
-    phase: Ints  # parity of the current phase
-    unsure: Bools  # whether an arrival was unknown: it may complete at any time
-    blurred: Bools  # whether bytes were unknown: it completes once nothing else can happen
-    completed: Ints  # phases so far
-
-    @classmethod
-    def nowhere(cls, blocks: int) -> Barrier:
-        """Return barriers that were not initialised: nothing is known of them."""
-        pending, transactions, expected, phase, completed = (np.zeros(blocks, np.int64) for _ in range(5))
-        return cls(
-            expected=expected,
-            pending=pending,
-            transactions=transactions,
-            phase=phase,
-            unsure=np.ones(blocks, bool),
-            blurred=np.zeros(blocks, bool),
-            completed=completed,
-        )
-
-    def complete(self, blocks: Ints) -> None:
-        """Start the next phase in these blocks."""
-        self.phase[blocks] ^= 1
-        self.pending[blocks] = self.expected[blocks]
-        self.transactions[blocks] = 0
-        self.blurred[blocks] = False
-        self.completed[blocks] += 1
-
-
-@dataclass
-class Barriers:
-    """All mbarriers, by their offset in shared memory. `version` grows with every change."""
-
-    blocks: int
-    at: dict[int, Barrier] = field(default_factory=dict)
-    version: int = 0
-
-    def _barrier(self, offset: int) -> Barrier:
-        self.version += 1
-        if offset not in self.at:
-            self.at[offset] = Barrier.nowhere(self.blocks)
-        return self.at[offset]
-
-    def initialise(self, offset: int, blocks: Ints, count: Ints) -> None:
-        """Start the first phase of the barrier in these blocks."""
-        barrier = self._barrier(offset)
-        barrier.expected[blocks] = barrier.pending[blocks] = count
-        barrier.transactions[blocks] = barrier.phase[blocks] = 0
-        barrier.unsure[blocks] = barrier.blurred[blocks] = False
-
-    def update(self, offset: int, blocks: Ints, arrivals: Ints, transactions: Ints, drop: bool = False) -> None:
-        """Add arrivals and expected bytes, one row each; a block may be named repeatedly.
-
-        `drop`: the arrivals are not expected again in later phases.
-        """
-        barrier = self._barrier(offset)
-        if drop:
-            np.subtract.at(barrier.expected, blocks, arrivals)
-        np.subtract.at(barrier.pending, blocks, arrivals)
-        np.add.at(barrier.transactions, blocks, transactions)
-        barrier.unsure |= barrier.pending < 0
-        touched = np.unique(blocks)
-        sure = ~barrier.unsure[touched] & ~barrier.blurred[touched]
-        done = (barrier.pending[touched] == 0) & (barrier.transactions[touched] == 0) & sure
-        barrier.complete(touched[done])
-
-    def doubt(self, blocks: Ints, offset: int | None = None) -> None:
-        """Record that something unknown happened to the barrier, or to any of these blocks."""
-        for barrier in self.at.values() if offset is None else (self._barrier(offset),):
-            barrier.unsure[blocks] = True
-        self.version += 1
-
-    def blur(self, offset: int, blocks: Ints) -> None:
-        """Record that an unknown number of bytes was expected or has arrived."""
-        self._barrier(offset).blurred[blocks] = True
-
-    def settle(self) -> None:
-        """Complete the phases that wait for bytes alone, now that every copy has been issued and no thread can run."""
-        for barrier in self.at.values():
-            done = np.flatnonzero(barrier.blurred & (barrier.pending == 0) & ~barrier.unsure)
-            if len(done):
-                barrier.complete(done)
-                self.version += 1
-
-    def phase(self, offset: int, block: int) -> int | None:
-        """Return how many phases of a block's barrier have completed; None if that is not known."""
-        barrier = self.at.get(offset)
-        if barrier is None or barrier.unsure[block] or barrier.blurred[block]:
-            return None
-        return int(barrier.completed[block])
-
-    def lacking(self, offset: int, block: int) -> int:
-        """Return the bytes that are missing (negative: too many) if nothing else keeps a phase from completing."""
-        barrier = self.at.get(offset)
-        if barrier is None or barrier.unsure[block] or barrier.blurred[block] or barrier.pending[block]:
-            return 0
-        return int(barrier.transactions[block])
-
-    def passed(self, offset: int, blocks: Ints, parity: Ints) -> Bools:
-        """Say whether the phase of this parity is complete; False if unsure."""
-        barrier = self.at.get(offset)
-        if barrier is None:
-            return np.zeros(len(blocks), bool)
-        complete: Bools = (barrier.phase[blocks] != parity) & ~barrier.unsure[blocks]
-        return complete
-
 
 LANES = np.arange(32)
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
@@ -194,9 +46,9 @@ class Draw:
         return x, y, z
 
 
-@dataclass
-class Machine(RegisterFile):
-    """Registers and memories of B blocks of the same launch."""
+@dataclass(eq=False, repr=False)
+class Machine(State, RegisterFile):
+    """B blocks of the same launch that run side by side: their state, and what does not change."""
 
     blocks: Ints  # (B, 3): block indices
     grid: tuple[int, int, int]
@@ -209,46 +61,24 @@ class Machine(RegisterFile):
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
-    live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
-        threads = self.block[0] * self.block[1] * self.block[2]
-        self.threads = threads
-        self.per_block = -(-threads // 32)
+        self.threads = math.prod(self.block)
+        self.per_block = -(-self.threads // 32)  # warps
         self.warps = self.per_block * len(self.blocks)
-        self.block_of = np.repeat(np.arange(len(self.blocks)), self.per_block)
-        thread = (np.arange(self.per_block * 32)).reshape(self.per_block, 32)
-        self.thread = np.tile(thread, (len(self.blocks), 1))
-        self.live = self.thread < threads
-        self.registers: list[Value | None] = [None] * REGISTERS
+        self.block_of = np.repeat(np.arange(len(self.blocks)), self.per_block)  # (W,)
+        # By lane, (W, 32), the number of its thread in its block.
+        self.thread = np.arange(self.warps * 32).reshape(self.warps, 32) % (self.per_block * 32)
+        self.begin(self.thread < self.threads, len(self.blocks), REGISTERS)
         self.boxes = Boxes(self.blocks, self.extents)
-        self.repeats = Repeats()
         self.clusters = Clusters(self.blocks, self.cluster)
-        self.mbarriers = Barriers(len(self.blocks))
-        self.log: Any = None
+        self.log: Any = None  # a `RequestLog`
         self.everyone = np.arange(self.warps)
         self.view = WarpView(warps=self.everyone, mask=self.live, whole=True)
-        self.local: dict[int, LocalWord] = {}  # by address / 4
-        self.local_lost: int | None = None  # the instruction that stored to an unknown address of local memory
-        self.overwritten: dict[int, Bools] = {}  # by array in memory: bytes that stores have overwritten
-        self.lost_by: int | None = None  # where the unknown address of a store to global memory came from
-        self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = (
-            None  # all stores to global memory, if recorded
-        )
-        self.asked: Bools = np.zeros(len(self.blocks), bool)  # blocks that took a ticket
-        self.voted: Value | None = None
-        self.shared: Bits = np.zeros((len(self.blocks), 0), np.uint8)
-        self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
-        self.shared_written = False  # whether anything known was ever stored there
-        self.shared_origin: int | None = None
-        self.shared_tag: Tag | None = None  # of all words but those in `shared_tags`
-        self.shared_tags: dict[int, list[Tag | None]] = {}  # by byte and block, of words that single lanes wrote
-        self.starved: list[tuple[int, int, int]] = []  # waits for bytes that never come: block, barrier, bytes
-        self.unordered: int | None = None  # the wait after which the order of accesses to shared memory is unknown
+        # All stores to global memory, if recorded: the instruction, addresses, lanes and words.
+        self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
-        # By barrier: the execution of BSSY that a lane joined, 0 for none.
-        self.tokens = np.zeros((16, self.warps, 32), np.int64)
 
     @cached_property
     def extents(self) -> tuple[int, int, int]:
@@ -276,17 +106,6 @@ class Machine(RegisterFile):
         if self.world is not None:
             self.shared[:], self.shared_known[:] = self.world.shared[: self.shared_size], True
             self.shared_written = True
-
-    @cached_property
-    def claims(self) -> tuple[Ints, Ints]:
-        """By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what."""
-        shape = (len(self.blocks), -(-self.shared_size // 4))
-        return np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-
-    def forget_claims(self, block: int) -> None:
-        """Forget who swapped which words, at a barrier of the block."""
-        if "claims" in vars(self):
-            self.claims[0][block] = 0
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 
@@ -337,8 +156,6 @@ class Machine(RegisterFile):
         np.minimum.at(highest, group, up)
         self.boxes.keep_within(tag, blocks, lowest, highest)
         self.repeats.keep_within(tag, blocks, lowest, highest)
-
-    # ------------------------------------------------------------------------------------------ barriers of a warp
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
         """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""

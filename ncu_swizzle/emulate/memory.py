@@ -116,7 +116,7 @@ class _Shared(MemoryInstruction):
             m.log.miss(self.index, "its address", address.origin)
             return False
         decide_address(m, address)
-        m.log.record(m, self.index, address.bits, selected, tag=address.tag)
+        m.log.record(self.index, address.bits, selected, tag=address.tag)
         return True
 
     def _contents(

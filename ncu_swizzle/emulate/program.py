@@ -122,11 +122,6 @@ class PreparedCode:
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
 
-    def returns_state(self, number: int) -> bool:
-        """Say whether an instruction returns the state of an mbarrier."""
-        instruction = self.instructions[number]
-        return instruction.opcode == "SYNCS" and instruction.has("ARRIVE")
-
     def source_of(self, origin: int | None) -> str:
         """Return in words where an unknown value came from."""
         if origin is None:

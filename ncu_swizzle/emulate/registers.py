@@ -48,6 +48,8 @@ class RegisterFile:
 
     warps: int
     live: Bools  # (W, 32): lanes that exist and have not exited
+    thread: Ints  # (W, 32): the number of each lane's thread in its block
+    block_of: Ints  # (W,)
     view: WarpView
     registers: list[Value | None]
     guards: Guards

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
-from ncu_swizzle.emulate.accesses import Contended, Unknown
+from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code
@@ -30,6 +30,7 @@ from ncu_swizzle.emulate.requests import (
     Clock,
     Progress,
 )
+from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.smem import access

@@ -90,7 +90,7 @@ class _Generic(MemoryInstruction):
         if (here & there).any():
             m.log.miss(self.index, "what ncu counts for lanes that access different blocks of a cluster", None)
         elif in_shared.any():
-            m.log.record(m, self.index, low, own, tag=tag)
+            m.log.record(self.index, low, own, tag=tag)
 
     def _nowhere(self, m: Machine, address: Value, condition: Value | None) -> None:
         """Execute an access to an unknown address, or by unknown lanes."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import WINDOW, Unknown, memory_operands, operation_name
+from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
 from ncu_swizzle.emulate.blocks import Batch, Setting, Unclaimed, run_batch
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
@@ -22,6 +22,7 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import in_words, setting_of
+from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX, Bools, Ints

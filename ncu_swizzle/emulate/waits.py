@@ -1,9 +1,12 @@
-"""Threads that wait for an mbarrier or for their cluster: held until what they wait for has happened."""
+"""Where threads wait for each other: convergence barriers and WARPSYNC, BAR, mbarriers, barriers of a cluster.
+
+Whoever waits is in the machine's `State`, and goes on, into `ready`, once what it waits for has happened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,40 +14,329 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.faults import Stuck
+from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
 
-# Groups of threads at the same instruction, and the votes of those that wait at a block barrier.
+PARITY_BIT = np.uint32(31)  # of the operand of a wait for an mbarrier
 
 
-@dataclass
-class Group:
-    """Threads at the same instruction: at most one diverged part of each warp."""
+@dataclass(kw_only=True)
+class Waits:
+    """The threads that run a program on a machine."""
 
-    pc: int  # the index of their instruction
-    warps: Ints
-    mask: Bools
+    program: PreparedCode
+    machine: Machine
+
+    def add(self, pc: int, warps: Ints, mask: Bools) -> None:
+        """Continue the threads of the mask, (G, 32), if any, at an instruction; at EXIT, end them."""
+        used = mask.any(axis=1)
+        if not used.any():
+            return
+        if not used.all():
+            warps, mask = warps[used], mask[used]
+        if pc == EXIT:
+            self.machine.live[warps] &= ~mask
+            return
+        self.machine.ready.append(Group(pc, warps, mask))
+
+    def after(self, pc: int) -> int:
+        """Return the next instruction."""
+        return self.program.flow.following(pc)
+
+    def enter(self, group: Group) -> None:
+        self.machine.see(group.warps, group.mask)
+
+    # ------------------------------------------------------------------------------------------ convergence barriers
+
+    def reconverge(self, warps: Ints, mask: Bools, barrier: int, pc: int) -> None:
+        """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
+        m = self.machine
+        tokens = m.tokens[barrier][warps]
+        mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
+        expected = (tokens == mine) & m.live[warps] & (mine != 0)
+        m.arrived[barrier][warps] |= mask
+        there = m.arrived[barrier][warps] & ((tokens == mine) | mask)
+        complete = ~(expected & ~there).any(axis=1)
+        m.waits_at[warps] = np.where(mask, pc, m.waits_at[warps])
+        if complete.any():
+            done, lanes = warps[complete], there[complete]
+            self._clear(barrier, done, lanes)
+            tokens = mine[complete, 0]
+            if bool((tokens == tokens[0]).all()):  # mostly
+                self.add(self._target(int(tokens[0]), self.after(pc)), done, lanes)
+                return
+            onward = np.array([self._target(int(token), self.after(pc)) for token in tokens])
+            for target in np.unique(onward):
+                self.add(int(target), done[onward == target], lanes[onward == target])
+
+    def _target(self, token: int, otherwise: int) -> int:
+        """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
+        return self.machine.targets[token] if 0 < token < len(self.machine.targets) else otherwise
+
+    def _clear(self, barrier: int, warps: Ints, lanes: Bools) -> None:
+        m = self.machine
+        m.arrived[barrier][warps] &= ~lanes
+        m.tokens[barrier][warps] = np.where(lanes, 0, m.tokens[barrier][warps])
+
+    def awaited_by_others(self, group: Group) -> set[int]:
+        """Return where other threads of the group's warps wait, or will wait, for it to reconverge."""
+        m = self.machine
+        others = m.live[group.warps] & ~group.mask
+        split = others.any(axis=1)
+        targets: set[int] = set()
+        for tokens in m.tokens if split.any() else ():
+            mine, theirs = tokens[group.warps] * group.mask, tokens[group.warps] * others
+            for row in np.flatnonzero(split & mine.any(axis=1) & theirs.any(axis=1)):
+                shared = np.intersect1d(mine[row], theirs[row])
+                targets.update(self._target(int(token), EXIT) for token in shared if token)
+        return targets
+
+    def recheck_convergence(self) -> None:
+        """Check all convergence barriers and WARPSYNCs again: threads that they wait for may have exited or left."""
+        m = self.machine
+        for barrier in np.flatnonzero(m.arrived.any(axis=(1, 2))):
+            for warp in np.flatnonzero(m.arrived[barrier].any(axis=1)):
+                tokens = m.tokens[barrier][warp]
+                for token in np.unique(tokens[m.arrived[barrier][warp]]):
+                    there = m.arrived[barrier][warp] & (tokens == token)
+                    if not ((tokens == token) & m.live[warp] & ~there).any():
+                        after = self.after(int(m.waits_at[warp][there][0]))
+                        self._clear(int(barrier), np.array([warp]), there[None])
+                        self.add(self._target(int(token), after), np.array([warp]), there[None])
+        for warp in np.flatnonzero(m.synced.any(axis=1)):
+            if not (m.wanted[warp] & m.live[warp] & ~m.synced[warp]).any():
+                self._leave_warpsync(int(warp))
+
+    def _leave_warpsync(self, warp: int) -> None:
+        m = self.machine
+        lanes = m.synced[warp].copy()
+        m.synced[warp] = False
+        for pc in np.unique(m.waits_at[warp][lanes]):
+            self.add(self.after(int(pc)), np.array([warp]), (lanes & (m.waits_at[warp] == pc))[None])
+
+    def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
+        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
+        m = self.machine
+        m.wanted[group.warps] = wanted
+        m.synced[group.warps] |= group.mask
+        m.waits_at[group.warps] = np.where(group.mask, pc, m.waits_at[group.warps])
+        there = m.synced[group.warps]
+        complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
+        alone = (there == group.mask).all(axis=1)
+        at_once = complete & alone
+        if at_once.any():
+            m.synced[group.warps[at_once]] = False
+            self.add(self.after(pc), group.warps[at_once], group.mask[at_once])
+        for warp in group.warps[complete & ~alone].tolist():
+            self._leave_warpsync(warp)
+
+    def go_on_collectively(self) -> None:
+        """Let threads go on from a WARPSYNC.COLLECTIVE whose missing threads wait for these at a convergence barrier.
+
+        ptxas writes it around a shuffle or vote in code that may diverge. A program that called one with a full mask in
+        a branch that only some threads took ended on an H100; what it read of the others is unknown.
+        """
+        m = self.machine
+        for warp in np.flatnonzero(m.synced.any(axis=1)):
+            there = m.synced[warp]
+            missing = m.wanted[warp] & m.live[warp] & ~there
+            instruction = self.program.instructions[int(m.waits_at[warp][there][0])]
+            if instruction.has("COLLECTIVE") and not (missing & ~m.arrived[:, warp].any(axis=0)).any():
+                self._leave_warpsync(int(warp))
+
+    def check_stuck(self) -> None:
+        """Raise Stuck if threads wait for others of their warp, which no longer come, or at a barrier of the block."""
+        m = self.machine
+        if m.at_barrier:
+            instruction = self.program.instructions[m.at_barrier[0].group.pc]
+            raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
+        waiting = m.synced | m.arrived.any(axis=0)
+        if waiting.any():
+            warp, lane = np.argwhere(waiting)[0]
+            instruction = self.program.instructions[int(m.waits_at[warp, lane])]
+            why = f"thread {int(m.thread[warp, lane])} waits for threads of its warp that never arrive"
+            raise Stuck(instruction.offset, instruction.text, why)
+
+    # ------------------------------------------------------------------------------------------ barriers of a block
+
+    def release_barriers(self) -> None:
+        """Let the threads go on whose barriers of the block (BAR) are complete."""
+        m = self.machine
+        for barrier in {waiting.barrier for waiting in m.at_barrier}:
+            waiting_here = [waiting for waiting in m.at_barrier if waiting.barrier == barrier]
+            complete = self._complete(waiting_here, barrier)
+            if not complete.any():
+                continue
+            if any(waiting.vote is not None for waiting in waiting_here):  # each block has a vote of its own
+                for block in np.flatnonzero(complete):
+                    self._open(barrier, np.arange(len(complete)) == block)
+            else:
+                self._open(barrier, complete)
+
+    def _complete(self, waiting_here: Sequence[AtBarrier], barrier: int) -> Bools:
+        """Return the blocks, (B,), all of whose threads are at a barrier, given those that wait there."""
+        m = self.machine
+        blocks = len(m.blocks)
+        there = np.zeros((m.warps, 32), bool)
+        used, count = np.zeros(blocks, bool), np.zeros(blocks, np.int64)
+        for waiting in waiting_here:
+            here = m.block_of[waiting.group.warps]
+            there[waiting.group.warps] |= waiting.group.mask
+            used[here] = True
+            count[here] = np.maximum(count[here], waiting.count)
+        missing = (m.live & ~there).reshape(blocks, -1).any(axis=1)
+        # A warp counts as 32 threads, whichever of its lanes arrive (PTX ISA, "bar").
+        arrived = 32 * there.any(axis=1).reshape(blocks, -1).sum(axis=1)
+        for (other, block), threads in m.arrivals.items():
+            arrived[block] += threads if other == barrier else 0
+        complete: Bools = used & np.where(count == 0, ~missing, arrived >= count)
+        return complete
+
+    def _open(self, barrier: int, blocks: Bools) -> None:
+        """Let the threads of some blocks, (B,), that wait at a barrier go on."""
+        m = self.machine
+        opened = [w for w in m.at_barrier if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
+        chosen = np.flatnonzero(blocks).tolist()
+        voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
+        for block in chosen:
+            m.arrivals.pop((barrier, block), None)
+            if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
+                m.claims[0][block] = 0
+        for waiting in opened:
+            inside = blocks[m.block_of[waiting.group.warps]]
+            m.at_barrier.remove(waiting)
+            if not inside.all():
+                vote = None if waiting.vote is None else rows(waiting.vote, ~inside)
+                rest = waiting.group.part(~inside)
+                m.at_barrier.append(
+                    AtBarrier(group=rest, barrier=barrier, count=waiting.count, vote=vote, mode=waiting.mode)
+                )
+            group = waiting.group.part(inside)
+            if voted is not None:
+                self.enter(group)
+                _remember_vote(m, voted)
+            self.add(self.after(group.pc), group.warps, group.mask)
+
+    # ------------------------------------------------------------------------------------------ mbarriers
+
+    def check_phase(self, group: Group, pc: int, instruction: SassInstruction) -> None:
+        """Execute SYNCS.PHASECHK: continue the warps whose phase is complete and hold the others."""
+        m = self.machine
+        guard = operands.guard_operands(instruction.guard)
+        condition = guard(m) if guard else None
+        selected, doubtful = m.selection(condition)
+        result = operand_number(instruction.operands[0])
+        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
+        address, state = operands.address(memory)(m), operands.raw(instruction.operands[-1])(m)
+        asked = None if doubtful.any() else self._asked(address, state, selected)
+        if asked is None:  # whether it waits, or for what, is unknown: nothing more is known of the order
+            # All lanes of a warp that certainly wait for the same leave the wait together.
+            same_in_all_lanes = address.bits.shape[1] == state.bits.shape[1] == 1
+            m.put(result, truth(True) if same_in_all_lanes else unknown(pc, bool), condition)
+            m.unordered = pc if m.unordered is None else m.unordered
+            self.add(self.after(pc), group.warps, group.mask)
+            return
+        executes: Bools = np.asarray(selected.any(axis=1))
+        self.add(self.after(pc), group.warps[~executes], group.mask[~executes])
+        offset, parity = asked
+        here = Group(pc, group.warps, group.mask)
+        checks = AtPhaseCheck(group=here, selected=selected, offset=offset, parity=parity, result=result)
+        m.at_phase.append(checks.part(executes))
+        self.release_phases()
+
+    def _asked(self, address: Value, state: Value, selected: Bools) -> tuple[Ints, Ints] | None:
+        """Return the barrier and the parity that each warp waits for; None if unknown or different between its lanes.
+
+        The operand is a parity, or the state that an arrival returned, of which the phase is known.
+        """
+        arrival = None if state.origin is None else self.program.instructions[state.origin]
+        returned = arrival is not None and arrival.opcode == "SYNCS" and arrival.has("ARRIVE")
+        if not known_in(address, selected) or not (known_in(state, selected) or returned):
+            return None
+        offset, parity = _common(address.bits & WINDOW, selected), _common(state.bits >> PARITY_BIT, selected)
+        return None if offset is None or parity is None else (offset, parity)
+
+    def release_phases(self) -> bool:
+        """Continue all warps whose phase is complete; return whether there are any."""
+        m = self.machine
+        waiting, m.at_phase = m.at_phase, []
+        released = False
+        for checks in waiting:
+            passed = np.zeros(len(checks.offset), bool)
+            blocks = m.block_of[checks.group.warps]
+            for offset in np.unique(checks.offset).tolist():
+                here = checks.offset == offset
+                passed[here] = m.mbarriers.passed(offset, blocks[here], checks.parity[here])
+            released |= bool(passed.any())
+            self._answer(checks.part(passed), True)
+            if not passed.all():
+                m.at_phase.append(checks.part(~passed))
+        return released
+
+    def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
+        if len(checks.group.warps):
+            self.enter(checks.group)
+            self.machine.put(checks.result, truth(complete), Value(checks.selected))
+            self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)
+
+    def time_out(self) -> None:
+        """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
+
+        What lets them pass is not modelled; the contents of shared memory are unknown from then on.
+        """
+        m = self.machine
+        m.mbarriers.settle()
+        if self.release_phases() or not m.at_phase:
+            return
+        waiting, m.at_phase = m.at_phase, []
+        passes, m.mbarriers.changed = not m.mbarriers.changed, False
+        if passes:
+            m.unordered = waiting[0].group.pc
+            for checks in waiting:  # what nothing but missing bytes keeps from passing
+                for warp, offset in zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True):
+                    block = int(m.block_of[warp])
+                    if lacking := m.mbarriers.lacking(offset, block):
+                        m.starved.append((block, offset, lacking))
+        for checks in waiting:
+            self._answer(checks, passes)
+
+    # ------------------------------------------------------------------------------------------ clusters
+
+    def release_clusters(self) -> None:
+        """Continue the warps whose cluster has arrived as often as they have."""
+        m = self.machine
+        if not m.at_cluster:
+            return
+        fewest = np.full(len(m.blocks), np.iinfo(np.int64).max)  # by first block of a cluster
+        live = m.live.any(axis=1)
+        np.minimum.at(fewest, m.clusters.base(m.block_of[live]), m.cluster_arrivals[live])
+        waiting, m.at_cluster = m.at_cluster, []
+        for group in waiting:
+            there = fewest[m.clusters.base(m.block_of[group.warps])] >= m.cluster_arrivals[group.warps]
+            self.add(self.after(group.pc), group.warps[there], group.mask[there])
+            if not there.all():
+                m.at_cluster.append(group.part(~there))
 
 
-@dataclass(eq=False)
-class Waiting:
-    """Threads that wait at a block barrier."""
-
-    group: Group
-    barrier: int
-    count: int  # of threads that it waits for; 0 for the whole block
-    vote: Value | None = None
-    mode: str = ""
+def _common(bits: Bits, selected: Bools) -> Ints | None:
+    """Return the value that all selected lanes of each warp have, (G,); None if they differ."""
+    lanes = np.broadcast_to(bits, selected.shape).astype(np.int64)
+    highest: Ints = np.where(selected, lanes, 0).max(axis=1)
+    return highest if bool(((lanes == highest[:, None]) | ~selected).all()) else None
 
 
 def rows(value: Value, chosen: Bools) -> Value:
-    """Return a value of some of the warps."""
+    """Return a value of some of the warps, (G,)."""
     known = value.known if isinstance(value.known, bool) else value.known[chosen]
     return Value(value.bits[chosen], known, value.origin, value.tag)
 
 
-def remember_vote(m: Machine, voted: Value) -> None:
+def _remember_vote(m: Machine, voted: Value) -> None:
     """Keep the result of BAR.RED for the view's warps until B2R reads it."""
     old = m.voted or Value(np.zeros((m.warps, 1), np.uint32), False, m.now)
     bits = np.broadcast_to(old.bits, (m.warps, 1)).copy()
@@ -54,201 +346,26 @@ def remember_vote(m: Machine, voted: Value) -> None:
     m.voted = Value(bits, True if known.all() else known, voted.origin, tag)
 
 
-def vote(mine: list[Waiting], m: Machine, block: int) -> Value | None:
+def _vote(opened: Sequence[AtBarrier], m: Machine, block: int) -> Value | None:
     """Return the vote of the threads of a block, (1, 1)."""
-    votes = [waiting for waiting in mine if waiting.vote is not None]
-    if not votes:
-        return None
-    yes = count = 0
+    mode, yes, count = "", 0, 0
     unsure = False
     origin, tag = None, None
-    for waiting in votes:
-        value = waiting.vote
-        assert value is not None
+    for waiting in opened:
+        vote = waiting.vote
+        if vote is None:
+            continue
+        mode = mode or waiting.mode
         inside = m.block_of[waiting.group.warps] == block
         mask = waiting.group.mask[inside]
-        bits = np.broadcast_to(value.bits, waiting.group.mask.shape)[inside]
-        known = np.broadcast_to(np.asarray(value.known), waiting.group.mask.shape)[inside]
+        bits = np.broadcast_to(vote.bits, waiting.group.mask.shape)[inside]
+        known = np.broadcast_to(np.asarray(vote.known), waiting.group.mask.shape)[inside]
         yes += int((bits & mask).sum())
         count += int(mask.sum())
         if (mask & ~known).any():
-            unsure, origin = True, value.origin
-        tag = tag or value.tag
-    outcome = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[votes[0].mode]
+            unsure, origin = True, vote.origin
+        tag = tag or vote.tag
+    if not mode:
+        return None
+    outcome = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[mode]
     return Value(np.array([[outcome]], np.uint32), not unsure, origin, tag)
-
-
-PARITY_BIT = np.uint32(31)  # of the operand of a wait
-
-
-@dataclass(kw_only=True)
-class Held:
-    """Warps at a check of an mbarrier's phase: `selected` lanes execute it."""
-
-    group: Group
-    selected: Bools
-    offset: Ints  # of each warp's barrier
-    parity: Ints
-    result: int | None  # the predicate's register
-
-
-@dataclass(kw_only=True)
-class Waits:
-    """All threads that wait so, and in `released` those that go on."""
-
-    machine: Machine
-    after: Callable[[int], int]  # the next instruction
-    states: Callable[[int], bool]  # whether an instruction returns the state of an mbarrier
-    released: list[Group] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
-    at_cluster: list[Group] = field(default_factory=list)
-    arrived: Ints = field(init=False)  # arrivals of each warp at its cluster's barrier
-    given_up: int = -1  # the version of the barriers when all waits last timed out
-
-    def __post_init__(self) -> None:
-        self.arrived = np.zeros(self.machine.warps, np.int64)
-
-    @property
-    def state(self) -> tuple[object, ...]:
-        """What decides who continues, besides the machine."""
-        return self.released, self.held, self.at_cluster, self.arrived, self.given_up
-
-    def _continue(self, pc: int, warps: Ints, mask: Bools) -> None:
-        self.released.append(Group(pc, warps, mask))
-
-    # -------------------------------------------------------------------------------------------- mbarriers
-
-    def check(self, group: Group, pc: int, instruction: SassInstruction) -> None:
-        """Execute SYNCS.PHASECHK: continue the warps whose phase is complete and hold the others."""
-        m = self.machine
-        guard = operands.guard_operands(instruction.guard)
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        result = operand_number(instruction.operands[0])
-        asked = None if doubtful.any() else self._asked(instruction, selected)
-        if asked is None:  # whether it waits, or for what, is unknown: nothing more is known of the order
-            ended = truth(True) if self._same_in_all_lanes(instruction) else unknown(pc, bool)
-            m.put(result, ended, None if guard is None else guard(m))
-            m.unordered = pc if m.unordered is None else m.unordered
-            self._continue(self.after(pc), group.warps, group.mask)
-            return
-        executes = selected.any(axis=1)
-        self._continue(self.after(pc), group.warps[~executes], group.mask[~executes])
-        warps = Group(pc, group.warps[executes], group.mask[executes])
-        offset, parity = (part[executes] for part in asked)
-        self.held.append(Held(group=warps, selected=selected[executes], offset=offset, parity=parity, result=result))
-        self.release()
-
-    def _asked(self, instruction: SassInstruction, selected: Bools) -> tuple[Ints, Ints] | None:
-        """Return the barrier and the parity that each warp waits for; None if unknown or different between its lanes.
-
-        The operand is a parity, or the state that an arrival returned, of which the phase is known.
-        """
-        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-        address = operands.address(memory)(self.machine)
-        state = operands.raw(instruction.operands[-1])(self.machine)
-        given = known_in(state, selected) or (state.origin is not None and self.states(state.origin))
-        if not known_in(address, selected) or not given:
-            return None
-        offset, parity = _common(address.bits & WINDOW, selected), _common(state.bits >> PARITY_BIT, selected)
-        return None if offset is None or parity is None else (offset, parity)
-
-    def _same_in_all_lanes(self, instruction: SassInstruction) -> bool:
-        """Say whether all lanes of a warp certainly wait for the same: then they leave the wait together."""
-        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-        asked = operands.address(memory)(self.machine), operands.raw(instruction.operands[-1])(self.machine)
-        return all(value.bits.shape[1] == 1 for value in asked)
-
-    def release(self) -> bool:
-        """Continue all warps whose phase is complete; say whether there are any."""
-        waiting, self.held = self.held, []
-        released = False
-        for one in waiting:
-            passed = np.zeros(len(one.offset), bool)
-            blocks = self.machine.block_of[one.group.warps]
-            for offset in np.unique(one.offset).tolist():
-                here = one.offset == offset
-                passed[here] = self.machine.mbarriers.passed(offset, blocks[here], one.parity[here])
-            released |= bool(passed.any())
-            self._answer(_part(one, passed), True)
-            if not passed.all():
-                self.held.append(_part(one, ~passed))
-        return released
-
-    def _answer(self, one: Held, complete: bool) -> None:
-        if not len(one.group.warps):
-            return
-        m = self.machine
-        m.see(one.group.warps, one.group.mask)
-        m.put(one.result, truth(complete), Value(one.selected))
-        self._continue(self.after(one.group.pc), one.group.warps, one.group.mask)
-
-    def time_out(self) -> None:
-        """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
-
-        What lets them pass is not modelled; the contents of shared memory are unknown from then on.
-        """
-        barriers = self.machine.mbarriers
-        barriers.settle()
-        if self.release() or not self.held:
-            return
-        waiting, self.held = self.held, []
-        passes = self.given_up == barriers.version
-        self.given_up = barriers.version
-        if passes:
-            self.machine.unordered = waiting[0].group.pc
-            self._starve(waiting)
-        for one in waiting:
-            self._answer(one, passes)
-
-    def _starve(self, waiting: list[Held]) -> None:
-        """Record the waits that nothing but missing bytes keeps from passing."""
-        m = self.machine
-        for one in waiting:
-            for warp, offset in zip(one.group.warps.tolist(), one.offset.tolist(), strict=True):
-                block = int(m.block_of[warp])
-                if lacking := m.mbarriers.lacking(offset, block):
-                    m.starved.append((block, offset, lacking))
-
-    # -------------------------------------------------------------------------------------------- clusters
-
-    def arrive(self, group: Group, pc: int) -> None:
-        """Execute UCGABAR_ARV."""
-        self.arrived[group.warps] += 1
-        self._continue(self.after(pc), group.warps, group.mask)
-
-    def wait(self, group: Group, pc: int) -> None:
-        """Execute UCGABAR_WAIT."""
-        self.at_cluster.append(Group(pc, group.warps, group.mask))
-
-    def release_clusters(self) -> None:
-        """Continue the warps whose cluster has arrived as often as they have."""
-        if not self.at_cluster:
-            return
-        m = self.machine
-        fewest = np.full(len(m.blocks), np.iinfo(np.int64).max)
-        live = m.live.any(axis=1)
-        np.minimum.at(fewest, m.clusters.base(m.block_of[live]), self.arrived[live])
-        waiting, self.at_cluster = self.at_cluster, []
-        for group in waiting:
-            there = fewest[m.clusters.base(m.block_of[group.warps])] >= self.arrived[group.warps]
-            self._continue(self.after(group.pc), group.warps[there], group.mask[there])
-            if not there.all():
-                self.at_cluster.append(Group(group.pc, group.warps[~there], group.mask[~there]))
-
-
-def _common(bits: Bits, selected: Bools) -> Ints | None:
-    """Return the value that all selected lanes of each warp have; None if they differ."""
-    lanes = np.broadcast_to(bits, selected.shape).astype(np.int64)
-    highest: Ints = np.where(selected, lanes, 0).max(axis=1)
-    return highest if bool(((lanes == highest[:, None]) | ~selected).all()) else None
-
-
-def _part(one: Held, chosen: Bools) -> Held:
-    group = Group(one.group.pc, one.group.warps[chosen], one.group.mask[chosen])
-    return Held(
-        group=group,
-        selected=one.selected[chosen],
-        offset=one.offset[chosen],
-        parity=one.parity[chosen],
-        result=one.result,
-    )

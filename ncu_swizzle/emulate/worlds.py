@@ -18,12 +18,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from ncu_swizzle.emulate.code import CONSTANT, INTEGER, SassInstruction
-from ncu_swizzle.emulate.registers import WarpView
+from ncu_swizzle.emulate.registers import RegisterFile
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -69,16 +68,6 @@ def decisive(
                 sizes.append(int.from_bytes(constants[operand.offset : operand.offset + 4], "little"))
     found += [number for size in sizes if size < LARGEST for number in (size - 1, size)]
     return np.array(list(dict.fromkeys(number for number in found if number >= 0))[:MOST_DECISIVE], np.uint32)
-
-
-class Running(Protocol):
-    """The machine whose lanes ask."""
-
-    warps: int
-    now: int
-    view: WarpView
-    thread: Ints
-    block_of: Ints
 
 
 class _Written:
@@ -132,7 +121,9 @@ class World:
     _counts: dict[str, Ints] = field(default_factory=dict)
     _written: _Written = field(default_factory=_Written)
 
-    def event(self, m: Running, kind: str, selected: Bools, *more: Bits, of_warp: bool = False) -> tuple[Bits, Ints]:
+    def event(
+        self, m: RegisterFile, kind: str, selected: Bools, *more: Bits, of_warp: bool = False
+    ) -> tuple[Bits, Ints]:
         """Return a hash for each lane of an event, (G, 32), and how many of the kind the lane has had before."""
         rows = m.view.warps
         counts = self._counts.setdefault(kind, np.zeros((m.warps, 32), np.int64))
@@ -180,7 +171,7 @@ class World:
         at = address.view(np.uint64)
         self._written.add(_key(block, at), self.initial(at ^ _CHANGED))
 
-    def complete(self, m: Running, at: Bits, lanes: Bools, size: int, bits: Bits, sure: Bools) -> None:
+    def complete(self, m: RegisterFile, at: Bits, lanes: Bools, size: int, bits: Bits, sure: Bools) -> None:
         """Complete what lanes load from their addresses, (G, 32): words, (n, G, 32), some of whose bytes are known."""
         rows, columns = np.nonzero(lanes)
         if not len(rows):

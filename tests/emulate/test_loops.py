@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.blocks import run_batch
-from ncu_swizzle.emulate.checkpoint import Checkpoint
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
@@ -20,7 +19,8 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
-from ncu_swizzle.emulate.together import Movement
+from ncu_swizzle.emulate.state import State
+from ncu_swizzle.emulate.steps import Movement
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import Ints
 from tests.support.emulation import kernel, pointers, recorded_launch
@@ -154,7 +154,7 @@ def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
 
 
 def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Checkpoint, "returned", lambda self, schedule: False)
+    monkeypatch.setattr(State, "__eq__", lambda self, other: False)
     for name in ("edges", "linear", "stride", "causal", "raster", "copies"):
         check_alike(
             kernel("blocks", name), Launch(grid=(7, 2, 1), block=(64, 1, 1), shared_dynamic=0, parameters=pointers(100))
@@ -164,7 +164,7 @@ def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None
 @examples
 def test_going_back_at_random_restores_everything(examples: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "returned", lambda self, schedule: False)
+        patch.setattr(State, "__eq__", lambda self, other: False)
 
         def check(chance: Random, launch: Launch) -> None:
             check_alike(program(chance), launch)

@@ -138,7 +138,7 @@ def machine(program: PreparedCode) -> Machine:
     m = Machine(
         np.zeros((1, 3), np.int64), (1, 1, 1), (64, 1, 1), (1, 1, 1), {0: BANK, 3: BANK}, {0: known}, {}, 0x1000
     )
-    m.log, m.guards = RequestLog(instructions=program.instructions, limit=0x1000, blocks=1), program.guards
+    m.log, m.guards = RequestLog(m, program.instructions), program.guards
     m.keep_contents()
     return m
 

@@ -11,6 +11,7 @@ from ncu_swizzle.emulate import requests
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.requests import AccessRequests, SharedRequests, count_accesses
 from ncu_swizzle.smem import operations, wavefronts
+from tests.support.operations import machine
 
 LANE = np.arange(32)
 
@@ -32,7 +33,7 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
 
 
 def test_requests_that_a_loop_took_back_count_nothing() -> None:
-    log = RequestLog(instructions=(), limit=1024, blocks=1)
+    log = RequestLog(machine(), ())
     none = SharedRequests(
         addresses=np.zeros((1, 32), np.uint32),
         selected=np.ones((1, 32), bool),

@@ -25,7 +25,6 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.counts import Launch, bank_0
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
@@ -84,10 +83,10 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
     machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, {0: known}, launch.memory, size)
-    machine.log = RequestLog(instructions=program.instructions, limit=size, blocks=len(blocks))
+    machine.log = RequestLog(machine, program.instructions)
     machine.keep_contents()
     machine.stores = []
-    Schedule(program=program, machine=machine, clock=Clock(), handlers=HANDLERS).run()
+    Schedule(program=program, machine=machine, clock=Clock()).run()
     count = words * int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:

@@ -1,0 +1,376 @@
+"""What an iteration of a loop does: by which steps registers change, and which requests further iterations make.
+
+`Advance`: the threads of one loop change registers by the same steps. `Movement`: producers and consumers of a pipeline
+are in loops of their own and hold each other at mbarriers: while one goes round, the others do too. What their
+registers change by in such a period is compared lane by lane, as far as it matters where each thread is.
+
+W warps run, of 32 lanes each; changes are signed, modulo 2^32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog
+from ncu_swizzle.emulate.code import PRED
+from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, total
+from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.requests import SHIFTED_BYTES, SharedRequests
+from ncu_swizzle.emulate.state import Group
+from ncu_swizzle.emulate.values import Bits, Patches, Value, merged
+from ncu_swizzle.smem.operations import LINE, Bools, Ints
+
+UNKNOWN = -1  # what a sample says of a register that is not known, or was never written
+
+
+def numbers_in(live: int) -> list[int]:
+    """Return the registers in a bit set."""
+    return [number for number in range(REGISTERS) if live >> number & 1]
+
+
+def sample(m: Machine, numbers: Sequence[int], warp: int, lane: int) -> Ints:
+    """Return what these registers hold in one lane, (len(numbers),)."""
+    held = np.full(len(numbers), UNKNOWN, np.int64)
+    for position, number in enumerate(numbers):
+        value = m.registers[number]
+        if value is not None and value.known is not False:
+            rows, lanes = value.bits.shape
+            held[position] = value.bits[warp if rows > 1 else 0, lane if lanes > 1 else 0]
+    return held
+
+
+def _with(value: Value, bits: Bits, tag: Tag | None, patches: Patches | None) -> Value:
+    """Return a value that is known as this one is, with other bits or tags."""
+    return Value(bits, value.known, value.origin, tag, value.sure, patches)
+
+
+def _signed(difference: Ints) -> Ints:
+    """Return differences modulo 2^32 as numbers between -2^31 and 2^31."""
+    return (difference + WORD // 2) % WORD - WORD // 2
+
+
+# ---------------------------------------------------------------------------------------------- threads of one loop
+
+
+@dataclass
+class Advance:
+    """By how much registers change, and the lanes in which they do."""
+
+    numbers: Sequence[int]  # the registers that matter
+    changes: dict[int, int]  # by register
+    lanes: Bools  # (W, 32)
+
+    @classmethod
+    def between(cls, numbers: Sequence[int], before: Ints, after: Ints, lanes: Bools) -> Advance | None:
+        """Return what two samples say; None if a predicate changes, or whether something is known."""
+        changes: dict[int, int] = {}
+        for position in np.flatnonzero(before != after).tolist():
+            number, old, new = numbers[position], int(before[position]), int(after[position])
+            if number >= BASES[PRED] or UNKNOWN in (old, new):
+                return None
+            changes[number] = (new - old + WORD // 2) % WORD - WORD // 2
+        return cls(numbers, changes, lanes)
+
+    def begin(self, m: Machine, axis: int) -> list[Value | None]:
+        """Tag the registers that change; return all of them as they then are."""
+        for number, change in self.changes.items():
+            value, step = m.registers[number], iteration(axis, change)
+            assert value is not None
+            patches = value.patches and tuple((lanes, total(tag, step)) for lanes, tag in value.patches)
+            m.registers[number] = _with(value, value.bits, total(value.tag, step), patches)
+        return list(m.registers)
+
+    def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
+        """Return whether the registers that matter changed so, and all others not."""
+        return all(self._changed(m, before[number], m.registers[number], number) for number in self.numbers)
+
+    def _changed(self, m: Machine, old: Value | None, new: Value | None, number: int) -> bool:
+        change = self.changes.get(number, 0)
+        if old is new:
+            return not change
+        if old is None or new is None or old.tag != new.tag or not _same_patches(old, new):
+            return False
+        where, lanes = m.live, self.lanes
+        if old.bits.shape[1] == new.bits.shape[1] == 1:
+            where, lanes = _shaped(where, 1), _shaped(lanes, 1)
+        sure, still = (np.broadcast_to(np.asarray(value.known), where.shape)[where] for value in (old, new))
+        if not np.array_equal(sure, still) or not _same_bits_known(old, new, where, change != 0):
+            return False
+        if not sure.all() and old.origin != new.origin:
+            return False
+        expected = np.where(lanes, old.bits + np.uint32(change % WORD), old.bits) if change else old.bits
+        wrong = (expected != new.bits) & where & np.asarray(old.known)
+        return not bool(wrong.any())
+
+    def apply(self, m: Machine, times: int) -> None:
+        """Let the changes happen so many times more."""
+        everywhere = bool((self.lanes | ~m.live).all())
+        for number, change in self.changes.items():
+            value = m.registers[number]
+            assert value is not None
+            bits = value.bits + np.uint32(change * times % WORD)
+            if not everywhere:
+                bits = np.where(_shaped(self.lanes, value.bits.shape[1]), bits, value.bits)
+            m.registers[number] = _with(value, bits, value.tag, value.patches)
+
+
+def strip(m: Machine, axis: int) -> None:
+    """Remove an axis from the tags of all registers."""
+    for number, value in enumerate(m.registers):
+        if value is None:
+            continue
+        tags = [value.tag, *(tag for _, tag in value.patches or ())]
+        if any(tag is not None and tag.loops >> axis & 1 for tag in tags):
+            patches = value.patches and tuple((lanes, tag and tag.outside(axis)) for lanes, tag in value.patches)
+            m.registers[number] = _with(value, value.bits, value.tag and value.tag.outside(axis), patches)
+
+
+def _shaped(where: Bools, wide: int) -> Bools:
+    """Return lanes, (W, 32), as one per warp, (W, 1), if values are so."""
+    return np.asarray(where.any(axis=1, keepdims=True)) if wide == 1 else where
+
+
+def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> bool:
+    """Return whether the same bits of values that are not wholly known are known, and hold the same."""
+    if old.sure is None and new.sure is None:
+        return True
+    if changes or old.sure is None or new.sure is None:
+        return False
+    sure, still, differ = (np.broadcast_to(bits, where.shape) for bits in (old.sure, new.sure, old.bits ^ new.bits))
+    return not bool(((sure ^ still) | (differ & sure))[where].any())
+
+
+def _same_patches(old: Value, new: Value) -> bool:
+    if old.patches is None or new.patches is None:
+        return old.patches is new.patches
+    return len(old.patches) == len(new.patches) and all(
+        tag == other and np.array_equal(lanes, others)
+        for (lanes, tag), (others, other) in zip(old.patches, new.patches, strict=True)
+    )
+
+
+# ---------------------------------------------------------------------------------------------- threads of all loops
+
+
+def _whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[int, Group]]:
+    """Return where groups of threads go on; these of `group` run next."""
+    after = program.flow.following
+    waiting = [*(each.group for each in m.at_barrier), *(each.group for each in m.at_phase), *m.at_cluster]
+    return [*((each.pc, each) for each in (group, *m.ready, *m.resting)), *((after(each.pc), each) for each in waiting)]
+
+
+def positions(program: PreparedCode, m: Machine, group: Group) -> int:
+    """Return a number for where all threads are, and for the state of the mbarriers that hold them."""
+    here = {(pc, each.warps.tobytes(), each.mask.tobytes()) for pc, each in _whereabouts(program, m, group)}
+    barriers = (
+        (at, each.phase.tobytes(), each.pending.tobytes(), each.transactions.tobytes())
+        for at, each in m.mbarriers.at.items()
+    )
+    return hash((frozenset(here), frozenset(barriers)))
+
+
+def what_matters(program: PreparedCode, m: Machine, group: Group) -> dict[int, Bools]:
+    """Return the lanes, (W, 32), in which each register matters, given where their threads are."""
+    lanes: dict[int, Bools] = {}
+    unseen = m.live.copy()
+    for pc, each in _whereabouts(program, m, group):
+        unseen[each.warps] &= ~each.mask
+        for number in numbers_in(program.live.get(pc, (1 << REGISTERS) - 1)):
+            lanes.setdefault(number, np.zeros(m.live.shape, bool))[each.warps] |= each.mask
+    if unseen.any():  # at convergence barriers, of which it is not looked up where they lead
+        for number in range(REGISTERS):
+            if m.registers[number] is not None:
+                lanes[number] = lanes[number] | unseen if number in lanes else unseen
+    return lanes
+
+
+@dataclass
+class Movement:
+    """By how much registers change in a period: (W, 32), or (W, 1) if the register is uniform in each warp."""
+
+    lanes: Mapping[int, Bools]  # by register: where it matters
+    changes: dict[int, Ints]
+
+    @classmethod
+    def between(
+        cls, lanes: Mapping[int, Bools], before: Sequence[Value | None], after: Sequence[Value | None]
+    ) -> Movement | None:
+        """Return what two states say; None if a predicate changes, or whether something is known."""
+        changes: dict[int, Ints] = {}
+        for number, where in lanes.items():
+            old, new = before[number], after[number]
+            if old is new:
+                continue
+            change = None if old is None or new is None else _change(old, new, where, number)
+            if change is None:
+                return None
+            if change.any():
+                changes[number] = change
+        return cls(lanes, changes)
+
+    def begin(self, m: Machine, axis: int) -> list[Value | None]:
+        """Tag the registers that change; return all of them as they then are."""
+        for number, change in self.changes.items():
+            value = m.registers[number]
+            if value is None or number not in self.lanes:
+                continue
+            where = _shaped(self.lanes[number], change.shape[1])
+            patches = tuple(
+                (moved, total(tag, iteration(axis, int(step))))
+                for lanes, tag in _tagged_lanes(value, where)
+                for step in np.unique(change[lanes & where])
+                if (moved := lanes & where & (change == step)).any()
+            )
+            tag = merged((tag for _, tag in patches), change.shape[1] == 1) if patches else None
+            m.registers[number] = _with(value, value.bits, tag, patches or None)
+        return list(m.registers)
+
+    def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
+        """Return whether the registers that matter changed so, and all others not."""
+        return all(self._changed(before[number], m.registers[number], number) for number in self.lanes)
+
+    def _changed(self, old: Value | None, new: Value | None, number: int) -> bool:
+        expected, where = self.changes.get(number), self.lanes[number]
+        if old is new:
+            return expected is None or old is None or not _masked(expected, where).any()
+        if old is None or new is None:
+            return False
+        change = _change(old, new, where, number)
+        if change is None or not _same_tags(old, new, where):
+            return False
+        sure = np.broadcast_to(np.asarray(old.known), where.shape)[where].all()
+        if not sure and old.origin != new.origin:
+            return False
+        wanted = np.zeros((1, 1), np.int64) if expected is None else _masked(expected, where)
+        wanted = np.where(np.asarray(old.known), wanted, 0)
+        return bool((np.broadcast_to(wanted, where.shape) == change)[where].all())
+
+    def apply(self, m: Machine, times: int) -> None:
+        """Let the changes happen so many times more."""
+        for number, change in self.changes.items():
+            value = m.registers[number]
+            if value is not None and number in self.lanes:
+                by = (_masked(change, self.lanes[number]) * times % WORD).astype(np.uint32)
+                m.registers[number] = _with(value, value.bits + by, value.tag, value.patches)
+
+
+def _masked(change: Ints, where: Bools) -> Ints:
+    masked: Ints = np.where(_shaped(where, change.shape[1]), change, 0)
+    return masked
+
+
+def _change(old: Value, new: Value, where: Bools, number: int) -> Ints | None:
+    """Return by how much a register changed, (W, 32) or (W, 1); None if that is no number."""
+    narrow = all(v.bits.shape[1] == 1 and (isinstance(v.known, bool) or v.known.shape[1] == 1) for v in (old, new))
+    where = _shaped(where, 1) if narrow else where
+    known, still = (np.broadcast_to(np.asarray(value.known), where.shape) for value in (old, new))
+    if bool((known != still)[where].any()):
+        return None
+    before, after = (np.broadcast_to(value.bits, where.shape).astype(np.int64) for value in (old, new))
+    change = _signed(np.where(where & known, after - before, 0))
+    moves = bool(change.any())
+    if (moves and number >= BASES[PRED]) or not _same_bits_known(old, new, where, moves):
+        return None
+    return change
+
+
+def _tagged_lanes(value: Value, where: Bools) -> Iterator[tuple[Bools, Tag | None]]:
+    """Yield lanes, shaped as `where`, and the tag that a value has there."""
+    if value.patches is None:
+        yield where, value.tag
+        return
+    for lanes, tag in value.patches:
+        yield _shaped(lanes, where.shape[1]), tag
+
+
+def _same_tags(old: Value, new: Value, where: Bools) -> bool:
+    """Return whether values depend alike on blocks and iterations, lane by lane."""
+    return all(
+        tag == other or not bool((lanes & others & where).any())
+        for lanes, tag in _tagged_lanes(old, where)
+        for others, other in _tagged_lanes(new, where)
+    )
+
+
+# ---------------------------------------------------------------------------------------------- requests
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """The requests that one iteration made, of which some follow the iteration."""
+
+    still: Sequence[LoopRequests]
+    moving: Sequence[tuple[LoopRequests, int, int]]  # by how much their addresses and sources change in an iteration
+
+    @classmethod
+    def of(cls, requests: Sequence[LoopRequests], axis: int) -> Shifts:
+        """Return the requests of an iteration that had tags on this axis."""
+        distinct: dict[tuple[int, Tag | None, Tag | None], LoopRequests] = {}
+        for request in requests:
+            key = (id(request.seen), request.tag, request.source_tag)
+            earlier = distinct.get(key)
+            distinct[key] = replace(request, times=request.times + earlier.times) if earlier else request
+        changes = [
+            (each, _per_iteration(each.tag, axis), _per_iteration(each.source_tag, axis)) for each in distinct.values()
+        ]
+        return cls(
+            [request for request, addresses, sources in changes if not addresses and not sources],
+            [(request, addresses, sources) for request, addresses, sources in changes if addresses or sources],
+        )
+
+    @property
+    def most(self) -> int:
+        """How many iterations can be added at once, given the memory that their requests take."""
+        size = sum(request.seen.nbytes for request, _, _ in self.moving)
+        return max(1, SHIFTED_BYTES // size) if size else 1 << 62
+
+    def following(self, log: RequestLog, axis: int, times: int) -> list[LoopRequests] | None:
+        """Return the requests of so many further iterations; None if some are invalid."""
+        if not times:
+            return []
+        requests = [replace(request, times=request.times * times) for request in self.still]
+        further = np.arange(1, times + 1)
+        for request, addresses, sources in self.moving:
+            seen = _shifted(request.seen, addresses * further, sources * further)
+            if not log.valid(request.number, seen):
+                return None
+            requests.append(replace(request, seen=seen))
+        return [
+            replace(
+                request,
+                tag=request.tag and request.tag.outside(axis),
+                source_tag=request.source_tag and request.source_tag.outside(axis),
+            )
+            for request in requests
+        ]
+
+
+def _per_iteration(tag: Tag | None, axis: int) -> int:
+    change = 0 if tag is None else tag.per_iteration(axis)
+    assert change is not None  # or the iteration would have failed
+    return change
+
+
+def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
+    """Return the requests shifted by each of these T numbers of bytes, as if T times as many warps made them.
+
+    Of N requests, (N, 32), these are (T * N, 32): all of the first iteration first.
+    """
+    times, requests = len(addresses), len(seen.selected)
+    selected = np.tile(seen.selected, (times, 1))
+    by = np.repeat(addresses.astype(np.int64), requests)[:, None].astype(np.uint32)
+    lanes = np.where(selected, np.tile(np.broadcast_to(seen.addresses, seen.selected.shape), (times, 1)) + by, 0)
+    source = None
+    if seen.source is not None:
+        source = np.tile(seen.source, (times, 1))
+        reads, source = source >= 0, source + np.repeat(sources, requests)[:, None]
+        # Relative to the line of each request's lowest source; -1 for what is not read.
+        first = np.where(selected & reads, source, 1 << 60).min(axis=1, keepdims=True) & -LINE
+        source = np.where(selected, np.where(reads, source - first, -1), 0)
+    blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, requests), (seen.repeats, times, requests)).ravel()
+    return SharedRequests(addresses=lanes.astype(np.uint32) & WINDOW, selected=selected, source=source, blocks=blocks)
