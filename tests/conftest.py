@@ -21,7 +21,8 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
-from tests.support.places import RECORDINGS
+from tests.support.leftovers import Leftovers
+from tests.support.places import RECORDINGS, ROOT
 from tests.support.reports import join
 
 settings.register_profile("same", derandomize=True)  # a run fails because of the code, not by chance
@@ -39,6 +40,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what is compiled and disassembled for later runs, and bytecode, apart from the user's own cache."""
     gc.set_threshold(GARBAGE)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Leftovers(ROOT))
     cache = getattr(config, "cache", None)  # its plugin can be switched off
     if cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(cache.mkdir("xdg"))

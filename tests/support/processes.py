@@ -41,6 +41,14 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> str:
+    """Return a process's command line; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def workers_of(parent: int) -> list[int]:
     """Return the worker processes of a command, which Python's multiprocessing started."""
     found = []

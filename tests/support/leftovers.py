@@ -1,0 +1,54 @@
+"""What a test run leaves behind: processes that still run, and files in the checkout. Either fails the run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import command_line, marked
+
+MARK = "NCU_SWIZZLE_TEST_RUN"  # in the environment of all that the tests start, however indirectly
+# Caches and environments, which outlive a run on purpose.
+KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
+LOOKS, SECONDS_BETWEEN = 50, 0.2  # how often to look before a process that is ending counts as left behind
+
+
+class Leftovers:
+    """A plugin of the process that starts the run, not of its workers."""
+
+    def __init__(self, checkout: Path) -> None:
+        self.checkout, self.run = checkout, secrets.token_hex(8)
+        self.before = set(self._files())
+        os.environ[MARK] = self.run
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail the run if it left something; xdist's workers have ended by now."""
+        left = [f"still running: {line}" for line in self._processes()]
+        left += [f"left in the checkout: {file}" for file in sorted(set(self._files()) - self.before)]
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        for line in left:
+            if reporter is not None:
+                reporter.ensure_newline()
+                reporter.line(line, red=True)
+        if left and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _processes(self) -> list[str]:
+        for look in range(LOOKS):
+            others = [process for process in marked(f"{MARK}={self.run}") if process != os.getpid()]
+            if not others:
+                return []
+            if look < LOOKS - 1:
+                time.sleep(SECONDS_BETWEEN)
+        return [f"{process} {line}" for process in others if (line := command_line(process))]
+
+    def _files(self) -> Iterator[str]:
+        for folder, folders, files in os.walk(self.checkout):
+            folders[:] = [name for name in folders if name not in KEPT]
+            yield from (str(Path(folder, name).relative_to(self.checkout)) for name in files)
