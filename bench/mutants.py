@@ -1,10 +1,10 @@
 """Which small mistakes in the code do the tests notice? ``python3 bench/mutants.py [ROOM …] [--count N] [--seed N]``.
 
-A mutant is the package with one operator, number or condition changed. For each room the places are drawn with the seed
-from the lines that its tests run; every mutant is then tested with the tests that run its line, the fastest first, until
-one fails. ``--json FILE`` keeps the outcome of each; ``--again FILE`` tests the same mutants (by file, line and change) on the
-tests as they are now, and lists those that were killed and survive. Tests marked slow, and processes that tests start,
-do not count. Prints a line per room and every survivor; ends with 1 if a mutant is no longer killed.
+A mutant is the package with one operator, number or condition changed. Places are drawn with the seed from the lines
+that a room's tests run; every mutant is tested with the tests that run its line, the fastest first, until one fails.
+``--json FILE`` keeps the outcomes; ``--again FILE`` tests the same mutants (by file, line and change) on the tests as
+they are now, and lists those that were killed and survive. Tests marked slow, and processes that tests start, do not
+count. Prints a line per room and every survivor; ends with 1 if a mutant is no longer killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 # What is mutated, and the folders whose tests should notice.
