@@ -26,7 +26,7 @@ from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands import sweep as sweeping
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profile, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.groups import Pairs, with_options
-from ncu_swizzle.commands.keywords import Emulating, Only, keyword_names, keyworded
+from ncu_swizzle.commands.keywords import Emulating, Only, OnPercent, keyword_names, keyworded
 from ncu_swizzle.commands.lint import LintExtras
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.engines import emulated_launch, emulation
@@ -211,7 +211,7 @@ def profile_binary(
     nvcc: str | Path | None = None,
     timeout: float = 600,
     no_cache: bool = False,
-    on_progress: Progress = silent,
+    on_progress: OnPercent = lambda name, percent: None,
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
 
@@ -235,7 +235,7 @@ def profile_binary(
     function = entry or kernel
     name = function or Path(path).name
     emulated = emulation.profile_launch(
-        Path(path), function, launch, settings, lambda percent: on_progress(name, percent)
+        Path(path), function, launch, settings, lambda done: on_progress(name, 100 * done.fraction)
     )
     return Profile.of(emulated.profile)
 

@@ -21,10 +21,23 @@ from typing import Annotated, Any, TypeVar
 
 from ncu_swizzle.base.errors import UsageError, did_you_mean
 from ncu_swizzle.base.texts import KEY, Option
-from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.engines.settings import Done, Progress, Request
 
 T = TypeVar("T")
 RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs"}  # fields, as keywords
+
+
+OnPercent = Callable[[str, float], None]  # how a caller hears of progress
+
+
+@dataclasses.dataclass(frozen=True)
+class Hearing:
+    """A callback that hears of progress in records, for callers in this package: with what is done, in words."""
+
+    hear: Progress
+
+    def __call__(self, name: str, done: Done) -> None:
+        self.hear(name, done)
 
 
 class Only:
@@ -85,6 +98,9 @@ def keyworded(function: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(function)
     def call(*positional: Any, **keywords: Any) -> T:
+        on_progress = keywords.get("on_progress")
+        if on_progress and not isinstance(on_progress, Hearing):
+            keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
         made = {name: record.record(keywords) for name, record in records.items()}
         refuse_others(keywords, available)
         return function(*positional, **made, **keywords)

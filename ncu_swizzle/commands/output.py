@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import beneath, one_line
+from ncu_swizzle.engines import settings
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from ncu_swizzle.commands.groups import Formats, Makers
     from ncu_swizzle.commands.run_several import KernelOutcome
-    from ncu_swizzle.engines import settings
+    from ncu_swizzle.engines.settings import Done
     from ncu_swizzle.reports import pack
     from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.sweep.folder import Sweep
@@ -36,13 +37,13 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def move(self, kernel: str, percent: float) -> None:
+    def move(self, kernel: str, done: Done) -> None:
         bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
-        if aside := getattr(percent, "aside", ""):
-            bars.console.print(one_line(aside), markup=False, soft_wrap=True)
+        if done.aside:
+            bars.console.print(one_line(done.aside), markup=False, soft_wrap=True)
         if kernel not in self._tasks:
             self._tasks[kernel] = bars.add_task(one_line(kernel), total=100, words="")
-        bars.update(self._tasks[kernel], completed=percent, words=getattr(percent, "words", ""))
+        bars.update(self._tasks[kernel], completed=100 * done.fraction, words=done.words)
 
     def _drawn(self) -> Progress:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -59,7 +60,7 @@ class _Bars:
 def progress() -> Iterator[settings.Progress]:
     """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda kernel, percent: None
+        yield settings.silent
         return
     with _Bars() as bars:
         yield bars.move

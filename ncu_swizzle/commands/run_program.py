@@ -223,7 +223,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
             file,
             request.options,
             request.timeout_s,
-            on_progress=context.percent_of(program.name),
+            on_progress=context.on_done(program.name),
             folder=program.folder,
             on_output=output.feed,
         )

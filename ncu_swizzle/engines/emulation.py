@@ -32,7 +32,7 @@ from ncu_swizzle.engines import counts_cache, emulated_launch
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, BinaryLaunch
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.measured import GLOBALS
-from ncu_swizzle.engines.settings import Done, Request
+from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import build, fills, recipe
 from ncu_swizzle.kernels.build import code_in
@@ -122,9 +122,6 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
 # notes. There are no times and no stalls.
 
 
-OnProgress = Callable[[float], None]  # percent
-
-
 @dataclass(frozen=True)
 class EmulationSettings:
     """How to compile and emulate kernels; the time limit holds for each tool, and for each launch."""
@@ -157,7 +154,7 @@ class Emulated:
 def emulate_target(
     target: Target,
     settings: EmulationSettings | None = None,
-    on_progress: OnProgress = lambda percent: None,
+    on_progress: OnDone = unheard,
 ) -> Emulated:
     """Compile a kernel and emulate one launch of it.
 
@@ -174,7 +171,7 @@ def emulate_target(
     return _emulate_built(target, settings, on_progress)
 
 
-def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
+def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnDone) -> Emulated:
     if target.python:
         made = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(made.target, made.code, made.compiler, settings, on_progress)
@@ -201,7 +198,7 @@ def emulate_cubin(
     code: bytes,
     compiler: str = "",
     settings: EmulationSettings | None = None,
-    on_progress: OnProgress = lambda percent: None,
+    on_progress: OnDone = unheard,
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
     family, kernel = target.family, target.kernel
@@ -224,7 +221,7 @@ def _counted(
     launches: Callable[[int | None], Launch],
     sample: int | None,
     settings: EmulationSettings,
-    on_progress: OnProgress,
+    on_progress: OnDone,
 ) -> tuple[Launch, Counts, int | None]:
     """Return a launch, its counts, and the seed if they are those of a sample: only if data decide, and one is wanted.
 
@@ -263,7 +260,7 @@ def profile_launch(
     kernel: str,
     described: BinaryLaunch,
     settings: EmulationSettings | None = None,
-    on_progress: OnProgress = lambda percent: None,
+    on_progress: OnDone = unheard,
 ) -> Emulated:
     """Emulate one launch of a kernel in a cubin or PTX file.
 
@@ -290,11 +287,11 @@ def profile_launch(
     return Emulated(replace(profile, notes=notes, sample=sample), counts, binary, tuple(unknown_notes(name, counts)))
 
 
-def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
+def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     entry = _entry(binary, launch, settings)
     if entry and (cached := counts_cache.load(entry)):
-        on_progress(100)
+        on_progress(Done(1))
         return cached
     start = time.monotonic()
     counts = _emulated(binary, launch, settings, start, on_progress)
@@ -314,9 +311,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
     return counts_cache.key(binary, launch, settings.exhaustive, disassembler)
 
 
-def _emulated(
-    binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnProgress
-) -> Counts:
+def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
     text = disassembled(binary.cubin, settings.toolchain)

@@ -93,7 +93,7 @@ def measure(target: Target, context: Context) -> Profile:
             options=request.options,
             timeout_s=request.timeout_s,
             environment=paths.child_environment(),
-            on_progress=context.percent_of(target.name),
+            on_progress=context.on_done(target.name),
         )
     except NcuSwizzleError as error:
         raise _reported(facts) or error from None

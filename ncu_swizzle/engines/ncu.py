@@ -31,7 +31,7 @@ from ncu_swizzle.engines.failures import (
     MachineState,
 )
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.engines.settings import SECTION, Options
+from ncu_swizzle.engines.settings import SECTION, Done, OnDone, Options, unheard
 
 # ncu's progress, from what it prints.
 
@@ -47,7 +47,7 @@ class Progress:
     Each of `launches` launches counts as an equal part of the whole.
     """
 
-    def __init__(self, on_progress: Callable[[float], None], launches: int = 1) -> None:
+    def __init__(self, on_progress: OnDone, launches: int = 1) -> None:
         self._report = on_progress
         self._launches = launches
         self._line = ""  # what may become a line of ncu's: from its mark on, or what may be a mark's beginning
@@ -58,8 +58,8 @@ class Progress:
         bar = BAR.match(seen[start : start + LONGEST_LINE]) if start >= 0 else None
         marks = re.search(r"(\d{1,3})%(\.*)$", bar[2]) if bar else None
         if bar and marks:
-            done = 100.0 * int(bar[1] or 0)
-            self._report(min(100.0, (done + int(marks[1]) + 10.0 * len(marks[2])) / self._launches))
+            launch = (int(marks[1]) + 10 * len(marks[2])) / 100
+            self._report(Done(min(1.0, (int(bar[1] or 0) + launch) / self._launches)))
         self._line = seen[start : start + LONGEST_LINE] if start >= end else seen[end:][-len(MARK) :]
 
 
@@ -191,14 +191,14 @@ def collect(
     options: Options,
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
-    on_progress: Callable[[float], None] = lambda percent: None,
+    on_progress: OnDone = unheard,
     folder: Path | None = None,
     on_output: Callable[[str], None] = lambda text: None,
 ) -> tuple[str, ...]:
     """Profile the program, run in `folder` (the report's by default), and leave a complete report or none.
 
     Returns ncu's non-fatal warnings. If another profiler holds the counters, waits and retries (WAITS_S).
-    `on_progress` gets the percentage of replay passes done over all launches, `on_output` what ncu and the program
+    `on_progress` gets the fraction of replay passes done over all launches, `on_output` what ncu and the program
     print. Raises the error that `diagnosis` makes of a failure.
     """
     for wait_s in (*WAITS_S, None):

@@ -112,7 +112,7 @@ def compute(target: Target, context: Context) -> Profile:
         return recall(target, context.folder)
     settings = emulation.EmulationSettings.of(request)
     try:
-        emulated = emulation.emulate_target(target, settings, context.percent_of(target.name))
+        emulated = emulation.emulate_target(target, settings, context.on_done(target.name))
     except NcuSwizzleError as error:
         if not (beside and is_recorded(target)):
             raise

@@ -22,9 +22,9 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_W
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
 from ncu_swizzle.engines import emulation, measured
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, unknown_notes
-from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, OnProgress
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.measured import CONSTANT, GLOBAL_SECTIONS, GLOBALS, POINTER
-from ncu_swizzle.engines.settings import Progress, silent
+from ncu_swizzle.engines.settings import OnDone, Progress, silent, unheard
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -128,7 +128,7 @@ class Replay:
     def _read_cubin(self, sha256: str) -> Cubin:
         return Cubin(self.file.cubin(sha256), f"{sha256[:12]}.cubin")
 
-    def emulate(self, captured: CapturedLaunch, on_progress: OnProgress = lambda percent: None) -> Emulated:
+    def emulate(self, captured: CapturedLaunch, on_progress: OnDone = unheard) -> Emulated:
         """Emulate one launch.
 
         Raises UsageError if a new build lacks the kernel or has other parameters, NotComparable if an address is one
@@ -324,7 +324,7 @@ class ChosenLaunches:
     def emulate(self, launch: CapturedLaunch) -> Emulated:
         """Emulate one of them; raises what `Replay.emulate` raises."""
         name = title(launch)
-        return self._replay.emulate(launch, lambda percent: self._progress(name, percent))
+        return self._replay.emulate(launch, lambda done: self._progress(name, done))
 
     def emulated(self) -> Iterator[Emulated]:
         yield from map(self.emulate, self.chosen)

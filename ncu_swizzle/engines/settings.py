@@ -95,25 +95,30 @@ class Options:
     launches: Launches = CATALOGUE
 
 
-class Done(float):
-    """A percentage, and what it stands for in words; a callback that wants the number alone needs no change."""
+@dataclass(frozen=True)
+class Done:
+    """How far something is: the fraction that is done, and what that stands for in words."""
 
+    fraction: float  # of ncu's passes, of the emulated blocks or of the tasks; 0 to 1
     words: str = ""
     aside: str = ""  # to be said once, above all bars
 
     @classmethod
     def of_blocks(cls, covered: int, blocks: int, instructions: int) -> Done:
         """Return how far an emulation is: the blocks accounted for, and the instructions that warps have issued."""
-        done = cls(100 * covered / max(blocks, 1))
-        done.words = f"{covered:,} of {blocks:,} blocks, {instructions:,} instructions"
-        return done
+        words = f"{covered:,} of {blocks:,} blocks, {instructions:,} instructions"
+        return cls(covered / max(blocks, 1), words)
 
 
-Progress = Callable[[str, float], None]  # what is being profiled, percent of ncu's passes or of the emulated blocks
-Percent = Callable[[float], None]
+OnDone = Callable[[Done], None]
+Progress = Callable[[str, Done], None]  # with what is being profiled
 
 
-def silent(name: str, percent: float) -> None:
+def silent(name: str, done: Done) -> None:
+    """Ignore progress."""
+
+
+def unheard(done: Done) -> None:
     """Ignore progress."""
 
 
@@ -145,6 +150,6 @@ class Context:
     folder: Path
     progress: Progress = silent
 
-    def percent_of(self, name: str) -> Percent:
-        """Return the progress callback of one kernel or program, in percent."""
-        return lambda percent: self.progress(name, percent)
+    def on_done(self, name: str) -> OnDone:
+        """Return the progress callback of one kernel or program."""
+        return lambda done: self.progress(name, done)

@@ -76,7 +76,7 @@ def is_declared(target: Target) -> bool:
 def emulated(target: Target, query: KernelQuery) -> Profile:
     """Return the profile of one emulated launch; raises whatever `emulate_target` raises."""
     settings = EmulationSettings.of(query.request)
-    return emulation.emulate_target(target, settings, lambda percent: query.progress(target.name, percent)).profile
+    return emulation.emulate_target(target, settings, lambda done: query.progress(target.name, done)).profile
 
 
 def examined(what: str, query: KernelQuery, command: str) -> Iterator[Target | Profile]:

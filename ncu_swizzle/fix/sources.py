@@ -13,7 +13,7 @@ from ncu_swizzle.base.files import note_finished, read_bytes, replacing
 from ncu_swizzle.base.files import replace as replace_files
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
-from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.engines.settings import Done, Progress, Request, silent
 from ncu_swizzle.fix import copies, on_gpu
 from ncu_swizzle.fix.applied import neighbour
 from ncu_swizzle.fix.candidates import FixOptions
@@ -114,7 +114,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     others = OtherSources(source=limits.plain(targets[0].source), project=project, options=options, settings=settings)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
-        query.progress(target.name, 0)
+        query.progress(target.name, Done(0))
         beside = [*neighbours[:number], *neighbours[number + 1 :]]
         applied = neighbours[number].applied if neighbours else ()
         job = FixJob(target=target, text=text, settings=settings, options=query.options, beside=beside, sources=others)
@@ -130,7 +130,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         text = kernel.after
         if neighbours:  # what the patches of later kernels must keep of this one
             neighbours[number].applied = kernel.applied
-        query.progress(target.name, 100)
+        query.progress(target.name, Done(1))
     return _finished(targets, query, before, text, kernels, project)
 
 

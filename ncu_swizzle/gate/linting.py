@@ -185,7 +185,7 @@ def _lint_kernel(work: LintWork, variant: Variant, on_progress: Progress) -> Ker
     source = moved(Place(str(family.source(kernel))), Path.cwd())
     try:
         target = Target(family, kernel, family.problem(problem))
-        emulated = emulation.emulate_target(target, work.settings, lambda percent: on_progress(kernel.name, percent))
+        emulated = emulation.emulate_target(target, work.settings, lambda done: on_progress(kernel.name, done))
     except EnvironmentLacking as error:
         note = f"{kernel.name} was not run: {error} ({error.hint})."
         return KernelLint(name=kernel.name, notes=(note,), lacking=(str(error), error.hint))

@@ -17,6 +17,8 @@ from typing import Any
 from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, of_system
 from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.commands.keywords import Hearing
+from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.servers import folders
 from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
@@ -44,14 +46,14 @@ def answer(request: Mapping[str, Any]) -> Answer:
     arguments = dict(request["arguments"])
     if "launch" in arguments:
         arguments["launch"] = LaunchGiven.of_json(arguments["launch"])
-    caller = Caller(Folders.of_json(request["folders"]), _tell, request["timeout_s"])
+    caller = Caller(Folders.of_json(request["folders"]), Hearing(_tell), request["timeout_s"])
     name = request["call"]
     made: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
     return made
 
 
-def _tell(name: str, percent: float) -> None:
-    sys.stdout.write(told(name, percent))
+def _tell(name: str, done: Done) -> None:
+    sys.stdout.write(told(name, done))
     sys.stdout.flush()
 
 

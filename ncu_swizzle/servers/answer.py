@@ -18,6 +18,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import build, user
 from ncu_swizzle.kernels.build import cubin_of
 from ncu_swizzle.kernels.family import Family, Kernel
@@ -239,10 +240,9 @@ class Service:
         return Answer.of_json(content["answer"])
 
 
-def told(name: str, percent: float) -> str:
-    """Return the line that tells how far a call is."""
-    words = getattr(percent, "words", "")
-    return MARK + in_json([float(percent), f"{name}: {words}" if words else name])
+def told(name: str, done: Done) -> str:
+    """Return the line that tells how far a call is, in percent."""
+    return MARK + in_json([100 * done.fraction, f"{name}: {done.words}" if done.words else name])
 
 
 @dataclass

@@ -63,13 +63,13 @@ class CrewProgress:
         _, said = event
         address = str(said["worker"])
         self.running[address] = int(said["task"])
-        self._say(address, said["percent"], str(said["name"]))
+        self._say(address, said["fraction"], str(said["name"]))
 
     def finished(self, address: str, still_open: int, failed: bool) -> None:
         """Count a finished task."""
         self._failed += failed
         if address in self.running:
-            self._say(address, 100, "")
+            self._say(address, 1, "")
         self._say_total(still_open)
 
     def lost(self, address: str) -> None:
@@ -77,18 +77,15 @@ class CrewProgress:
         self._say(address, 0, LOST)
         self._lines.pop(address, None)
 
-    def _say(self, address: str, percent: float, words: str) -> None:
+    def _say(self, address: str, fraction: float, words: str) -> None:
         if line := self._lines.get(address):
-            done = Done(percent)
-            done.words = words
-            self._progress(line, done)
+            self._progress(line, Done(fraction, words))
 
     def _say_total(self, still_open: int, aside: str = "") -> None:
-        done = Done(100 * (self._total - still_open) / max(self._total, 1))
+        finished = self._total - still_open
         wrong = f", {self._failed:,} failed" if self._failed else ""
-        done.words = f"{self._total - still_open:,} of {self._total:,}{wrong}"
-        done.aside = aside
-        self._progress(TOGETHER, done)
+        words = f"{finished:,} of {self._total:,}{wrong}"
+        self._progress(TOGETHER, Done(finished / max(self._total, 1), words, aside))
 
 
 def label(member: CrewMember) -> str:

@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Program
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.base.files import replace as write
 from ncu_swizzle.engines.profiles import engine_for, obtain
-from ncu_swizzle.engines.settings import Context, Progress, Request, silent
+from ncu_swizzle.engines.settings import Context, Done, Progress, Request, silent
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
@@ -72,8 +72,8 @@ def _moved(work: SweepWork, root: str) -> SweepWork:
 def _profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) -> PointValues:
     """Profile a point, save its profile in the folder, and return what tables show of it; here or in a worker."""
 
-    def say(_: str, percent: float) -> None:
-        progress(str(point), percent)
+    def say(_: str, done: Done) -> None:
+        progress(str(point), done)
 
     context = Context(request=work.request, engine=work.engine, folder=folder, progress=say)
     profile = obtain(work.plan.target(point), context)

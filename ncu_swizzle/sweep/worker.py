@@ -23,7 +23,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.files import replace as write
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.engines.settings import Progress
+from ncu_swizzle.engines.settings import Done, Progress
 from ncu_swizzle.kernels import gpu, limits
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
@@ -290,7 +290,7 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
     with nullcontext() if job.measures else _one_at_a_time:  # ncu has a lock of its own
         started = time.monotonic()
         say = _speaker(token, number, name)
-        say(name, 0.0)
+        say(name, Done(0))
         with scratch() as folder:
             try:
                 value = job.work(job.common, given, folder, say)
@@ -305,20 +305,21 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
         return Returned(value=value, files=files, seconds=time.monotonic() - started)
 
 
-def _speaker(token: str, number: int, name: str) -> Callable[[str, float], None]:
+def _speaker(token: str, number: int, name: str) -> Progress:
     """Return a progress callback that tells the client, not too often, and ends a task that nobody wants any more."""
     from distributed import get_worker
 
     worker = get_worker()
     last = [-SAID_EVERY_S]
 
-    def say(_: str, percent: float) -> None:
+    def say(_: str, done: Done) -> None:
         if token in _stopped:
             raise Stopped
         now = time.monotonic()
         if now - last[0] >= SAID_EVERY_S:
             last[0] = now
-            worker.log_event(token, {"worker": worker.address, "task": number, "name": name, "percent": float(percent)})
+            said = {"worker": worker.address, "task": number, "name": name, "fraction": done.fraction}
+            worker.log_event(token, said)
 
     return say
 

@@ -215,8 +215,9 @@ def seen_on_a_terminal(code: str) -> str:
 def test_a_terminal_shows_how_far_ncu_is() -> None:
     code = (
         "from ncu_swizzle.commands import output\n"
+        "from ncu_swizzle.engines.settings import Done\n"
         "with output.progress() as move:\n"
-        "    for percent in (0, 40, 100): move('gemm [b]<1>', percent); move('other', percent / 2)\n"
+        "    for part in (0, 0.4, 1): move('gemm [b]<1>', Done(part)); move('other', Done(part / 2))\n"
     )
     shown = seen_on_a_terminal(code)
     assert re.search(r"gemm \[b\]<1> \S+ 100 %", shown)

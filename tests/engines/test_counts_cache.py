@@ -21,6 +21,7 @@ from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines import counts_cache, emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import user
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
@@ -124,7 +125,7 @@ def test_an_unchanged_kernel_is_emulated_once(work: Path, emulations: list[str])
     first = emulate(target)
     again = emulation.emulate_target(target, EmulationSettings(), percents.append)
     assert len(emulations) == 1
-    assert percents == [100]
+    assert percents == [Done(1)]
     assert replace(again.profile, when=first.profile.when) == first.profile
     assert plain(again.counts) == plain(first.counts)
 

@@ -14,6 +14,7 @@ from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
+from ncu_swizzle.engines.settings import Done
 
 
 def test_the_command_line_says_everything_explicitly() -> None:
@@ -32,7 +33,7 @@ def test_the_section_exists_under_its_name() -> None:
 
 
 def test_progress_follows_the_replay_passes() -> None:
-    seen: list[float] = []
+    seen: list[Done] = []
     progress = progress_.Progress(seen.append)
     # As it arrived from a real one.
     for text in (
@@ -48,16 +49,16 @@ def test_progress_follows_the_replay_passes() -> None:
         "100% - 6 passes\n",
     ):
         progress.feed(text)
-    assert seen == [0, 10, 20, 30, 40, 50, 80, 90, 100]
+    assert [done.fraction for done in seen] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1]
 
 
 @given(st.text(alphabet='=PROF 0159%.:"k\n', max_size=80))
 def test_progress_stays_within_its_bounds(text: str) -> None:
-    seen: list[float] = []
+    seen: list[Done] = []
     progress = progress_.Progress(seen.append)
     for letter in text:
         progress.feed(letter)
-    assert all(0 <= percent <= 100 for percent in seen)
+    assert all(0 <= done.fraction <= 1 for done in seen)
 
 
 def program(path: Path, version: str) -> Path:

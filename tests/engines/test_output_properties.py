@@ -10,6 +10,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import failures, ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines.failures import MachineState
+from ncu_swizzle.engines.settings import Done
 from tests.support.corpus import hostile
 from tests.support.properties import chances, examples, holds
 
@@ -53,15 +54,15 @@ def test_every_failure_s_pattern_ends_in_time(examples: int) -> None:
 
 
 @examples
-def test_progress_is_a_percentage_however_its_output_arrives(examples: int) -> None:
+def test_progress_is_a_fraction_however_its_output_arrives(examples: int) -> None:
     def check(chance: Random, launches: int) -> None:
-        seen: list[float] = []
+        seen: list[Done] = []
         progress = progress_.Progress(seen.append, launches)
         rest = printed(chance)
         while rest:
             size = chance.randrange(1, 4000)
             progress.feed(rest[:size])
             rest = rest[size:]
-        assert all(0 <= percent <= 100 for percent in seen)
+        assert all(0 <= done.fraction <= 1 for done in seen)
 
     holds(examples // 3, check, chances, st.integers(1, 32))

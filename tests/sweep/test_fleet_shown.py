@@ -12,15 +12,14 @@ Said = list[tuple[str, float, str, str]]
 
 
 def display(said: Said, total: int = 3, link: str = "") -> CrewProgress:
-    def progress(line: str, percent: float) -> None:
-        assert isinstance(percent, Done)
-        said.append((line, float(percent), percent.words, percent.aside))
+    def progress(line: str, done: Done) -> None:
+        said.append((line, round(100 * done.fraction, 6), done.words, done.aside))
 
     return CrewProgress(progress, total, link)
 
 
 def event(address: str, task: int, name: str, percent: float) -> tuple[float, dict[str, object]]:
-    return 0.0, {"worker": address, "task": task, "name": name, "percent": percent}
+    return 0.0, {"worker": address, "task": task, "name": name, "fraction": percent / 100}
 
 
 def test_the_dashboard_is_said_once_and_first() -> None:
@@ -42,7 +41,7 @@ def test_a_line_says_which_point_runs_on_which_worker() -> None:
     assert said[1:] == [
         (LINE, 50.0, "kernel2 seq=1024", ""),
         (LINE, 100.0, "", ""),
-        (TOGETHER, 100 / 3, "1 of 3, 1 failed", ""),
+        (TOGETHER, 33.333333, "1 of 3, 1 failed", ""),
     ]
     assert shown.running == {"tls://a": 1, "tls://unknown": 2}
 
