@@ -12,10 +12,11 @@ import pandas as pd
 
 from ncu_swizzle.base.errors import Hint, NotComparable, Typed
 from ncu_swizzle.kernels.family import Family, Kernel
+from ncu_swizzle.reports import sanity
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
-from ncu_swizzle.reports.remarks import Named, asides_of, best, headline, speedup, verdict, warnings_of
+from ncu_swizzle.reports.remarks import Named, best, headline, speedup, verdict, warnings_of
 
 # Several profiles side by side: their tables, and a verdict in one sentence.
 #
@@ -100,7 +101,7 @@ class Comparison:
     @property
     def asides(self) -> tuple[str, ...]:
         """The warnings that cast no doubt on the tables."""
-        return tuple(asides_of(self.named))
+        return tuple(f"{label}: {aside}." for label, profile in self.named for aside in sanity.asides(profile))
 
     @cached_property
     def named(self) -> list[tuple[str, Profile]]:

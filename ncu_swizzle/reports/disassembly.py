@@ -13,9 +13,8 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ncu_swizzle.base import cache, child, validate
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
@@ -89,8 +88,7 @@ _OFFSET = re.compile(r"\{([0-9a-f]+)\}")
 Line = tuple[str, Location | None]
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """A request for the code of one result at these addresses."""
 
     result: ReportResult

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar
 
 import pandas as pd
 
 from ncu_swizzle.base.validate import LIMIT
+from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
@@ -68,12 +70,12 @@ class Mix:
     known: bool
     uncounted: Counter[str] = field(default_factory=Counter)
 
-    @property
+    @cached_property
     def classes(self) -> Counter[tuple[str, str]]:
         """The counts by class; tensor-core, shared-memory and TMA opcodes also by their first word."""
         return _by_class(self.opcodes)
 
-    @property
+    @cached_property
     def uncounted_classes(self) -> Counter[tuple[str, str]]:
         """The classes with uncounted instructions, and how many they have."""
         return _by_class(self.uncounted)
@@ -154,211 +156,62 @@ def ratios(name: str, meaning: str, get: Callable[[Row], object], unit: str = "r
     return Column(name=name, dtype=RATIO, unit=unit, meaning=meaning, get=get)
 
 
-class PlacedInstruction(NamedTuple):
-    """An instruction, and the address of its kernel's first instruction."""
-
-    instruction: Instruction
-    start: int
+WARPS, WAVEFRONTS, SAMPLES = "warps", "wavefronts", "warp samples"
+Placed = tuple[Instruction, int]  # an instruction, and the address of its kernel's first one
 
 
-class LineTotal(NamedTuple):
-    """A source line and its counts."""
-
-    file: str
-    line: int
-    total: Total
-
-
-class KindTotal(NamedTuple):
-    """An access kind and its counts."""
-
-    access: str
-    total: Total
-
-
-class Stall(NamedTuple):
-    """A stall reason: its warp samples, and those of all reasons."""
-
-    reason: str
-    samples: int
-    all_samples: int
-
-
-class NamedMetric(NamedTuple):
-    """A metric under ncu's name."""
-
-    name: str
-    metric: Metric
-
-
-INSTRUCTIONS: tuple[Column[PlacedInstruction], ...] = (
-    Column(name="pc", dtype=COUNT, unit="bytes", meaning="address as in the report", get=lambda s: s.instruction.pc),
-    Column(
-        name="offset",
-        dtype=COUNT,
-        unit="bytes",
-        meaning="from the kernel's first instruction",
-        get=lambda s: s.instruction.pc - s.start,
-    ),
-    Column(name="sass", dtype=TEXT, unit="", meaning="the instruction", get=lambda s: s.instruction.sass),
-    Column(
-        name="opcode",
-        dtype=TEXT,
-        unit="",
-        meaning="opcode with modifiers, without the predicate",
-        get=lambda s: s.instruction.opcode,
-    ),
-    Column(
-        name="class",
-        dtype=TEXT,
-        unit="",
-        meaning="class in the instruction mix",
-        get=lambda s: classify(guarded_opcode(s.instruction)),
-    ),
-    Column(
-        name="access",
-        dtype=TEXT,
-        unit="",
-        meaning="LDS, LDSM, STS …; empty if it does not access shared memory",
-        get=lambda s: s.instruction.access,
-    ),
-    Column(
-        name="file",
-        dtype=TEXT,
-        unit="",
-        meaning="source file of the innermost inlined function",
-        get=lambda s: s.instruction.file,
-    ),
-    Column(name="line", dtype=COUNT, unit="", meaning="line in that file", get=lambda s: s.instruction.line or None),
-    Column(
-        name="callers",
-        dtype=TEXT,
-        unit="",
-        meaning="lines it was inlined into, innermost first",
-        get=lambda s: " < ".join(f"{file}:{line}" for file, line in s.instruction.stack[1:]),
-    ),
-    Column(
-        name="executed",
-        dtype=COUNT,
-        unit="warps",
-        meaning="warp-level executions",
-        get=lambda s: s.instruction.executed,
-    ),
-    Column(
-        name="wavefronts",
-        dtype=COUNT,
-        unit="wavefronts",
-        meaning="actual wavefronts",
-        get=lambda s: s.instruction.wavefronts,
-    ),
-    Column(
-        name="ideal",
-        dtype=COUNT,
-        unit="wavefronts",
-        meaning="fewest wavefronts possible",
-        get=lambda s: s.instruction.ideal,
-    ),
-    Column(
-        name="excessive",
-        dtype=COUNT,
-        unit="wavefronts",
-        meaning="actual minus ideal",
-        get=lambda s: s.instruction.excessive,
-    ),
-    Column(name="degree", dtype=RATIO, unit="ratio", meaning="actual over ideal", get=lambda s: s.instruction.degree),
-    Column(
-        name="samples",
-        dtype=COUNT,
-        unit="warp samples",
-        meaning="samples, all stall reasons",
-        get=lambda s: sum(s.instruction.samples.values()),
-    ),
-)
-
-
-def _totals() -> tuple[Column[Any], ...]:
-    """Return the columns shared by rows that have a `total`."""
+def _totals() -> tuple[Column[tuple[Any, Total]], ...]:
+    """Return the columns shared by rows of a name and its total."""
     return (
-        Column(
-            name="executed",
-            dtype=COUNT,
-            unit="warps",
-            meaning="warp-level executions of its instructions",
-            get=lambda r: r.total.executed,
-        ),
-        Column(
-            name="wavefronts",
-            dtype=COUNT,
-            unit="wavefronts",
-            meaning="actual wavefronts",
-            get=lambda r: r.total.wavefronts,
-        ),
-        Column(
-            name="ideal",
-            dtype=COUNT,
-            unit="wavefronts",
-            meaning="fewest wavefronts possible",
-            get=lambda r: r.total.ideal,
-        ),
-        Column(
-            name="excessive",
-            dtype=COUNT,
-            unit="wavefronts",
-            meaning="actual minus ideal",
-            get=lambda r: r.total.excessive,
-        ),
-        Column(name="degree", dtype=RATIO, unit="ratio", meaning="actual over ideal", get=lambda r: r.total.degree),
-        Column(
-            name="samples",
-            dtype=COUNT,
-            unit="warp samples",
-            meaning="samples, all stall reasons",
-            get=lambda r: r.total.samples,
-        ),
+        counts("executed", "warp-level executions of its instructions", lambda r: r[1].executed, WARPS),
+        counts("wavefronts", "actual wavefronts", lambda r: r[1].wavefronts, WAVEFRONTS),
+        counts("ideal", "fewest wavefronts possible", lambda r: r[1].ideal, WAVEFRONTS),
+        counts("excessive", "actual minus ideal", lambda r: r[1].excessive, WAVEFRONTS),
+        ratios("degree", "actual over ideal", lambda r: r[1].degree),
+        counts("samples", "samples, all stall reasons", lambda r: r[1].samples, SAMPLES),
     )
 
 
-LINES: tuple[Column[LineTotal], ...] = (
-    Column(name="file", dtype=TEXT, unit="", meaning="source file", get=lambda r: r.file),
-    Column(
-        name="line", dtype=COUNT, unit="", meaning="line, including everything inlined into it", get=lambda r: r.line
+INSTRUCTIONS: tuple[Column[Placed], ...] = (
+    counts("pc", "address as in the report", lambda r: r[0].pc, "bytes"),
+    counts("offset", "from the kernel's first instruction", lambda r: r[0].pc - r[1], "bytes"),
+    texts("sass", "the instruction", lambda r: r[0].sass),
+    texts("opcode", "opcode with modifiers, without the predicate", lambda r: r[0].opcode),
+    texts("class", "class in the instruction mix", lambda r: classify(guarded_opcode(r[0]))),
+    texts("access", "LDS, LDSM, STS …; empty if it does not access shared memory", lambda r: r[0].access),
+    texts("file", "source file of the innermost inlined function", lambda r: r[0].file),
+    counts("line", "line in that file", lambda r: r[0].line or None),
+    texts(
+        "callers",
+        "lines it was inlined into, innermost first",
+        lambda r: " < ".join(f"{file}:{line}" for file, line in r[0].stack[1:]),
     ),
+    counts("executed", "warp-level executions", lambda r: r[0].executed, WARPS),
+    counts("wavefronts", "actual wavefronts", lambda r: r[0].wavefronts, WAVEFRONTS),
+    counts("ideal", "fewest wavefronts possible", lambda r: r[0].ideal, WAVEFRONTS),
+    counts("excessive", "actual minus ideal", lambda r: r[0].excessive, WAVEFRONTS),
+    ratios("degree", "actual over ideal", lambda r: r[0].degree),
+    counts("samples", "samples, all stall reasons", lambda r: r[0].all_samples, SAMPLES),
+)
+LINES: tuple[Column[tuple[Location, Total]], ...] = (
+    texts("file", "source file", lambda r: r[0][0]),
+    counts("line", "line, including everything inlined into it", lambda r: r[0][1]),
     *_totals(),
 )
-ACCESSES: tuple[Column[KindTotal], ...] = (
-    Column(
-        name="access", dtype=TEXT, unit="", meaning="LDS, LDSM, STS …, most wavefronts first", get=lambda r: r.access
-    ),
-    Column(
-        name="transfer",
-        dtype=TEXT,
-        unit="",
-        meaning="source and destination of the data",
-        get=lambda r: TRANSFERS.get(r.access, ""),
-    ),
+ACCESSES: tuple[Column[tuple[str, Total]], ...] = (
+    texts("access", "LDS, LDSM, STS …, most wavefronts first", lambda r: r[0]),
+    texts("transfer", "source and destination of the data", lambda r: TRANSFERS.get(r[0], "")),
     *_totals(),
 )
-STALLS: tuple[Column[Stall], ...] = (
-    Column(
-        name="reason",
-        dtype=TEXT,
-        unit="",
-        meaning="stall reason; `selected` means that the warp issued",
-        get=lambda r: r.reason,
-    ),
-    Column(name="samples", dtype=COUNT, unit="warp samples", meaning="samples, most first", get=lambda r: r.samples),
-    Column(
-        name="share",
-        dtype=RATIO,
-        unit="%",
-        meaning="share of the profile's samples",
-        get=lambda r: 100 * r.samples / r.all_samples,
-    ),
+STALLS: tuple[Column[tuple[str, int, int]], ...] = (  # a reason, its samples, and those of all reasons
+    texts("reason", "stall reason; `selected` means that the warp issued", lambda r: r[0]),
+    counts("samples", "samples, most first", lambda r: r[1], SAMPLES),
+    ratios("share", "share of the profile's samples", lambda r: 100 * r[1] / (r[2] or 1), "%"),
 )
-METRICS: tuple[Column[NamedMetric], ...] = (
-    Column(name="name", dtype=TEXT, unit="", meaning="ncu's name", get=lambda r: r.name),
-    Column(name="value", dtype="object", unit="see unit", meaning="number or text", get=lambda r: r.metric.value),
-    Column(name="unit", dtype=TEXT, unit="", meaning="ncu's unit", get=lambda r: r.metric.unit),
+METRICS: tuple[Column[tuple[str, Metric]], ...] = (
+    texts("name", "ncu's name", lambda r: r[0]),
+    Column(name="value", dtype="object", unit="see unit", meaning="number or text", get=lambda r: r[1].value),
+    texts("unit", "ncu's unit", lambda r: r[1].unit),
 )
 COLUMNS: dict[Kind, tuple[Column[Any], ...]] = {
     "instructions": INSTRUCTIONS,
@@ -369,6 +222,18 @@ COLUMNS: dict[Kind, tuple[Column[Any], ...]] = {
 }
 
 
+def _rows(profile: Profile, kind: Kind) -> list[Any]:
+    if kind == "instructions":
+        start = min((i.pc for i in profile.instructions), default=0)
+        return [(instruction, start) for instruction in profile.instructions]
+    if kind == "stalls":
+        return [(reason, samples, profile.all_samples) for reason, samples in profile.stalls.items()]
+    tables: dict[str, Mapping[Any, Any]] = {
+        "lines": profile.lines, "accesses": profile.accesses, "metrics": profile.metrics
+    }  # fmt: skip
+    return list(tables[kind].items())
+
+
 def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
     """Return one table of a profile with the columns in `COLUMNS`; raise ValueError for an unknown kind.
 
@@ -376,8 +241,7 @@ def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
     """
     if kind not in COLUMNS:
         raise ValueError(f"no table is called {kind!r}: choose one of {', '.join(COLUMNS)}")
-    rows = list(_rows(profile, kind))
-    table = frame(COLUMNS[kind], rows)
+    table = frame(COLUMNS[kind], _rows(profile, kind))
     if kind != "instructions":
         return table
     samples = [instruction.samples for instruction in profile.instructions]
@@ -392,7 +256,7 @@ def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.Dat
 
     A stall reason without samples in a profile counts 0 there.
     """
-    return _stacked(list(zip(comparison.labels, comparison.profiles, strict=True)), kind)
+    return _stacked(comparison.named, kind)
 
 
 def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
@@ -400,7 +264,7 @@ def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions
     named = [
         (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
         for comparison in comparisons
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+        for label, profile in comparison.named
     ]
     return _stacked(named, kind)
 
@@ -412,20 +276,6 @@ def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]
     stacked = pd.concat(filled, ignore_index=True)
     return stacked.assign(**{name: _series(stacked[name].fillna(0), COUNT) for name in stalls})
-
-
-def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
-    if kind == "instructions":
-        start = min((i.pc for i in profile.instructions), default=0)
-        return (PlacedInstruction(instruction, start) for instruction in profile.instructions)
-    if kind == "lines":
-        return (LineTotal(file, line, total) for (file, line), total in profile.lines.items())
-    if kind == "accesses":
-        return (KindTotal(access, total) for access, total in profile.accesses.items())
-    if kind == "stalls":
-        stalls = profile.stalls
-        return (Stall(reason, samples, sum(stalls.values()) or 1) for reason, samples in stalls.items())
-    return (NamedMetric(name, metric) for name, metric in profile.metrics.items())
 
 
 def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,6 +1,6 @@
-"""What a launch gets wrong, kept as findings: the message, and the source line as the title.
+"""The profile of one kernel launch: plain data, saved as JSON and loaded back equal.
 
-Accesses outside of its buffers, and tiles that wgmma reads otherwise than TMA wrote them.
+Counts are stored, ratios are properties. ``docs/profile.md`` describes the file.
 """
 
 from __future__ import annotations
@@ -22,29 +22,6 @@ from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED
-
-# The source of the numbers.
-
-
-# What the compiler of a kernel in Python says of accesses with conflicts: saved with the profile.
-
-
-@dataclass(frozen=True)
-class LayoutNote:
-    """A sentence on the accesses at `offsets`: their operation, its layouts, and what changes them.
-
-    With `explicit` layouts, which the author chose, a swizzle that was tried can be used.
-    """
-
-    text: str
-    offsets: tuple[Count, ...]
-    explicit: bool = False
-
-
-# The profile of one kernel launch: plain data, saved as JSON and loaded back equal.
-#
-# Counts are stored, ratios are properties. ``docs/profile.md`` describes the file.
-
 
 SCHEMA = 5
 # More than any compiler's kernel has: the time to show a profile grows with them.
@@ -124,6 +101,18 @@ class Finding:
     kind: str
     title: str
     message: str
+
+
+@dataclass(frozen=True)
+class LayoutNote:
+    """What the compiler of a kernel in Python says of accesses with conflicts: their operation, layouts, a remedy.
+
+    With `explicit` layouts, which the author chose, a swizzle that was tried can be used.
+    """
+
+    text: str
+    offsets: tuple[Count, ...]
+    explicit: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,8 +224,6 @@ class Profile:
         """
         return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.engine == EMULATED))
 
-    # ------------------------------------------------------------------------------------------ JSON
-
     def to_json(self) -> str:
         """Return the profile as JSON, with the schema number and a digest of everything else."""
         return self._json
@@ -265,30 +252,23 @@ class Profile:
         if content.pop("digest") != cache.sha256_of_json(content):
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
-        return cls(
-            **{
-                **content,
-                "kernel": KernelId(**content["kernel"]),
-                "launch": _launch(content.get("launch", {})),
-                "machine": MachineInfo(**content["machine"]),
-                "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
-                "instructions": _from_table(content["instructions"]),
-                "findings": tuple(Finding(**finding) for finding in content["findings"]),
-                "notes": tuple(content.get("notes", ())),
-                "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
-                "layouts": tuple(
-                    LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in content.get("layouts", ())
-                ),
-            }
-        )
+        launch, layouts = content.get("launch", {}), content.get("layouts", ())
+        sizes = {name: tuple(launch.get(name, ())) for name in ("grid", "block")}
+        parts = {
+            "kernel": KernelId(**content["kernel"]),
+            "launch": LaunchId(**{**launch, **sizes}),
+            "machine": MachineInfo(**content["machine"]),
+            "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
+            "instructions": _from_table(content["instructions"]),
+            "findings": tuple(Finding(**finding) for finding in content["findings"]),
+            "notes": tuple(content.get("notes", ())),
+            "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
+            "layouts": tuple(LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in layouts),
+        }
+        return cls(**{**content, **parts})
 
     def save(self, path: str | Path) -> None:
         write_atomically(Path(path), self.to_json().encode())
-
-
-def _launch(content: Mapping[str, Any]) -> LaunchId:
-    sizes = {name: tuple(content.get(name, ())) for name in ("grid", "block")}
-    return LaunchId(**{**content, **sizes})
 
 
 def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
@@ -315,6 +295,10 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
         )
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
+
+
+# What a launch gets wrong, kept as findings: the message, and the source line as the title. Accesses outside of its
+# buffers, and tiles that wgmma reads otherwise than TMA wrote them.
 
 
 BOUNDS_RULE, TILES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles"

@@ -6,8 +6,8 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from ncu_swizzle.reports.model import (
     MachineInfo,
     Metric,
     Profile,
-    stall_reason,
 )
+from ncu_swizzle.reports.options import NCU
 from ncu_swizzle.reports.python_kernels import PythonLines
 from ncu_swizzle.reports.results import ReportResult
 from ncu_swizzle.reports.triton_cache import CachedKernel
@@ -55,27 +55,39 @@ def read(report: Path) -> list[Profile]:
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
     data = read_bytes(report)
-    session = container.container_of(data, str(report))
-    origin = Origin(
-        report=encodable(report.name), sha256=cache.sha256(data), session=session, facts=Facts.beside(report)
-    )
-    origin.facts.verify(report, origin.sha256)
+    session, sha256 = container.container_of(data, str(report)), cache.sha256(data)
+    facts = Facts.beside(report)
+    facts.verify(report, sha256)
+    origin = Origin(report=encodable(report.name), sha256=sha256, session=session, facts=facts)
     if not session.results:
         raise BadFile(
             f"{report} has no kernel: ncu profiled none, or the file was truncated",
             "check the filters it was made with: -k, -s, -c, --nvtx-include",
         )
     try:
-        tables = [_InstructionTable.counted_in(result) for result in session.results]
-        questions = [Question(result, table.pcs) for result, table in zip(session.results, tables, strict=True)]
+        questions = [Question(result, result.pcs) for result in session.results]
         units, codes = disassembly.units_and_code(report, questions)
-        kernels = python_kernels.known(session.results, origin.facts)
-        profiles = [
-            _profile(result, launch, units, _Code(table, code, python_kernels.of(result, kernels)), origin)
-            for result, launch, table, code in zip(
-                session.results, _launches(session.results), tables, codes, strict=True
+        kernels = python_kernels.known(session.results, facts)
+        seen: Counter[str] = Counter()
+        profiles = []
+        for index, (result, code) in enumerate(zip(session.results, codes, strict=True)):
+            metrics = {
+                name: Metric(value, units.get(name, ""))
+                for name, value in result.metrics.items()
+                if not isinstance(value, float) or math.isfinite(value)  # NaN: ncu could not measure it
+            }
+            launch = LaunchId(
+                index=index,
+                occurrence=seen[result.function],
+                workload=result.workload,
+                grid=result.grid,
+                block=result.block,
             )
-        ]
+            seen[result.function] += 1
+            compiled = python_kernels.of(result, kernels)
+            instructions = tuple(_instructions(result, code, compiled, facts))
+            profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
+            profiles.append(layouts.explained(profile, compiled.ttgir, compiled.explicit) if compiled else profile)
         if wrong := next(filter(None, map(sanity.impossible, profiles)), ""):
             raise ValueError(wrong)
         return profiles
@@ -83,37 +95,16 @@ def read(report: Path) -> list[Profile]:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
 
 
-def _launches(results: Sequence[ReportResult]) -> Iterator[LaunchId]:
-    seen: Counter[str] = Counter()
-    for index, result in enumerate(results):
-        yield LaunchId(
-            index=index,
-            occurrence=seen[result.function],
-            workload=result.workload,
-            grid=result.grid,
-            block=result.block,
-        )
-        seen[result.function] += 1
-
-
 def _profile(
-    result: ReportResult,
-    launch: LaunchId,
-    units: Mapping[str, str],
-    code: _Code,
-    origin: Origin,
+    result: ReportResult, metrics: Mapping[str, Metric], origin: Origin, compiled: CachedKernel | None
 ) -> Profile:
-    facts, compiled = origin.facts.content, code.compiled
-    metrics = {
-        name: Metric(value, units.get(name, ""))
-        for name, value in result.metrics.items()
-        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for anything it could not measure
-    }
+    """Return the profile of a result, without its instructions."""
+    facts = origin.facts.content
     name = facts.get("kernel") or result.name
     lacking = (*python_kernels.lacking(result, compiled), *PythonLines.of(result).lacking(result))
     notes = (*facts.get("notes", ()), *lacking, *_not_measured(result))
-    profile = Profile(
-        engine=facts.get("engine", "ncu"),
+    return Profile(
+        engine=facts.get("engine", NCU),
         kernel=KernelId(
             name=name,
             function=result.demangled,
@@ -129,17 +120,14 @@ def _profile(
         report_sha256=origin.sha256,
         errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
-        instructions=tuple(_instructions(result, code, origin.facts)),
-        findings=(*result.findings, *_warnings(notes)),
+        instructions=(),
+        findings=(
+            *result.findings,
+            *(Finding(rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=note) for note in notes),
+        ),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
-        launch=launch,
     )
-    return layouts.explained(profile, compiled.ttgir, compiled.explicit) if compiled else profile
-
-
-def _warnings(notes: Iterable[str]) -> Iterator[Finding]:
-    return (Finding(rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=note) for note in notes)
 
 
 def _not_measured(result: ReportResult) -> Iterator[str]:
@@ -155,6 +143,7 @@ def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult
         return metric.value if metric else ""
 
     machine, session = origin.facts.content.get("machine", {}), origin.session
+    clocks = re.search(r"--clock-control[ =](\S+)", session.command)
     major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
     return MachineInfo(
         gpu=str(attribute("display_name")),
@@ -163,49 +152,20 @@ def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult
         driver=machine.get("driver", ""),
         cuda=machine.get("cuda") or session.cuda,
         ncu=session.ncu,
-        clock_control=_clock_control(session.command, result.clocks_locked),
+        clock_control=clocks[1] if clocks else {True: "base", False: "none", None: ""}[result.clocks_locked],
     )
 
 
-def _clock_control(command: str, locked: bool | None) -> str:
-    given = re.search(r"--clock-control[ =](\S+)", command)
-    return given[1] if given else {True: "base", False: "none", None: ""}[locked]
-
-
-@dataclass(frozen=True)
-class _InstructionTable:
-    """A result's counts per instruction: for each metric, a count by address."""
-
-    counts: Mapping[str, Mapping[int, int]]
-    stalls: Mapping[str, Mapping[int, int]]
-    pcs: Sequence[int]
-
-    @classmethod
-    def counted_in(cls, result: ReportResult) -> _InstructionTable:
-        counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
-        stalls = {reason: result.per_instruction(name) for name in result.lists if (reason := stall_reason(name))}
-        return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
-
-    def samples(self, pc: int) -> dict[str, int]:
-        return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
-
-
-@dataclass(frozen=True)
-class _Code:
-    """A result's counts, its instructions' texts and lines, and what Triton's cache has of its kernel."""
-
-    table: _InstructionTable
-    lines: Sequence[Line]
-    compiled: CachedKernel | None
-
-
-def _instructions(result: ReportResult, code: _Code, facts: Facts) -> Iterator[Instruction]:
-    pack_facts, table = pack.pack("facts"), code.table  # the pack is shared with the rules that run inside ncu
-    lines = code.compiled.lines if code.compiled else line_table(result.cubin, result.function)
+def _instructions(
+    result: ReportResult, code: Sequence[Line], compiled: CachedKernel | None, facts: Facts
+) -> Iterator[Instruction]:
+    """Yield a result's instructions; `code` has a text and a line for each of its addresses."""
+    pack_facts, pcs = pack.pack("facts"), result.pcs  # the pack is shared with the rules that run inside ncu
+    lines = compiled.lines if compiled else line_table(result.cubin, result.function)
     python = PythonLines.of(result)
-    start = result.address or min(table.pcs, default=0)
-    executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
-    for pc, (text, at) in zip(table.pcs, code.lines, strict=True):
+    start = result.address or min(pcs, default=0)
+    executed, wavefronts, ideal = (result.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    for pc, (text, at) in zip(pcs, code, strict=True):
         sass = " ".join(text.split())
         access = pack_facts.access(sass, wavefronts.get(pc))
         stack = python.believed(lines.stack(pc - start) or ((at,) if at else ()), bool(access))
@@ -218,6 +178,6 @@ def _instructions(result: ReportResult, code: _Code, facts: Facts) -> Iterator[I
             executed=executed.get(pc),
             wavefronts=wavefronts.get(pc),
             ideal=ideal.get(pc),
-            samples=table.samples(pc),
+            samples={reason: count for reason, counts in result.stalls.items() if (count := counts.get(pc))},
             at=stack.index(at) if at in stack else 0,
         )

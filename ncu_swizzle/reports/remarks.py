@@ -81,8 +81,16 @@ def split_command(command: str) -> Session:
 
 def command(profile: Profile) -> str:
     """Return the command that collects every metric for this very launch, with its program if known."""
-    session = split_command(profile.command)
-    return _command(session, KEPT, _filter(profile, session))
+    session, launch, kernel = split_command(profile.command), profile.launch, profile.kernel
+    if launch.workload != "kernel":  # the kernels of a range or graph are not known
+        return _command(session, KEPT, [])
+    if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
+        chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
+    else:
+        chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
+    countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
+    skipped = ["--launch-skip", str(launch.occurrence)] if countable else []
+    return _command(session, KEPT, [*chosen, *skipped, "--launch-count", "1"])
 
 
 def command_for_all(profile: Profile) -> str:
@@ -99,17 +107,7 @@ def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
     return f"{shlex.join(words)} -- {session.program or UNKNOWN_PROGRAM}"
 
 
-def _filter(profile: Profile, session: Session) -> list[str]:
-    """Return the options that select this launch; none for a range or graph, whose kernels are not known."""
-    launch, kernel = profile.launch, profile.kernel
-    if launch.workload != "kernel":
-        return []
-    if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
-        chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
-    else:
-        chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
-    countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
-    return [*chosen, *(["--launch-skip", str(launch.occurrence)] if countable else []), "--launch-count", "1"]
+# The verdict, in one sentence.
 
 
 Named = Sequence[tuple[str, Profile]]
@@ -150,7 +148,11 @@ def verdict(named: Named) -> str:
     if before.total.degree and after.total.degree:
         change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
     pace = _pace(before, after)
-    return _sentence(named, change, f"{pace}: {_times(before, after)}" if pace else "")
+    if pace:
+        times = [profile.duration_ns or 0.0 for profile in (before, after)]
+        unit, scale, decimals = ("µs", 1e3, 2) if max(times) < MICROSECONDS else ("ms", 1e6, 3)
+        pace += f": {times[0] / scale:.{decimals}f} → {times[1] / scale:.{decimals}f} {unit}"
+    return _sentence(named, change, pace)
 
 
 def headline(named: Named) -> str:
@@ -162,7 +164,7 @@ def headline(named: Named) -> str:
         return f"{needs if total.excessive and total.degree else _waste(label, before)}."
     rival, after = named[best([profile for _, profile in named])]
     was, now = before.total.excessive, after.total.excessive
-    change = f"{rival} {_change_in_words(was, now, label)}" if was is not None and now is not None else ""
+    change = f"{rival} {_change(was, now, label, counts=False)}" if was is not None and now is not None else ""
     return _sentence(named, change, _pace(before, after))
 
 
@@ -179,24 +181,19 @@ def _sentence(named: Named, change: str, pace: str) -> str:
     return f"{prefix}{' and '.join(part for part in (change, pace) if part)}."
 
 
-def _change_in_words(was: int, now: int, before: str) -> str:
+def _change(was: int, now: int, before: str, counts: bool = True) -> str:
+    """Return what became of the excessive wavefronts, with their numbers or in words."""
     if not now:
-        return f"removes all excessive wavefronts of {before}"
+        return f"removes all {f'{was:,} ' * counts}excessive wavefronts of {before}"
     if was == now:
-        return f"has as many excessive wavefronts as {before}"
+        same = f"has the same number of excessive wavefronts as {before}: {now:,}"
+        return same if counts else f"has as many excessive wavefronts as {before}"
     if was > now:
-        return f"removes {100 * (was - now) / was:.1f} % of the excessive wavefronts of {before}"
-    return f"has more excessive wavefronts than {before}"
-
-
-def _change(was: int, now: int, before: str) -> str:
-    if not now:
-        return f"removes all {was:,} excessive wavefronts of {before}"
-    if was > now:
-        return f"removes {was - now:,} of the {was:,} excessive wavefronts of {before}"
-    if was < now:
-        return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
-    return f"has the same number of excessive wavefronts as {before}: {now:,}"
+        part = f"{was - now:,} of the {was:,}" if counts else f"{100 * (was - now) / was:.1f} % of the"
+        return f"removes {part} excessive wavefronts of {before}"
+    if not counts:
+        return f"has more excessive wavefronts than {before}"
+    return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
 
 
 def _waste(label: str, profile: Profile) -> str:
@@ -225,13 +222,6 @@ def _pace(before: Profile, after: Profile) -> str:
     return f"was {change}, {source}" if source else f"is {change}"
 
 
-def _times(before: Profile, after: Profile) -> str:
-    times = [profile.duration_ns or 0.0 for profile in (before, after)]
-    if max(times) < MICROSECONDS:
-        return f"{times[0] / 1e3:.2f} → {times[1] / 1e3:.2f} µs"
-    return f"{times[0] / 1e6:.3f} → {times[1] / 1e6:.3f} ms"
-
-
 # What has to agree for the times of two profiles, and mostly their counts, to be comparable.
 _CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
     ("GPU", lambda p: p.machine.gpu),
@@ -257,18 +247,8 @@ def warnings_of(named: Named) -> list[str]:
         warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
     for label, profile in named:
         if profile.missing:
-            warnings.append(
-                f"{label} lacks {', '.join(profile.missing)}{_because(profile)}. Collect it with: {command(profile)}"
-            )
+            workload = profile.launch.workload
+            why = "" if workload == "kernel" else f" (ncu has no per-instruction counts for a {workload})"
+            warnings.append(f"{label} lacks {', '.join(profile.missing)}{why}. Collect it with: {command(profile)}")
         warnings += [f"{label}: {doubt}." for doubt in sanity.doubts(profile)]
     return warnings
-
-
-def asides_of(named: Named) -> list[str]:
-    """Return those warnings that cast no doubt on the figures shown."""
-    return [f"{label}: {aside}." for label, profile in named for aside in sanity.asides(profile)]
-
-
-def _because(profile: Profile) -> str:
-    workload = profile.launch.workload
-    return "" if workload == "kernel" else f" (ncu has no per-instruction counts for a {workload})"

@@ -11,9 +11,9 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from ncu_swizzle.reports.model import Finding
+from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, stall_reason
 
 # The wire format of protobuf messages, which make up a .ncu-rep; field numbers come from its ``.proto`` files.
 #
@@ -191,6 +191,21 @@ class ReportResult:
         """Return a metric's counts by instruction address; empty if it has none."""
         return _by_address(self.lists[name]) if name in self.lists else {}
 
+    @cached_property
+    def counts(self) -> dict[str, dict[int, int]]:
+        """The counts by instruction address of each metric that a profile keeps for its instructions."""
+        return {name: self.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+
+    @cached_property
+    def stalls(self) -> dict[str, dict[int, int]]:
+        """The warp samples by instruction address, for each stall reason."""
+        return {reason: self.per_instruction(name) for name in self.lists if (reason := stall_reason(name))}
+
+    @cached_property
+    def pcs(self) -> list[int]:
+        """The addresses of the instructions that have counts, in order."""
+        return sorted(set().union(*self.counts.values(), *self.stalls.values()))
+
 
 def source(content: memoryview) -> tuple[int, ModuleSource]:
     """Return a SourceData, and the number that results refer to it by."""
@@ -209,12 +224,16 @@ def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Mo
     message = Message(content)
     clocks = message.message(_CLOCKS)
     metrics, lists = _metrics(message.all_bytes(_METRICS), strings)
+    grid, block = (
+        tuple(sizes.number(axis) for axis in _AXES) if (sizes := message.message(number)) else ()
+        for number in (_GRID, _BLOCK)
+    )
     return ReportResult(
         name=message.text(_FUNCTION),
         function=message.text(_MANGLED),
         demangled=message.text(_DEMANGLED) or message.text(_FUNCTION),
-        grid=_sizes(message, _GRID),
-        block=_sizes(message, _BLOCK),
+        grid=grid,
+        block=block,
         clocks_locked=bool(clocks.number(_LOCKED)) if clocks else None,
         source=sources.get(message.message(_SOURCE).number(_REFERENCE), ModuleSource()),
         metrics=metrics,
@@ -237,11 +256,6 @@ def other(kind: int, content: memoryview, strings: Sequence[str]) -> ReportResul
         lists=lists,
         findings=_findings(message.messages(rules_field)),
     )
-
-
-def _sizes(message: Message, number: int) -> tuple[int, ...]:
-    sizes = message.message(number)
-    return tuple(sizes.number(axis) for axis in _AXES) if sizes else ()
 
 
 def _metrics(
@@ -316,10 +330,11 @@ def _number(written: bytes) -> int:
 
 def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
     """Return the messages of RuleResults."""
+    kinds = dict(enumerate(KINDS))
     return tuple(
         Finding(
             rule=rule.text(_RULE),
-            kind=_kind(message.number(_TYPE)),
+            kind=kinds.get(message.number(_TYPE), ""),
             title=message.text(_TITLE),
             message=message.text(_SAID),
         )
@@ -328,7 +343,3 @@ def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
         for message in item.messages(_MESSAGE)
         if _SAID in message
     )
-
-
-def _kind(number: int) -> str:
-    return KINDS[number] if number < len(KINDS) else ""

@@ -1,4 +1,8 @@
-"""Why an access of a profile has no count that a limit could hold."""
+"""Implausible values in a report, which ncu writes without a warning, and the warnings it did give.
+
+A doubt about counts keeps the gate from judging; every doubt is a warning in the report. A file with values that cannot
+be, such as negative counts, is damaged.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,8 @@ from itertools import accumulate
 from ncu_swizzle.base import validate
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
-from ncu_swizzle.reports.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Profile
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 from ncu_swizzle.reports.options import EMULATED
-
-# Implausible values in a report, which ncu writes without a warning, and the warnings it did give.
-#
-# A doubt about counts keeps the gate from judging; every doubt is a warning in the report. A file with values that
-# cannot be, such as negative counts, is damaged.
-
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
 INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
@@ -27,41 +25,41 @@ MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
 MOST = 1 << 62  # a larger count is a negative one read as unsigned
 SHARE = ".pct_of_peak_"
 DIMENSION = "launch__"
-LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, "inst_executed")
+LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, EXECUTED)
+FIGURES = (*LAUNCH_COUNTS, DURATION)
 
 
 def impossible(profile: Profile) -> str:
     """Return the first value in a profile just read that has the wrong type or sign; empty if there is none."""
-    return validate.mismatch(profile) or next(_negative(profile), "")
-
-
-def _negative(profile: Profile) -> Iterator[str]:
+    if wrong := validate.mismatch(profile):
+        return wrong
     for name, metric in profile.metrics.items():
-        counts = name in (*LAUNCH_COUNTS, DURATION) or name.startswith((STALLED, DIMENSION))
+        counts = name in FIGURES or name.startswith((STALLED, DIMENSION))
         if counts and not isinstance(metric.value, str) and metric.value < 0:
-            yield f"{name} is {metric.value:,}"
+            return f"{name} is {metric.value:,}"
+    return ""
 
 
 def doubts(profile: Profile) -> list[str]:
     """Return every doubt about a profile, worded to follow its label: "kernel2: …"."""
-    return [*_notes(profile), *_measured(profile), *asides(profile)]
+    time = _unreliable_time(profile)
+    timing = [f"{time}: its time is unreliable"] if time else []
+    return [*_notes(profile), *_implausible_counts(profile, ""), *timing, *asides(profile)]
 
 
 def asides(profile: Profile) -> list[str]:
     """Return those doubts that no figure of the report depends on: what else was not measured, or has no text."""
-    others = [_texts(profile), _lines(profile)]
-    return [*_notes(profile, minor=True), *_uncollected(profile), *filter(None, others)]
+    return [*_notes(profile, minor=True), *_uncollected(profile), *_without_text(profile)]
 
 
 def _notes(profile: Profile, minor: bool = False) -> Iterator[str]:
     """Yield the notes in the report: about metrics that no figure needs (`minor`), or all others."""
-    figures = (*LAUNCH_COUNTS, DURATION)
     for finding in profile.findings:
         if finding.rule == NOTE:
             message = finding.message.rstrip(".")
             named = message.removeprefix(NOT_MEASURED).replace(",", " ").split()
             about_lines = message.startswith(INNERMOST)
-            about_others = message.startswith(NOT_MEASURED) and not any(name in figures for name in named)
+            about_others = message.startswith(NOT_MEASURED) and not any(name in FIGURES for name in named)
             if minor == (about_lines or about_others):
                 yield message
 
@@ -83,17 +81,12 @@ def about_counts(profile: Profile, access: str = "") -> str:
 
 def about_time(profile: Profile) -> str:
     """Return why the profile's duration cannot be judged; empty if it can."""
-    duration = profile.number(DURATION)
-    if duration is not None and duration <= 0:
-        return f"{DURATION} is {duration:g}"
-    return next(_implausible_shares(profile), "")
+    return _unreliable_time(profile) or next(_implausible_shares(profile), "")
 
 
-def _measured(profile: Profile) -> Iterator[str]:
-    yield from _implausible_counts(profile, "")
+def _unreliable_time(profile: Profile) -> str:
     duration = profile.number(DURATION)
-    if duration is not None and duration <= 0:
-        yield f"{DURATION} is {duration:g}: its time is unreliable"
+    return f"{DURATION} is {duration:g}" if duration is not None and duration <= 0 else ""
 
 
 def _implausible_counts(profile: Profile, access: str) -> Iterator[str]:
@@ -138,57 +131,36 @@ def _implausible_shares(profile: Profile) -> Iterator[str]:
             yield f"{name} is {share:,.1f} %: its replay passes are inconsistent"
 
 
-def _texts(profile: Profile) -> str:
-    """Say that instructions lack their SASS: the report has no cubin, or one that NVIDIA's reader cannot read."""
-    textless = sum(not instruction.sass for instruction in profile.instructions)
-    if not textless:
-        return ""
-    count = "no instruction has" if textless == len(profile.instructions) else f"{textless:,} instructions have no"
-    return f"{count} SASS in the report: profile with ncu --import-sass yes, or pip install --upgrade ncu-report"
-
-
-def _lines(profile: Profile) -> str:
-    """Say that no source line is known, except for library kernels, which never have any."""
-    if profile.library or not profile.instructions or any(instruction.stack for instruction in profile.instructions):
-        return ""
-    return "no instruction has a source line: compile with -lineinfo"
+def _without_text(profile: Profile) -> Iterator[str]:
+    """Say that instructions lack their SASS, or that no source line is known."""
+    textless, instructions = sum(not i.sass for i in profile.instructions), len(profile.instructions)
+    if textless:  # the report has no cubin, or one that NVIDIA's reader cannot read
+        count = "no instruction has" if textless == instructions else f"{textless:,} instructions have no"
+        yield f"{count} SASS in the report: profile with ncu --import-sass yes, or pip install --upgrade ncu-report"
+    if instructions and not profile.library and not any(i.stack for i in profile.instructions):
+        yield "no instruction has a source line: compile with -lineinfo"  # library kernels never have any
 
 
 def why_unknown(profile: Profile, access: str) -> str:
-    """Return why the counts of a profile cannot be trusted; empty if they can."""
-    if profile.engine == EMULATED:
-        return _not_computed(profile, access)
-    return _uncounted(profile, access) or about_counts(profile, access)
-
-
-def _uncounted(profile: Profile, access: str) -> str:
-    lacking = [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]
-    if lacking:
-        return f"its report lacks {', '.join(lacking)}"
-    if not profile.instructions:
-        return "its report lists no instructions"
-    uncounted = _without_counts(profile, access)
-    if uncounted:
-        return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
-    launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
-    if launch is None:
-        return f"{WAVEFRONTS} is not a number"
-    if launch != counted:
-        return f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
-    return ""
-
-
-def _without_counts(profile: Profile, access: str) -> list[Instruction]:
-    return [
+    """Return why the counts of a profile cannot be trusted, so that no limit can hold; empty if they can."""
+    uncounted = [
         instruction
         for instruction in profile.instructions
         if instruction.access
         and access in ("", instruction.access)
         and (instruction.wavefronts is None or instruction.ideal is None)
     ]
-
-
-def _not_computed(profile: Profile, access: str) -> str:
-    unknown = _without_counts(profile, access)
-    why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
-    return f"wavefronts of {len(unknown)} of its instructions could not be computed{why}" if unknown else ""
+    if profile.engine == EMULATED:
+        why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
+        return f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}" if uncounted else ""
+    if lacking := [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]:
+        return f"its report lacks {', '.join(lacking)}"
+    if not profile.instructions:
+        return "its report lists no instructions"
+    if uncounted:
+        return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
+    launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
+    if launch != counted:
+        said = f"{WAVEFRONTS} is not a number" if launch is None else ""
+        return said or f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
+    return about_counts(profile, access)
