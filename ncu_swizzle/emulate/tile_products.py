@@ -4,36 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operand_reading import Key, Pair, Reading, distances, read_operand, together
 from ncu_swizzle.emulate.tensor_map import MOST_BOX, BoxCopy, PlacedBoxes, Tiled
+from ncu_swizzle.emulate.tile_operands import Key, Pair, Reading, distances, read_operand, together
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, SPANS, Descriptor
 
 # The value that would make an operand fit, found by trying: one field of the descriptor, or the way it is read.
 
 
-Trial = Callable[[Descriptor, bool], bool]  # whether a descriptor fits, read MN-major or not
+Trial = tuple[str, Descriptor, bool]  # what would fit in words, the descriptor, and whether it is read MN-major
 OFFSETS = tuple(CHUNK << shift for shift in range(12))  # tried as LBO and SBO
 _NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1, 512)
 STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
 
 
-def where_fits(given: Descriptor, mn_major: bool, works: Trial) -> str:
-    """Return in words where a tile would have to start; empty if nothing that was tried fits."""
-    return next((words for words, tried, major in _starts(given, mn_major) if works(tried, major)), "")
-
-
-def what_fits(given: Descriptor, mn_major: bool, sixteen_bits: bool, works: Trial) -> str:
-    """Return in words what would fit; empty if nothing that was tried does."""
-    return next((words for words, tried, major in _trials(given, mn_major, sixteen_bits) if works(tried, major)), "")
-
-
-def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[tuple[str, Descriptor, bool]]:
+def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[Trial]:
     """Yield what to try, the likeliest first."""
     for offset in range(MOST_BASE_OFFSET + 1):
         yield f"a base offset of {offset} would fit", replace(given, base_offset=offset), mn_major
@@ -48,30 +39,25 @@ def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[t
     for leading in OFFSETS:
         yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
     yield from _starts(given, mn_major)
-    if sixteen_bits:
-        yield from _other_major(given, mn_major)
+    if sixteen_bits:  # the same tile read the other way
+        is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
+        words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
+        yield words, given, not mn_major
+        for stride in OFFSETS:
+            for leading in OFFSETS if not mn_major or given.span < K_BYTES else OFFSETS[:1]:
+                more = f", with an LBO of {leading} and an SBO of {stride}"
+                yield words + more, replace(given, leading=leading, stride=stride), not mn_major
     for stride in OFFSETS:
         for leading in OFFSETS:
             words = f"an LBO of {leading} and an SBO of {stride} would fit"
             yield words, replace(given, leading=leading, stride=stride), mn_major
 
 
-def _starts(given: Descriptor, mn_major: bool) -> Iterator[tuple[str, Descriptor, bool]]:
+def _starts(given: Descriptor, mn_major: bool) -> Iterator[Trial]:
     for by in STARTS:
         if given.start + by >= 0:
             words = f"a start {abs(by)} bytes {'further' if by > 0 else 'earlier'} would fit"
             yield words, given.moved(given.start + by), mn_major
-
-
-def _other_major(given: Descriptor, mn_major: bool) -> Iterator[tuple[str, Descriptor, bool]]:
-    """Yield the same tile read the other way."""
-    is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
-    words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
-    yield words, given, not mn_major
-    for stride in OFFSETS:
-        for leading in OFFSETS if not mn_major or given.span < K_BYTES else OFFSETS[:1]:
-            more = f", with an LBO of {leading} and an SBO of {stride}"
-            yield words + more, replace(given, leading=leading, stride=stride), not mn_major
 
 
 # One operand of a wgmma as its descriptor gives it, and how a message names it.
@@ -134,47 +120,36 @@ class Repair:
         """Return in words what would make it a tile; empty if nothing that was tried does."""
         one = self.seen
         for good in self.standards:
-
-            def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
-                return good(self.read(self.placed, tried, mn_major))
-
             larger = self._of_map(good) if self.missing else ""
-            words = larger or what_fits(one.descriptor, one.mn_major, one.element == HALF, works)
-            if words := words or self._of_map(good):
+            trials = _trials(one.descriptor, one.mn_major, one.element == HALF)
+            if words := larger or self._first(trials, good) or self._of_map(good):
                 return words
         return ""
 
     def of_place(self) -> str:
         """Return in words where it would have to start to go together with the other operand along K."""
         one = self.seen
-        for good in self.standards:
+        found = (self._first(_starts(one.descriptor, one.mn_major), good) for good in self.standards)
+        return next(filter(None, found), "")
 
-            def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
-                return good(self.read(self.placed, tried, mn_major))
-
-            if words := where_fits(one.descriptor, one.mn_major, works):
-                return words
-        return ""
+    def _first(self, trials: Iterator[Trial], good: Good) -> str:
+        return next((words for words, at, mn_major in trials if good(self.read(self.placed, at, mn_major))), "")
 
     def _of_map(self, good: Good) -> str:
-        """Return the value of the tensor map that would fit."""
+        """Return the value of the tensor map that would fit: shared memory as if that one had been used."""
         copy = self.seen.copy(self.placed, self.block)
-        for words, tensor in _maps(copy.tensor) if copy else ():
-            if not tensor.refused and copy is not None:
-                placed = self._placed_by(copy, tensor)
-                if good(self.read(placed, self.seen.descriptor, self.seen.mn_major)):
-                    return f"{words} in the tensor map would fit"
-        return ""
-
-    def _placed_by(self, copy: BoxCopy, tensor: Tiled) -> PlacedBoxes:
-        """Return the block's shared memory as if another tensor map had been used for a copy and those like it."""
         owner = self.placed.owner
-        placed = PlacedBoxes(len(owner), owner.shape[1] * CHUNK)
-        for other in self.placed.copies:
-            if other.block == self.block and not other.over:
-                same = other.map_at == copy.map_at
-                placed.place(made := replace(other, tensor=tensor) if same else other, made.addresses(other.start))
-        return placed
+        for words, tensor in _maps(copy.tensor) if copy else ():
+            if tensor.refused or copy is None:
+                continue
+            placed = PlacedBoxes(len(owner), owner.shape[1] * CHUNK)
+            for other in self.placed.copies:
+                if other.block == self.block and not other.over:
+                    box = replace(other, tensor=tensor) if other.map_at == copy.map_at else other
+                    placed.place(box, box.addresses(other.start))
+            if good(self.read(placed, self.seen.descriptor, self.seen.mn_major)):
+                return f"{words} in the tensor map would fit"
+        return ""
 
 
 def _maps(tensor: Tiled) -> Iterator[tuple[str, Tiled]]:
@@ -210,16 +185,23 @@ class WgmmaProduct:
         readings = [self._read(one, self.placed) for one in self.seen]
         for reading in readings:
             for number in reading.owners:
-                self._arrived(m, self.placed.copies[number])
+                copy = self.placed.copies[number]
+                phase = m.mbarriers.phase(copy.barrier, copy.block)
+                if phase is not None and 0 <= phase <= copy.phase:  # no thread has waited for it
+                    self.record.add(
+                        self.instruction.offset,
+                        "early",
+                        f"wgmma reads a box before the mbarrier at {copy.barrier:#x} has counted its bytes: fewer are "
+                        "expected than the boxes have",
+                    )
         fits = True
         for number, (one, reading) in enumerate(zip(self.seen, readings, strict=True)):
             if reading.trouble:
                 fits = False
                 self._misfit(one, reading, readings[1 - number] if len(readings) > 1 else None)
-        known = all(reading.k is not None for reading in readings)
-        if fits and not known:
+        if fits and any(reading.k is None for reading in readings):
             self.record.leave(f"what threads write, {self.instruction.text} reads", lost=True)
-        if fits and known and len(readings) > 1:
+        elif fits and len(readings) > 1:
             fits = self._paired(*readings)
         if fits:
             self._values(readings)
@@ -261,17 +243,6 @@ class WgmmaProduct:
                     "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE would fit",
                 )
 
-    def _arrived(self, m: Machine, copy: BoxCopy) -> None:
-        """Record a read of what no thread has waited for."""
-        phase = m.mbarriers.phase(copy.barrier, copy.block)
-        if phase is not None and 0 <= phase <= copy.phase:
-            self.record.add(
-                self.instruction.offset,
-                "early",
-                f"wgmma reads a box before the mbarrier at {copy.barrier:#x} has counted its bytes: fewer are expected "
-                "than the boxes have",
-            )
-
     def _paired(self, a: Reading, b: Reading) -> bool:
         """Say whether A and B have the same elements along K, and the same of them inside of their tensors."""
         assert a.k is not None
@@ -312,17 +283,14 @@ class WgmmaProduct:
 
     def _misfit(self, one: OperandSeen, found: Reading, partner: Reading | None, tile: bool = True) -> None:
         """Record that an operand is no tile, or goes together with its partner nowhere along K."""
-        if self.record.has(self.instruction.offset, one.side):
+        if (self.instruction.offset, one.side) in self.record.misfits:
             return
-
-        def read(placed: PlacedBoxes, at: Descriptor, major: bool) -> Reading:
-            return self._read(one, placed, at, major)
 
         repair = Repair(
             seen=one,
             placed=self.placed,
             block=self.block,
-            read=read,
+            read=partial(self._read, one),
             standards=self._standards(one, partner),
             missing=found.missing,
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operand_reading import Chains, Pair
 from ncu_swizzle.emulate.tensor_map import BoxCopy, PlacedBoxes
+from ncu_swizzle.emulate.tile_operands import Chains, Pair
 from ncu_swizzle.smem.descriptors import CHUNK
 from ncu_swizzle.smem.operations import Ints
 
@@ -60,7 +60,8 @@ class TileRecord:
     _stored: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.chains = Chains(self._add_if_first, self.leave)
+        # What is added up in the wrong order may follow from another misfit: then that one is enough.
+        self.chains = Chains(lambda *misfit: None if self.misfits else self.add(*misfit), self.leave)
 
     def placed(self, m: Machine) -> PlacedBoxes:
         """Return the shared memory of the machine that runs."""
@@ -68,18 +69,9 @@ class TileRecord:
             self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
         return self._placed
 
-    def has(self, offset: int, kind: str) -> bool:
-        """Say whether there is a misfit of this kind at this instruction."""
-        return (offset, kind) in self.misfits
-
     def add(self, offset: int, kind: str, message: str) -> None:
         """Record a misfit, the first of its kind at this instruction."""
         self.misfits.setdefault((offset, kind), Misfit(offset, message))
-
-    def _add_if_first(self, offset: int, kind: str, message: str) -> None:
-        """Record a misfit that others may have caused."""
-        if not self.misfits:
-            self.add(offset, kind, message)
 
     def forget(self, m: Machine) -> None:
         """Forget all tiles of the view's blocks."""
@@ -110,7 +102,7 @@ class TileRecord:
             self.add(copy.offset, "map", f"cuTensorMapEncodeTiled refuses this tensor map: {why}")
             raise Enough("a tensor map is refused")
 
-    def check_copy(self, copy: BoxCopy) -> None:
+    def check_reach(self, copy: BoxCopy) -> None:
         """Compare a copy's global addresses with the buffer that its tensor is in."""
         self.cut |= copy.cut_off
         tensor, reach = copy.tensor, copy.reach()
@@ -136,8 +128,9 @@ class TileRecord:
                 f"{what} of {fits} bytes overlap in its tensor map, whose stride is {stride}: {fits} would fit",
             )
 
-    def check_target(self, copy: BoxCopy, start: int) -> None:
+    def check_target(self, copy: BoxCopy) -> None:
         """Record a copy to where TMA cannot write."""
+        start = copy.start
         if start % TARGET:
             self.add(
                 copy.offset,
@@ -171,23 +164,23 @@ class TileRecord:
         placed = self._placed
         self.chains.finish()
         if placed is not None and not self.misfits and not self.lost:
-            self._unread(placed)
-            self._unused(placed)
+            self._judge_unread(placed)
             for block in range(len(placed.owner)):
-                self._filled_rows(placed, block)
+                self._judge_filled_rows(placed, block)
         self._machine = self._placed = None
         self.products, self.cut, self.stored_unknown = 0, False, False
         for kept in (self.stages, self.done, self.rows, self._stored):
             kept.clear()
 
-    def _unread(self, placed: PlacedBoxes) -> None:
+    def _judge_unread(self, placed: PlacedBoxes) -> None:
+        """Record boxes that are read in part, and tensors of which nothing is read."""
         ended = self.products < MOST_PRODUCTS
-        used = {(copy.block, copy.stage, copy.map_at) for copy in placed.copies if copy.read.any()}
+        read = [copy for copy in placed.copies if copy.read.any()]
+        stages = {(copy.block, copy.stage, copy.map_at) for copy in read}
+        maps = {(copy.block, copy.map_at) for copy in read}
         for copy in placed.copies:
-            if not (ended or copy.over) or (copy.block, copy.stage, copy.map_at) not in used:
-                continue
             missing = copy.inside() & ~copy.read
-            if missing.any():
+            if (ended or copy.over) and (copy.block, copy.stage, copy.map_at) in stages and missing.any():
                 first = tuple(copy.coordinates()[missing][0].tolist())
                 share = f"{int(missing.sum()):,} of the {len(missing):,} chunks of 16 bytes"
                 self.add(
@@ -196,12 +189,7 @@ class TileRecord:
                     f"no wgmma reads {share} of the box at {copy.corner}, from element {first} on: they read other "
                     "parts of its stage in place of it; check the start addresses of the descriptors",
                 )
-
-    def _unused(self, placed: PlacedBoxes) -> None:
-        """Record a tensor of which no copy is ever read."""
-        used = {(copy.block, copy.map_at) for copy in placed.copies if copy.read.any()}
-        for copy in placed.copies:
-            if not self.others_read and (copy.block, copy.map_at) not in used and self.products < MOST_PRODUCTS:
+            if ended and not self.others_read and (copy.block, copy.map_at) not in maps:
                 self.add(
                     copy.offset,
                     "unused",
@@ -209,7 +197,7 @@ class TileRecord:
                     "addresses of the descriptors",
                 )
 
-    def _filled_rows(self, placed: PlacedBoxes, block: int) -> None:
+    def _judge_filled_rows(self, placed: PlacedBoxes, block: int) -> None:
         a, b = (self.rows.get((block, side), {}) for side in "AB")
         if self.stored_unknown or not a or not b or not (any(a.values()) or any(b.values())):
             return
@@ -227,5 +215,5 @@ class TileRecord:
 
     def found(self, lacking: str = "") -> FollowedTiles:
         """Return what was found in all runs."""
-        ordered = sorted(self.misfits.items())
-        return FollowedTiles(tuple(misfit for _, misfit in ordered), self.followed, lacking or self.lacking)
+        ordered = tuple(self.misfits[key] for key in sorted(self.misfits))
+        return FollowedTiles(ordered, self.followed, lacking or self.lacking)

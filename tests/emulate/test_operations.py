@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.emulate.code import PRED, UREG, Code, Sass
+from ncu_swizzle.emulate.code import PRED, UREG, Code, Sass, parse_instruction
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.operations.rounding import fused
 from ncu_swizzle.emulate.program import prepare
 from tests.support.operations import Lane, execute
@@ -54,6 +56,13 @@ SIMPLE: dict[str, Callable[[int, int, int, bool, bool], int]] = {
     "IABS R0, R2": lambda a, b, c, p, q: abs(signed(a)),
     "VIMNMX R0, R2, R4, P0": lambda a, b, c, p, q: (min if p else max)(signed(a), signed(b)),
     "VIMNMX.U32 R0, R2, R4, !P0": lambda a, b, c, p, q: (max if p else min)(a, b),
+    "VIMNMX.U16x2 R0, R2, R4, P0": lambda a, b, c, p, q: sum(
+        (min if p else max)(a >> k & 0xFFFF, b >> k & 0xFFFF) << k for k in (0, 16)
+    ),
+    "VIMNMX.S16x2 R0, R2, R4, !P0": lambda a, b, c, p, q: sum(
+        ((max if p else min)(signed(a >> k, 16), signed(b >> k, 16)) & 0xFFFF) << k for k in (0, 16)
+    ),
+    "VIMNMX3 R0, R2, R4, R6, P1": lambda a, b, c, p, q: (min if q else max)(signed(a), signed(b), signed(c)),
     "VIADDMNMX R0, R2, R4, R6, PT": lambda a, b, c, p, q: min(signed(a + b), signed(c)),
     "LOP3.LUT R0, R2, R4, R6, 0xe2, !PT": lambda a, b, c, p, q: (a & b) | (c & ~b),
     "LOP3.LUT R0, R2, R4, R6, 0xf8, !PT": lambda a, b, c, p, q: a | (b & c),
@@ -157,6 +166,11 @@ def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
     m = execute("IMAD.WIDE R0, R2, R4, R6", lanes)
     exact = [signed(a) * signed(b) + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
     assert register(m, 1) == [value >> 32 & TOP for value in exact]
+
+
+@pytest.mark.parametrize("sass", ["VIMNMX.RELU R0, R2, R4, PT", "VIADDMNMX.U16x2 R0, R2, R4, R6, PT"])
+def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown(sass: str) -> None:
+    assert compiled(parse_instruction(Sass(0, sass))) is None
 
 
 @settings(max_examples=40, deadline=None)

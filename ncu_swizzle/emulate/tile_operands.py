@@ -6,7 +6,7 @@ A chain is what one warpgroup adds up in the same registers, until these are wri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,9 +76,9 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
     if (owner == OTHER).any():
         return Reading()
     if (owner == NOTHING).any():
-        place = np.argwhere(owner == NOTHING)[0]
-        row, k = _first_of(place, mn_major, element)
-        where = f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}"
+        missing = np.argwhere(owner == NOTHING)[0]
+        row, k = missing * ((CHUNK // element, 1) if mn_major else (1, CHUNK // element))
+        where = f"row {row}, k {k} is at {int(addresses[tuple(missing)]):#x}"
         return Reading(f"{where}, where no copy has written anything", missing=True)
     copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
     if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.element_bytes % element), None):
@@ -91,11 +91,6 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
     within = np.arange(owner.shape[along]) % wide
     coordinates[:, :, 0] += within[:, None] if mn_major else within
     return _judged(copies, owner, coordinates, element)
-
-
-def _first_of(place: Ints, mn_major: bool, element: int) -> tuple[int, int]:
-    wide = CHUNK // element
-    return (int(place[0]) * wide, int(place[1])) if mn_major else (int(place[0]), int(place[1]) * wide)
 
 
 def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
@@ -116,14 +111,17 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     maps = np.array([copy.map_at for copy in copies.values()])[np.searchsorted(numbers, owner)]
     steps = at - at[:, :1]
     wrong = (maps != maps[:, :1]) | (steps != steps[:1]).any(axis=2)
-    if wrong.any():
-        row, k = (int(index) for index in np.argwhere(wrong)[0])
-        return Reading(_misplaced(copies, owner, at=at, row=row, k=k, element=element))
     along = np.asarray((steps[0] != 0).any(axis=0))  # the axes of K
     across = at[:, 0] - at[0, 0]
-    if (across[:, along] != 0).any():
-        row = int(np.argwhere((across[:, along] != 0).any(axis=1))[0][0])
-        return Reading(_misplaced(copies, owner, at=at, row=row, k=0, element=element))
+    if not wrong.any():  # a row that begins elsewhere along K
+        wrong[:, 0] = (across[:, along] != 0).any(axis=1)
+    if wrong.any():
+        row, k = (int(index) for index in np.argwhere(wrong)[0])
+        start, here = copies[int(owner[0, 0])], copies[int(owner[row, k])]
+        return Reading(
+            f"row 0 begins with element {start.named(at[0, 0], element)}, but row {row}, k {k} is "
+            f"{here.named(at[row, k], element)}{'' if here.map_at == start.map_at else ' of another tensor map'}"
+        )
     first = copies[int(owner[0, 0])]
     sizes = first.scaled(first.tensor.sizes, element)
     box = first.scaled(first.tensor.box, element)  # the most that is outside
@@ -177,14 +175,6 @@ def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools, 
     return (
         f"row {row - 1} is element {copies[int(owner[row - 1])].named(at[row - 1], element)} and row {row} is "
         f"{copies[int(owner[row])].named(at[row], element)}, which does not follow it in the box"
-    )
-
-
-def _misplaced(copies: dict[int, BoxCopy], owner: Ints, at: Ints, row: int, k: int, element: int) -> str:
-    first, here = copies[int(owner[0, 0])], copies[int(owner[row, k])]
-    return (
-        f"row 0 begins with element {first.named(at[0, 0], element)}, but row {row}, k {k} is "
-        f"{here.named(at[row, k], element)}{'' if here.map_at == first.map_at else ' of another tensor map'}"
     )
 
 
@@ -290,10 +280,11 @@ class Chains:
             f"with {b}, after {a0} and {b0} in the first of them; both have to advance alike",
         )
 
-    def touched(self, warps: list[int], first: int, end: int) -> None:
-        """End the chains whose registers an instruction of these warps writes."""
-        for key in [key for key in self.open if key[0] in warps and first <= key[1] < end]:
-            self.end(key)
+    def touched(self, warps: list[int], spans: Sequence[tuple[int, int]]) -> None:
+        """End the chains whose registers, from the first to before the last of a span, these warps write."""
+        for warp, register in [*self.open]:
+            if warp in warps and any(first <= register < end for first, end in spans):
+                self.end((warp, register))
 
     def finish(self) -> None:
         """End all chains."""
