@@ -1,4 +1,4 @@
-"""A tensor's layout composed with a swizzle."""
+"""What a patch asks of launches other than the one that it was proved for, and of the layouts of tensors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.cuda import Reach, ReachedPlace
+from ncu_swizzle.fix.cuda import Reach, ReachedPlace, field_of, is_field
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.expressions import Edit, line_end
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-
-# What a patch asks of launches other than the one that it was proved for, as a comment in the source.
 
 
 BOUNDING = ("%", "&")  # by a constant: whatever the other side is
@@ -76,16 +73,17 @@ class Columns:
         elif node.type == "binary_expression" and self._bounded(node):
             return
         elif node.type != "field_expression":  # threadIdx.x, blockDim.x
-            parts = cuda.field_of(node, "arguments") if node.type == "call_expression" else node
+            parts = field_of(node, "arguments") if node.type == "call_expression" else node
             for child in parts.named_children if parts is not None else ():
                 yield from self._deciding(child)
 
     def _bounded(self, node: Node) -> bool:
-        operator = cuda.field_of(node, "operator")
-        sides = [cuda.field_of(node, "left"), cuda.field_of(node, "right")]
-        known = [side is not None and self.draft.constants.value(side) is not None for side in sides]
-        text = self.draft.file.of(operator) if operator is not None else ""
-        return text in BOUNDING and (known[1] or (text == "&" and known[0]))
+        left, right = (self._constant(field_of(node, side)) for side in ("left", "right"))
+        operator = self.draft.file.of(field_of(node, "operator"))
+        return operator in BOUNDING and (right or (operator == "&" and left))
+
+    def _constant(self, node: Node | None) -> bool:
+        return node is not None and self.draft.constants.value(node) is not None
 
     def _named(self, node: Node) -> Iterator[Node]:
         scopes, file = self.draft.scopes, self.draft.file
@@ -99,24 +97,19 @@ class Columns:
             if "__global__" in file.of(made.node).partition("(")[0]:
                 yield node
             for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):
-                listed = cuda.field_of(call, "arguments") if call is not None else None
-                if call is not None and listed is not None and file.called(call) == made.name:
-                    for given in listed.named_children[number : number + 1]:
+                if file.called(call) == made.name:
+                    for given in cuda.arguments(call)[number : number + 1]:
                         yield from self._deciding(given)
 
     def _values(self, declared: Node) -> Iterator[Node]:
         """Yield what a variable is given, but for what a loop counts."""
-        holder = declared.parent
-        value = cuda.field_of(holder, "value") if holder is not None and holder.type == "init_declarator" else None
+        value = field_of(declared.parent, "value") if is_field(declared, "declarator", "init_declarator") else None
         if value is not None:
             yield value
         for use in self.draft.scopes.uses(declared):
-            parent = use.parent
-            set_ = parent is not None and parent.type == "assignment_expression"
-            if parent is not None and set_ and cuda.same(cuda.field_of(parent, "left"), use):
-                right = cuda.field_of(parent, "right")
-                if right is not None:
-                    yield right
+            right = field_of(use.parent, "right") if is_field(use, "left", "assignment_expression") else None
+            if right is not None:
+                yield right
 
 
 def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
