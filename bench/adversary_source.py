@@ -25,12 +25,11 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.fix import candidates, cuda, probing
-from ncu_swizzle.fix import subject as subjects
 from ncu_swizzle.fix.candidates import RootSeen, Shape, TileSeen
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import written
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations, sizes_of
-from ncu_swizzle.fix.subject import FixSubject
+from ncu_swizzle.fix.subject import FixSubject, webs_of
 from ncu_swizzle.fix.webs import SourceTile, carved
 from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.family import Target
@@ -135,7 +134,7 @@ def _probed(asked: _Asked) -> str:
     """Return a program with probes that leave their values in comments of the assembly."""
     questions = asked.questions
     assert questions is not None
-    text = probing.probed(questions.scopes.file.text, questions.probes, asked.left_out, questions.opened)
+    text = questions.text(asked.left_out)
     name = next(name for name in re.findall(r"//NAME (\w+)", text.decode()))
     return re.sub(
         rf'asm volatile\("{{ \.reg \.b32 ({probing.MARK}\d+);.*?" :: "r"', rf'asm volatile("# {name} \1 %0" :: "ri"',
@@ -159,8 +158,8 @@ def subject_of(program: Program, made: Target) -> FixSubject:
     file = cuda.parse(f"{program.text}//NAME {program.name}\n".encode(), "k.cu")
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))
-    webs = subjects._webs(scopes, every, every)
-    known = probing.known(made, scopes, every, webs, EmulationSettings())
+    webs = webs_of(scopes, every, every)
+    known = probing.compiler_knowledge(made, scopes, every, webs, EmulationSettings())
     placed, end = {}, 1024
     for declaration in every:
         extents = [known.constants.value(extent) or 0 for extent in sizes_of(declaration.declared, file)]

@@ -110,21 +110,19 @@ def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
     regions = Regions(file.text)
     policies = list(_policies(file, regions))
     uses = [use for use in _uses(file, regions, policies) if not in_other_kernel(file, use.node, kernel)]
-    made: list[Renaming] = []
+    ways: list[Renaming] = []
     for policy in dict.fromkeys(use.policy for use in uses):
         named = [use for use in uses if use.policy == policy]
-        siblings = [each for each in policies if each.replaces(policy)]
-        made += [_renamed(file, named, sibling) for sibling in siblings]
-        if len(named) > 1:
-            made += [_renamed(file, [use], sibling) for use in named for sibling in siblings]
-    return made[:MOST]
+        siblings = [sibling for sibling in policies if sibling.replaces(policy)]
+        places = [named, *([use] for use in named if len(named) > 1)]
+        ways += [_renamed(file, place, sibling) for place in places for sibling in siblings]
+    return ways[:MOST]
 
 
 def _renamed(file: CudaFile, uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
-    edits = tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses)
     return Renaming(
         name=f"{uses[0].qualifier}{sibling.name}",
-        edits=edits,
+        edits=tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses),
         line=file.line(uses[0].node),
         uses=tuple(uses),
         sibling=sibling,
@@ -152,13 +150,9 @@ def _policies(file: CudaFile, regions: Regions) -> Iterator[LayoutPolicy]:
 
 def _members(file: CudaFile, node: Node, body: Node) -> Iterator[tuple[str, str]]:
     """Yield the names in a class's members, each with the member's text, in which template parameters have numbers."""
-    holder = node.parent
-    listed = (
-        cuda.field_of(holder, "parameters") if holder is not None and holder.type == "template_declaration" else None
-    )
     numbered = {
         file.of(name): f"#{number}"
-        for number, parameter in enumerate(listed.named_children if listed is not None else ())
+        for number, parameter in enumerate(_template_parameters(node))
         for name in [n for n in cuda.walk(parameter) if n.type in ("identifier", "type_identifier")][-1:]
     }
     for child in node.children:
@@ -184,19 +178,23 @@ def _scope(file: CudaFile, node: Node) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _template_parameters(node: Node) -> list[Node]:
+    """Return the parameters of the template that a class is; comments are among them."""
+    holder = node.parent
+    template = holder if holder is not None and holder.type == "template_declaration" else None
+    listed = cuda.field_of(template, "parameters") if template is not None else None
+    return listed.named_children if listed is not None else []
+
+
 def _parameters(file: CudaFile, node: Node) -> tuple[str, ...]:
     """Return the types of a class's template parameters, without names and defaults."""
-    holder = node.parent
-    listed = (
-        cuda.field_of(holder, "parameters") if holder is not None and holder.type == "template_declaration" else None
+    return tuple(
+        ("class..." if parameter.type.startswith("variadic") else "class")
+        if parameter.type.endswith("type_parameter_declaration")
+        else _without_name(file, parameter)
+        for parameter in _template_parameters(node)
+        if parameter.type != "comment"
     )
-    return tuple(_kind(file, each) for each in listed.named_children if each.type != "comment") if listed else ()
-
-
-def _kind(file: CudaFile, parameter: Node) -> str:
-    if parameter.type.endswith("type_parameter_declaration"):
-        return "class..." if parameter.type.startswith("variadic") else "class"
-    return _without_name(file, parameter)
 
 
 def _without_name(file: CudaFile, parameter: Node) -> str:
@@ -237,7 +235,12 @@ def _uses(file: CudaFile, regions: Regions, policies: Sequence[LayoutPolicy]) ->
         if holder is None or not _names(whole, holder):
             continue
         scope = tuple(qualifier.split("::")[:-1])
-        meant = [each for each in policies if each.name == file.of(node) and _ends_with(each.scope, scope)]
+        # What is written names the innermost of the scopes that the class is in; with nothing written, any class.
+        meant = [
+            policy
+            for policy in policies
+            if policy.name == file.of(node) and (not scope or policy.scope[-len(scope) :] == scope)
+        ]
         if len(meant) == 1:
             yield PolicyUse(node, meant[0], qualifier)
 
@@ -267,10 +270,6 @@ def _names(whole: Node, holder: Node) -> bool:
     if holder.type == "qualified_identifier":
         return cuda.same(cuda.field_of(holder, "scope"), whole)
     return holder.type in ("type_definition", "optional_type_parameter_declaration")
-
-
-def _ends_with(scope: tuple[str, ...], written: tuple[str, ...]) -> bool:
-    return not written or scope[-len(written) :] == written
 
 
 def in_other_kernel(file: CudaFile, node: Node, kernel: str) -> bool:

@@ -70,6 +70,9 @@ MARK = "ncu_swizzle_probe_"  # comments do not reach the PTX that a cubin keeps
 _PROBED = re.compile(rf"mov\.b32 {MARK}(\d+), (%\w+|-?\d+);")
 _MOVED = re.compile(r"\bmov\.[a-z]\d+\s+(%\w+), (-?\d+);")
 _ERROR = re.compile(r"^(.*)\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
+BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
+TRIES = 4  # compilations: what a probe cannot name is left out of the next one
+Question = tuple[str, "int | str", str]  # of which kind, about which declaration or type, and a name
 
 
 @dataclass(frozen=True)
@@ -80,75 +83,57 @@ class Probe:
     expression: str
 
 
-def probed(
-    text: bytes, probes: Sequence[Probe], left_out: frozenset[int] = frozenset(), more: Sequence[Edit] = ()
-) -> bytes:
-    """Return the source with a statement per probe, and with more edits that let it be compiled."""
-    edits: dict[int, list[str]] = {}
-    for number, probe in enumerate(probes):
-        if number not in left_out:
-            register = f"{MARK}{number}"
-            move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
-            statement = f'asm volatile("{move}" :: "r"((int)({probe.expression})));'
-            edits.setdefault(probe.at, []).append(statement)
-    statements = [Edit(at, at, "".join(f"\n{line}\n" for line in lines)) for at, lines in edits.items()]
-    return edited(text, [*statements, *more])
-
-
 def refused(texts: Mapping[Path, bytes], log: str) -> frozenset[int]:
     """Return the probes, of those in the texts of some files, in whose lines the compiler found errors."""
     wrong = {(PurePath(file).name, int(number)) for file, number in _ERROR.findall(log)}
-    found: set[int] = set()
+    probes: set[int] = set()
     for file, text in texts.items():
         lines = text.decode("utf-8", "surrogateescape").split("\n")
-        named = [number for name, number in wrong if name == file.name and 0 < number <= len(lines)]
-        found |= {int(match[1]) for number in named if (match := re.search(rf"{MARK}(\d+)", lines[number - 1]))}
-    return frozenset(found)
+        numbers = [number for name, number in wrong if name == file.name and 0 < number <= len(lines)]
+        probes |= {int(match[1]) for number in numbers if (match := re.search(rf"{MARK}(\d+)", lines[number - 1]))}
+    return frozenset(probes)
 
 
 def answers(body: str) -> Mapping[int, int]:
     """Return the values in an entry's PTX, by probe; a value that differs from place to place is not one."""
-    moved: dict[str, str] = {}
-    found: dict[int, set[int | None]] = {}
-    for number, value in _values(body, moved):
-        found.setdefault(number, set()).add(value)
-    return {
-        number: value for number, values in found.items() for value in values if len(values) == 1 and value is not None
-    }
-
-
-def _values(body: str, moved: dict[str, str]) -> Iterator[tuple[int, int | None]]:
+    moved: dict[str, str] = {}  # by register: the number that it is given, empty if it is given several
     for match in _MOVED.finditer(body):
         moved[match[1]] = match[2] if match[1] not in moved else ""
+    values: dict[int, set[int | None]] = {}
     for match in _PROBED.finditer(body):
         text = moved.get(match[2], "") if match[2].startswith("%") else match[2]
-        yield int(match[1]), int(text) if text else None
-
-
-BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
-TRIES = 4  # compilations: what a probe cannot name is left out of the next one
+        values.setdefault(int(match[1]), set()).add(int(text) if text else None)
+    return {probe: value for probe, (value, *more) in values.items() if value is not None and not more}
 
 
 @dataclass(eq=False, kw_only=True)
 class Questions:
-    """Probes, each with what its answer is of."""
+    """What to ask the compiler about the arrays, pointers and indices of a kernel."""
 
     scopes: Scopes
     kernel: str
-    probes: list[Probe] = field(default_factory=list)
-    about: list[tuple[str, int | str, str]] = field(default_factory=list)
+    probes: dict[Question, Probe] = field(default_factory=dict)  # numbered in this order
     declared: dict[tuple[int, str], int] = field(default_factory=dict)  # what a name in a function refers to
     opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
 
+    def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
+        """Return the source with a statement per probe, and with the edits that let it be compiled."""
+        lines: dict[int, str] = {}
+        for number, probe in enumerate(self.probes.values()):
+            if number not in left_out:
+                register = f"{MARK}{number}"
+                move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
+                statement = f'asm volatile("{move}" :: "r"((int)({probe.expression})));'
+                lines[probe.at] = f"{lines.get(probe.at, '')}\n{statement}\n"
+        return edited(self.scopes.file.text, [*(Edit(at, at, text) for at, text in lines.items()), *self.opened])
+
     def ask(self, kind: str, about: int | str, at: int | None, expression: str, name: str = "") -> None:
-        key = (kind, about, name)
-        if at is not None and key not in self.about:
-            self.probes.append(Probe(at, expression))
-            self.about.append(key)
+        if at is not None:
+            self.probes.setdefault((kind, about, name), Probe(at, expression))
 
     def array(self, declaration: SharedDeclaration) -> None:
         """Ask for the sizes of an array."""
-        at, id_, name = self._after(declaration.statement), declaration.declared.id, declaration.name
+        at, id_, name = self.after(declaration.statement), declaration.declared.id, declaration.name
         self.ask("element", id_, at, f"sizeof({name}{'[0]' * declaration.rank})")
         if not declaration.dynamic:
             self.ask("array", id_, at, f"sizeof({name})")
@@ -184,23 +169,18 @@ class Questions:
         at = self._declared_at(place.declared)
         if place.unit not in ("", BYTES):
             self.ask("unit", place.unit, at, f"sizeof({place.unit})")
-        array = next((a for a in web.arrays), None)
-        statement = cuda.above(place.declared, "declaration")
-        if (
-            array is not None
-            and len(web.arrays) == 1
-            and statement is not None
-            and place.unit != BYTES
-            and place.rank < 2
-        ):
+        alone = len(web.arrays) == 1 and cuda.above(place.declared, "declaration") is not None
+        if alone and place.unit != BYTES and place.rank < 2:
             address = place.name if place.rank else f"&{place.name}"
-            distance = f"(const volatile char *)({address}) - (const volatile char *)({array.name})"
+            distance = f"(const volatile char *)({address}) - (const volatile char *)({web.arrays[0].name})"
             self.ask("offset", place.declared.id, at, distance)
 
     def names(self, node: Node, otherwise: int | None) -> None:
         """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
         for use in named(node):
-            if self.scopes.file.of(use) in BUILTIN or _member_of(use):
+            if self.scopes.file.of(use) in BUILTIN or (
+                use.parent is not None and use.parent.type in ("field_expression", "call_expression")
+            ):  # an object of which a member is named, or a function
                 continue
             holder = self.scopes.holder(use)
             at = otherwise if holder is None or holder.macro else self._before(use)
@@ -215,7 +195,7 @@ class Questions:
     def _declared_at(self, declared: Node) -> int | None:
         statement = cuda.above(declared, "declaration", "expression_statement")
         if statement is not None and not cuda.above(declared, "parameter_declaration"):
-            return self._after(statement)
+            return self.after(statement)
         made = self.scopes.holder(declared) or next(
             (
                 m
@@ -227,7 +207,7 @@ class Questions:
         )
         return made.body.start_byte + 1 if made is not None and not made.macro else None
 
-    def _after(self, statement: Node) -> int | None:
+    def after(self, statement: Node) -> int | None:
         """Return where a statement ends; of a declaration outside of functions, where the kernel begins."""
         if statement.parent is not None and statement.parent.type == "compound_statement":
             return statement.end_byte
@@ -247,7 +227,7 @@ class Questions:
         return node.start_byte
 
 
-def known(
+def compiler_knowledge(
     target: Target,
     scopes: Scopes,
     arrays: Sequence[SharedDeclaration],
@@ -263,35 +243,22 @@ def known(
             questions.place(place, web)
         for member in web.members:
             questions.member(member)
-        for node, at in _expressions(web, arrays, questions):
-            questions.names(node, at)
+        declared = [declaration for declaration in arrays if declaration.declared.id in web.places]
+        # Names in macros have no place of their own: they are asked for before the kernel uses the array.
+        otherwise = next((questions.after(declaration.statement) for declaration in declared), None)
+        sizes = [size for declaration in declared for size in declaration.sizes]
+        steps = [node for reach in web.reaches for node in (*(step.node for step in reach.steps), reach.leading)]
+        for node in (*sizes, *(part for step in steps if step is not None for part in parts(scopes, step))):
+            questions.names(node, otherwise)
     answered = _answered(questions, _compiled(target, questions, settings))
     answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
     return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
 
 
-def _member_of(use: Node) -> bool:
-    """Say whether an identifier is an object of which a member is named, or is called."""
-    return use.parent is not None and use.parent.type in ("field_expression", "call_expression")
-
-
-def _expressions(
-    web: Web, arrays: Sequence[SharedDeclaration], questions: Questions
-) -> Iterator[tuple[Node, int | None]]:
-    """Yield the index expressions of a web and the sizes of its arrays; for each, where its names stand otherwise."""
-    declared = [d for d in arrays if d.declared.id in web.places]
-    after = next((questions._after(d.statement) for d in declared), None)
-    for declaration in declared:
-        yield from ((size, after) for size in declaration.sizes)
-    for reach in web.reaches:
-        nodes = [*(step.node for step in reach.steps), reach.leading]
-        yield from ((part, after) for node in nodes if node is not None for part in parts(questions.scopes, node))
-
-
 def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:
     left_out: frozenset[int] = frozenset()
     for _ in range(TRIES):
-        with_probes = probed(questions.scopes.file.text, questions.probes, left_out, questions.opened)
+        with_probes = questions.text(left_out)
         with rebuilt(target, with_probes) as copy:
             try:
                 arch = copy.family.arch or ARCH
@@ -309,7 +276,7 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
 
 def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     found: dict[str, dict[tuple[int | str, str], int]] = {}
-    for number, (kind, about, name) in enumerate(questions.about):
+    for number, (kind, about, name) in enumerate(questions.probes):
         if number in values:
             found.setdefault(kind, {})[about, name] = values[number]
     scopes, declared = questions.scopes, questions.declared

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
-from ncu_swizzle.engines import emulation
-from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
 from ncu_swizzle.fix import cuda, probing, spliced
+from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import BYTES, CudaFile, ReachedPlace, Web
 from ncu_swizzle.fix.draft import Draft, Unfit
@@ -20,6 +20,7 @@ from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declaration
 from ncu_swizzle.fix.webs import Known, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.smem.judge import BANK_ROW
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -114,21 +115,28 @@ class FixSubject:
     def shapes(self, seen: TileSeen) -> list[Shape]:
         """Return how the rows of a tile may lie: as declared, or as its indices say."""
         element, array = self.element_bytes(seen), _owner(seen)
-        if array.rank > 1:
-            declared = self.known.element_bytes.get(array.declared.id, element)
-            columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
-            whole = (
-                [Shape(columns=columns, rows=self.known.row_counts.get(array.declared.id, 0), element_bytes=element)]
-                if columns > 1
-                else []
-            )
-            return [*whole, *self._around(array.declared, columns, element), *self._within(seen, columns, element)]
-        rows = sorted(self._row_bytes(seen))
-        return [
-            Shape(columns=bytes_ // element, rows=0, element_bytes=element)
-            for bytes_ in rows
-            if bytes_ % element == 0 and bytes_ > element
+        strides = self._strides(seen)
+        if array.rank < 2:
+            strides |= self._declared_rows(seen) | {BANK_ROW}
+            size = max(root.size for root in seen.roots)
+            return [
+                Shape(columns=stride // element, rows=0, element_bytes=element)
+                for stride in sorted(strides)
+                if 2 * stride <= size and stride % element == 0 and stride > element
+            ]
+        declared = self.known.element_bytes.get(array.declared.id, element)
+        columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
+        rows = self.known.row_counts.get(array.declared.id, 0)
+        shapes = [Shape(columns=columns, rows=rows, element_bytes=element)] if columns > 1 else []
+        shapes += self._around(array.declared, columns, element)
+        # Rows may also lie behind each other in the last dimension, as in ``t[2][32 * 32]``.
+        lengths = sorted({stride // element for stride in strides if stride % element == 0})
+        shapes += [
+            Shape(columns=length, rows=columns // length, element_bytes=element)
+            for length in lengths
+            if 1 < length < columns and columns % length == 0
         ]
+        return shapes
 
     def _around(self, declared: Node, columns: int, element: int) -> Iterator[Shape]:
         """Yield rows by the subscripts before the last two, as in ``t[8][8][8]``."""
@@ -140,26 +148,15 @@ class FixSubject:
             yield Shape(columns=columns, rows=count * inner, element_bytes=element, inner=inner, outer=between)
             inner *= count
 
-    def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
-        """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""
-        lengths = {bytes_ // element for bytes_ in self._strides(seen) if bytes_ % element == 0}
-        return [
-            Shape(columns=n, rows=columns // n, element_bytes=element)
-            for n in sorted(lengths)
-            if 1 < n < columns and columns % n == 0
-        ]
-
-    def _row_bytes(self, seen: TileSeen) -> set[int]:
-        """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
-        draft, found = self.draft(seen), {128}
+    def _declared_rows(self, seen: TileSeen) -> set[int]:
+        """Return the bytes of a row by the types of a flat tile's pointers, such as ``float (*p)[32]``."""
+        draft, found = self.draft(seen), set[int]()
         for place in seen.tile.places:
             sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
             length = self.known.constants.value(sizes[-1]) if sizes else None
             if length:
                 found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
-        found |= self._strides(seen)
-        size = max(root.size for root in seen.roots)
-        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+        return found
 
     def _strides(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a tile's indices of elements, in bytes."""
@@ -184,45 +181,45 @@ def _owner(seen: TileSeen) -> ReachedPlace:
 
 def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
-    emulated = emulation.emulate_target(target, settings)
-    dynamic = target.family.shared_memory(target.kernel, target.problem)
-    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
+    emulated = emulate_target(target, settings)
+    arrays = arrays_of(target, emulated)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))
-    declared = _declared(arrays, every, scopes)
-    chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
-    webs = _webs(scopes, chosen, every)
-    known = probing.known(target, scopes, chosen, webs, settings)
+    placed = _placed(arrays, every, scopes)
+    chosen = tuple(declaration for declaration in every if declaration.declared.id in placed)
+    webs = webs_of(scopes, chosen, every)
+    known = probing.compiler_knowledge(target, scopes, chosen, webs, settings)
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
-    missing = tuple(array for array in arrays if array not in declared.values())
     return FixSubject(
         target=target,
         emulated=emulated,
         file=file,
         scopes=scopes,
-        declarations={d.declared.id: d for d in every},
-        placed=declared,
-        tiles=tuple(tiles_seen(tiles, declared, emulated)),
+        declarations={declaration.declared.id: declaration for declaration in every},
+        placed=placed,
+        tiles=tuple(tiles_seen(tiles, placed, emulated)),
         known=known,
-        unplaced=missing,
+        unplaced=tuple(array for array in arrays if array not in placed.values()),
     )
 
 
-def _declared(
+def _placed(
     arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...], scopes: Scopes
 ) -> dict[int, SharedArray]:
     """Return the array of the binary for each declaration that it comes from, by the declared identifier."""
-    found: dict[int, SharedArray] = {}
+    placed: dict[int, SharedArray] = {}
     for array in arrays:
-        named = [d for d in every if d.name == array.name and d.declared.id not in found]
-        within = [d for d in named if (made := scopes.holder(d.declared)) is not None and made.name in array.symbol]
+        named = [d for d in every if d.name == array.name and d.declared.id not in placed]
+        # Of several with one name, the one whose function is part of the array's symbol.
+        within = [d for d in named if (holder := scopes.holder(d.declared)) is not None and holder.name in array.symbol]
         for declaration in (within or named)[:1]:
-            found[declaration.declared.id] = array
-    return found
+            placed[declaration.declared.id] = array
+    return placed
 
 
-def _webs(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
+def webs_of(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
+    """Return the webs of some arrays, each once; `every` are all arrays of the source."""
     webs: list[Web] = []
     for declaration in chosen:
         if not any(declaration.declared.id in web.places for web in webs):
