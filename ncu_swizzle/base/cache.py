@@ -102,7 +102,7 @@ def save(kind: str, key: str, content: bytes) -> None:
         top.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         (top / kind).mkdir(PRIVATE_FOLDER, exist_ok=True)
         with _opened(kind):
-            files.replace(top / kind / key, _digest(kind, key, content) + content, PRIVATE_FILE)
+            files.replace_file(top / kind / key, _digest(kind, key, content) + content, PRIVATE_FILE)
         _saved_bytes[top] = _saved_bytes.get(top, LIMIT_BYTES) + len(content)
         if _saved_bytes[top] >= LIMIT_BYTES * LOOK_SHARE:
             _saved_bytes[top] = 0

@@ -39,11 +39,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     if _is_stream(path):
         _write_through(path, data)
     else:
-        replace(path, data)
+        replace_file(path, data)
         note_finished(path)
 
 
-def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
+def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Do what `write_atomically` does, for a file that is nobody's result; `mode` is subject to the umask."""
     with replacing(path, mode) as file:
         file.write(data)

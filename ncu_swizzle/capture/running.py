@@ -14,7 +14,7 @@ from pathlib import Path
 from ncu_swizzle.base import bounds, cache, child, paths, unfinished
 from ncu_swizzle.base.cache import sha256_of_texts
 from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.base.files import replace
+from ncu_swizzle.base.files import replace_file
 from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.cubin.symbols import KernelFilter
@@ -167,7 +167,7 @@ def build(
         content = _compiled(program, texts, source, folder, options)
         if cached:
             cache.save(KIND, key, content)
-    replace(built, content, 0o700)
+    replace_file(built, content, 0o700)
     return built
 
 

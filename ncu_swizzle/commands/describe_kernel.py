@@ -149,5 +149,5 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
         if spec.name in names:
             build.family_of(spec)
-    files.replace(file, new, mode)
+    files.replace_file(file, new, mode)
     files.note_finished(current.file)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
-from ncu_swizzle.base.files import note_finished, read_bytes, replacing
-from ncu_swizzle.base.files import replace as replace_files
+from ncu_swizzle.base.files import note_finished, read_bytes, replace_file, replacing
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
@@ -296,7 +295,7 @@ def written_together(files: Sequence[ChangedFile], hint: str) -> None:
         for file in files:
             with contextlib.suppress(NotWritable):
                 if read_bytes(file.path) == file.after:
-                    replace_files(file.path, file.before)
+                    replace_file(file.path, file.before)
         raise
     for file in files:
         note_finished(file.path)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ncu_swizzle.base import errors
 from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, ProgramFailed
-from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.engines.settings import Done, Progress
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.cluster import Roster, Station, connected, dashboard

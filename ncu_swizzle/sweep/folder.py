@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
-from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace, slug, write_json
+from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace_file, slug, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.counts import Total
@@ -159,7 +159,7 @@ def save_point(staged: Path, folder: Path, point: Point, fingerprint: Fingerprin
     Raises NotWritable.
     """
     content = {"schema": SCHEMA, "fingerprint": fingerprint, "profile": PROFILE, "where": asdict(where)}
-    replace(staged / POINT, in_json(content).encode())
+    replace_file(staged / POINT, in_json(content).encode())
     path = folder / POINTS / point.folder
     try:
         staged.chmod(0o755)

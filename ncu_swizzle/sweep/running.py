@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, interruption
 from ncu_swizzle.base.files import note_finished, write_atomically
-from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.engines.profiles import engine_for, obtain
 from ncu_swizzle.engines.settings import Context, Done, Progress, Request, silent
 from ncu_swizzle.kernels.limits import evaluate

@@ -21,7 +21,7 @@ from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.base.files import replace as write
+from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import Done, Progress
 from ncu_swizzle.kernels import gpu, limits
