@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def read(name: str) -> Profile:
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     report = paths.recording(family.name, kernel.name)
     assert report is not None, f"{name} was not recorded"
     return reader.read(report)[0]

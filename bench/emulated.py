@@ -60,7 +60,7 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
 
 def measure(name: str) -> dict[str, object]:
     """Emulate one kernel in this process and compare it with its recording."""
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     recorded = reader.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
     emulated = emulation.emulate_target(Target(family, kernel, family.problem()))

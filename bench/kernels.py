@@ -35,7 +35,9 @@ def main() -> None:
         if arguments.family and family.name not in arguments.family:
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-        timing = run_kernel.time_kernels(catalog, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
+        timing = run_kernel.time_kernels(
+            *catalog.named_together(kernels), Request(), True, ["--repeats", str(arguments.repeats)]
+        )
         print(text := table(timing, arguments.repeats), flush=True)
         summary.append(summarise(timing))
         if arguments.write:

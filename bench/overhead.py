@@ -55,7 +55,7 @@ def main() -> int:
 def commands(given: Path | None, name: str) -> dict[str, list[str]]:
     """Return the command lines; all profile the same program."""
     program = machine.find(given)
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     full = ["--profile-from-start", "off", "--set", "full", "--clock-control", "none", "--launch-count", "1"]
     alone = ["--baseline", "none", "--reference", "none", *(["--ncu", str(given)] if given else [])]

@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--kernel", default="wgmma-128")
     parser.add_argument("--seconds", type=float, default=50.0, help="no variant is started later than that")
     arguments = parser.parse_args()
-    family, kernel = catalog.shipped().find(arguments.kernel)
+    family, kernel = catalog.shipped().named(arguments.kernel)
     child = measured.launch_command(family, [kernel], family.problem({"n": SIZE}), "profile", "facts.json")
     print(head("section", "passes", f"at most {MOST}"), flush=True)
     for line in rows(machine.find(arguments.ncu), child, arguments.seconds):

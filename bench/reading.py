@@ -56,7 +56,7 @@ def main() -> int:
 def make_report(program: Path, folder: Path) -> Path:
     """Profile two launches of kernel2 with all sections and sources, as one would by hand."""
     report = folder / "full.ncu-rep"
-    family, kernel = catalog.shipped().find("kernel2")
+    family, kernel = catalog.shipped().named("kernel2")
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "full.json")
     own = ["--kernel-name", "kernel2", "--launch-count", "2", "--set", "full", "--import-source", "yes"]
     command = [str(program), *own, "--clock-control", "none", "--export", str(report), "--", *child]

@@ -135,7 +135,7 @@ def cells(pair: Pair) -> tuple[str, ...]:
 
 def overhead() -> str:
     """Return how long ncu takes with the rules and without, for one launch of kernel1."""
-    family, kernel = catalog.shipped().find("kernel1")
+    family, kernel = catalog.shipped().named("kernel1")
     launch = measured_.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     program, times = machine.find(), {"yes": [], "no": []}
     with tempfile.TemporaryDirectory() as folder:

@@ -22,5 +22,7 @@ REPORTS = {  # name of the page: kernels, "before" first
 def reports() -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each report."""
     for name, kernels in REPORTS.items():
-        result = run_kernel.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
+        result = run_kernel.compare_all(
+            [catalog.shipped().target(kernel) for kernel in kernels], Request(engine="recorded")
+        )
         yield f"gallery/{name}.html", page.render(result.comparison).encode()

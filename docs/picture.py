@@ -58,7 +58,9 @@ def bank_map(name: str) -> bytes:
 
 
 def page(kernels: tuple[str, ...]) -> bytes:
-    result = run_kernel.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
+    result = run_kernel.compare_all(
+        [catalog.shipped().target(kernel) for kernel in kernels], Request(engine="recorded")
+    )
     return report.render(result.comparison).encode()
 
 

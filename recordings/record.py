@@ -110,7 +110,7 @@ def alike(_common: tuple[Catalog, Path]) -> None:
 
 def record(catalog: Catalog, name: str, home: Path) -> None:
     """Measure one kernel and copy its report and facts to the recordings."""
-    family, _ = catalog.find(name)
+    family, _ = catalog.named(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
     measured = measured_.measure(

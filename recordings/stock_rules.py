@@ -31,12 +31,12 @@ def main() -> None:
     """Record all kernels that are the baseline of another kernel and have a degree above 1."""
     catalog_ = shipped()
     names = sorted({kernel.baseline for _, kernel in catalog_ if kernel.baseline})
-    conflicting = [name for name in names if max(catalog_.find(name)[1].degree.values(), default=1) > 1]
+    conflicting = [name for name in names if max(catalog_.named(name)[1].degree.values(), default=1) > 1]
     program = machine.find()
     promises: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in conflicting:
-            promises[name] = promise(program, *catalog_.find(name), Path(folder))
+            promises[name] = promise(program, *catalog_.named(name), Path(folder))
             print(name, promises[name], flush=True)
     version = child.run([str(program), "--version"], TIMEOUT_S, ROOT).log.strip().splitlines()[-1]
     for family in sorted(paths.recordings().glob("*/attention")):

@@ -88,7 +88,7 @@ def recorded(
 @pytest.fixture(scope="session")
 def recorded_file() -> Callable[[str], Path]:
     """Return a function that finds a recorded .ncu-rep by the kernel's name."""
-    return lambda name: RECORDINGS / catalog.shipped().find(name)[0].name / f"{name}.ncu-rep"
+    return lambda name: RECORDINGS / catalog.shipped().named(name)[0].name / f"{name}.ncu-rep"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,12 +45,11 @@ from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.baseline import LIMITS, Policy, check_baseline, parse_rule
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.lint_inputs import LintOptions
+from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
-from ncu_swizzle.kernels import user
-from ncu_swizzle.kernels.catalog import Catalog, shipped
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import AUTO, Companions, Destination
@@ -109,18 +108,19 @@ def _profiled(
 ) -> Result:
     request = replace(request, options=options)
     with _in_python(), scratch() as temporary:
-        given = own.described(request.problem)
-        described, named = (called.description(given, temporary), called.entry) if called else (given, str(kernel))
-        kernels, names = user.chosen(named, described, sources.catalog, sources.config, sources.trust)
+        description = own.described(request.problem, sources)
+        if called:
+            description = called.description(description, temporary)
+        compared_with = replace(companions, reference=AUTO if callable(reference) else reference)
+        lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, compared_with)
         if callable(reference):
-            kernels, reference = live.expecting(called, reference, kernels, temporary), AUTO
-        target = kernels.target(names[-1], request.problem)
-        saved = Destination(destination.export or temporary / slug(target.name), destination.force_overwrite)
-        compared_with = replace(companions, reference=reference)
-        result = run_kernel.profile(kernels, target, request, compared_with, saved, on_progress)
+            lineup = lineup.checked_against(str(live.expected(called, reference, temporary)))
+        name = lineup.target.name
+        saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
+        result = run_kernel.profile(lineup, request, saved, on_progress)
     compared = Comparison.of(result.comparison)
     return Result(
-        profile=next(profile for profile in compared.profiles if profile.kernel.name == target.name),
+        profile=next(profile for profile in compared.profiles if profile.kernel.name == name),
         comparison=compared,
         engine=result.engine.name,
         reason=result.engine.reason,
@@ -299,8 +299,8 @@ def compare(
     A ``.cu`` file is described as for `profile` and stands for all of its variants. A run means the kernel that it was
     made for; given alone, everything in it.
     """
-    query = _EntryQuery(request=replace(request, options=options), own=own, sources=sources)
-    profiles, _ = query.profiles(entries, on_progress, alone=len(entries) == 1)
+    description = own.described(request.problem, sources)
+    profiles, _ = _gathered(entries, replace(request, options=options), on_progress, description)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -344,9 +344,8 @@ def check(
     )
     check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    both_ways = bool(own.before or own.after)
-    query = _EntryQuery(request=replace(request, options=options), own=own, sources=sources, last_only=both_ways)
-    profiles, reason = query.profiles(entries, on_progress, alone=False)
+    description, request = own.described(request.problem, sources), replace(request, options=options)
+    profiles, reason = _gathered(entries, request, on_progress, description, checked=True)
     verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         reporting.conclude(verdict)
@@ -357,43 +356,37 @@ def _limit_texts(limit: Limit) -> tuple[str, ...]:
     return listed(str(limit) if isinstance(limit, int | float) else limit)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _EntryQuery:
-    """How the kernels among entries are found and profiled; `last_only` takes the last of a file's variants."""
+def _gathered(
+    entries: Sequence[Entry],
+    request: Request,
+    on_progress: Progress,
+    description: KernelDescription,
+    checked: bool = False,
+) -> tuple[list[model.Profile], str]:
+    """Return the profiles of the entries, and why ncu does not measure here.
 
-    request: Request
-    own: PairOptions
-    sources: CatalogOptions
-    last_only: bool = False
-
-    def profiles(self, entries: Sequence[Entry], on_progress: Progress, alone: bool) -> tuple[list[model.Profile], str]:
-        """Return the profiles of the entries, and why ncu does not measure here.
-
-        `alone` is whether a run means everything in it, and a result before and after both.
-        """
-        texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-        engine = choose_engine(self.request) if texts else None
-        kernels = [text for text in texts if user.is_kernel_file(text) or not Path(text).exists()]
-        catalog, named = self._found(kernels) if kernels else (shipped(), [])
-        names = {text: found[-1:] if self.last_only else found for text, found in zip(kernels, named, strict=True)}
-        profiles: list[model.Profile] = []
-        for entry in entries:
-            if isinstance(entry, model.Profile):
-                profiles.append(entry)
-            elif isinstance(entry, Result):
-                profiles += entry.profiles if alone else [entry.profile]
-            elif not isinstance(entry, str | Path):
-                profiles += entry
-            elif alone and is_folder(Path(entry)):
-                profiles += run_folder.load(Path(entry)).profiles
-            elif engine:
-                wanted = names.get(str(entry), [str(entry)])
-                profiles += gather(catalog, wanted, self.request, engine, on_progress)
-        return profiles, engine.reason if engine else ""
-
-    def _found(self, kernels: Sequence[str]) -> tuple[Catalog, list[list[str]]]:
-        described, sources = self.own.described(self.request.problem), self.sources
-        return user.with_files(kernels, described, sources.catalog, sources.config, sources.trust)
+    A run that is the only entry means everything in it, and a result before and after both; if `checked`, a run means
+    its kernel, and before and after the latter.
+    """
+    words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+    engine = choose_engine(request) if words else None
+    kernels = [word for word in words if naming.is_kernel_file(word) or not Path(word).exists()]
+    targets = dict(zip(kernels, naming.resolve_saved(kernels, description) if kernels else (), strict=True))
+    first = -1 if checked and description.pair else 0
+    alone = not checked and len(entries) == 1
+    profiles: list[model.Profile] = []
+    for entry in entries:
+        if isinstance(entry, model.Profile):
+            profiles.append(entry)
+        elif isinstance(entry, Result):
+            profiles += entry.profiles if alone else [entry.profile]
+        elif not isinstance(entry, str | Path):
+            profiles += entry
+        elif alone and is_folder(Path(entry)):
+            profiles += run_folder.load(Path(entry)).profiles
+        elif engine:
+            profiles += gather(targets.get(str(entry), [Path(entry)])[first:], request, engine, on_progress)
+    return profiles, engine.reason if engine else ""
 
 
 @keyworded
@@ -417,10 +410,7 @@ def lint(
     query = LintOptions(
         files=tuple(map(str, files)),
         max_degree=_limit_texts(max_degree),
-        description=own.described(request.problem),
-        catalogs=sources.catalog,
-        config=sources.config,
-        trust=sources.trust,
+        description=own.described(request.problem, sources),
         build=build,
     )
     build.refuse_without_launches(query.files)
@@ -519,5 +509,4 @@ def banks(
 
 
 def _kernel_query(request: Request, own: PairOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
-    described = own.described(request.problem)
-    return KernelQuery(request=request, description=described, sources=sources, progress=progress)
+    return KernelQuery(request=request, description=own.described(request.problem, sources), progress=progress)

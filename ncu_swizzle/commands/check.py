@@ -46,9 +46,9 @@ def save(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 
-    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
+    description = own.described(request.problem, sources)
     with output.progress() as progress:
-        gathered, _ = checking.gathered(named, with_options(request, options), progress)
+        gathered, _ = checking.gathered(profiles, description, with_options(request, options), progress)
     reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 
@@ -119,12 +119,9 @@ def check(
         profiles=tuple(profiles),
         limits=limits,
         baseline=baseline,
-        config=sources.config,
         allow_recorded=allow_recorded,
         only=kernel_name,
-        catalog=sources.catalog,
-        trust=sources.trust,
-        description=own.described(request.problem),
+        description=own.described(request.problem, sources),
         history=history,
     )
     with output.progress() as progress:
@@ -173,9 +170,9 @@ def add(
     from ncu_swizzle.gate import checking, history
 
     history.need_pyarrow()
-    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
+    description = own.described(request.problem, sources)
     with output.progress() as progress:
-        gathered, _ = checking.gathered(named, with_options(request, options), progress)
+        gathered, _ = checking.gathered(profiles, description, with_options(request, options), progress)
     label = history.label_of(commit, accept, gathered, Path.cwd())
     file, new = history.add(gathered, folder, label)
     sys.stdout.write(on_terminal(f"{'Added' if new else 'Already there:'} {file}") + "\n")

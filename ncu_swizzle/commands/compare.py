@@ -44,15 +44,14 @@ def compare(
     """
     from ncu_swizzle.base.files import write_atomically
     from ncu_swizzle.commands.run_kernel import compare_all
-    from ncu_swizzle.kernels import user
+    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import page
 
     choice = selection.choice()
-    description = own.described(request.problem)
-    catalog, names = user.with_files(profiles, description, sources.catalog, sources.config, sources.trust)
-    entries = [name for variants in names for name in variants]
+    named = naming.resolve_saved(profiles, own.described(request.problem, sources))
+    entries = [entry for variants in named for entry in variants]
     with output.progress() as progress:
-        result = compare_all(catalog, entries, with_options(request, options), progress, choice)
+        result = compare_all(entries, with_options(request, options), progress, choice)
     if html:
         write_atomically(html, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, [html] if html else [])

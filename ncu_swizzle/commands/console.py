@@ -38,7 +38,7 @@ def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     command = with_options(typed, [*named, *shlex.split(options)])
     if not entry or not isinstance(error.spec, KernelSpec):
         return command
-    init = shlex.join([PROGRAM, "init", str(error.spec.source), "--kernel", error.spec.entry or error.spec.name])
+    init = shlex.join([PROGRAM, "init", str(error.spec.source), "--kernel", error.spec.launch.entry or error.spec.name])
     return f"{command}\n  or write this to ncu-swizzle.toml, as {init} does:\n{entry}"
 
 

@@ -32,12 +32,10 @@ class DescribedKernels:
     already: tuple[str, ...]
 
 
-def describe(
-    source: Path, description: KernelDescription, config: str = "", toolchain: Toolchain = Toolchain()
-) -> DescribedKernels:
+def describe(source: Path, description: KernelDescription, toolchain: Toolchain = Toolchain()) -> DescribedKernels:
     """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
 
-    `config` names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
+    The description names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
     description says is taken over, the rest is guessed. No entry is ever changed. Raises UsageError, with the reasons
     of `build.family_of`, rather than write what cannot be loaded.
     """
@@ -46,45 +44,38 @@ def describe(
         raise BadFile(f"{source} {missing}", "name the file that holds the kernel: ncu-swizzle init my.cu")
     spec = _spec(source, description)
     guesses = list(_guesses(spec, toolchain))
-    file = _file(source, config)
+    file = _file(source, description.sources.config)
     with files.locked(file.parent):
-        current = catalog.read(file) if file.exists() else Project(file=file)
+        current = catalog.project_in(file) if file.exists() else Project(file=file)
         old = specs(current)
         fresh = [guess for guess in guesses if not _described(source, guess, old, len(guesses) == 1)]
         if not fresh:
-            functions = ", ".join(guess.function for guess in guesses)
+            functions = ", ".join(guess.launch.entry for guess in guesses)
             raise UsageError(
                 f"{file} already describes {functions} of {source.name}",
                 "edit it, or write another: --config new.toml",
             )
         entries = list(_entries(fresh, spec, current, old))
         _append(current, entries)
-    already = tuple(guess.function for guess in guesses if guess not in fresh)
+    already = tuple(guess.launch.entry for guess in guesses if guess not in fresh)
     return DescribedKernels(file, tuple(entry.name for entry in entries), already)
 
 
 def _spec(source: Path, description: KernelDescription) -> KernelSpec:
-    return KernelSpec(
-        name=description.entry or source.stem,
-        source=source,
-        entry=description.entry,
-        problem=tuple(Parameter(name, size) for name, size in description.problem.items()),
-        grid=description.grid,
-        block=description.block,
-        shared=description.shared or "0",
-        args=description.args,
-        options=description.options,
-    )
+    launch = replace(description.launch, arch="", sample=None)
+    problem = tuple(Parameter(name, size) for name, size in description.problem.items())
+    name = launch.entry or source.stem
+    return KernelSpec(name=name, source=source, launch=launch, problem=problem, options=description.options)
 
 
 def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
     try:
         cubin = cubin_of(spec, toolchain)
     except EnvironmentLacking:  # no compiler: the source says a little
-        entry = spec.entry or build.only_kernel(spec.source, spec.options)
-        yield build.guess_of(replace(spec, entry=entry), toolchain)
+        entry = spec.launch.entry or build.only_kernel(spec.source, spec.options)
+        yield build.guess_of(replace(spec, launch=replace(spec.launch, entry=entry)), toolchain)
         return
-    for symbol in [symbols.find(cubin, spec.entry)] if spec.entry else cubin.kernels:
+    for symbol in [symbols.find(cubin, spec.launch.entry)] if spec.launch.entry else cubin.kernels:
         yield build.guess_in(cubin, symbol, spec, toolchain)
 
 
@@ -94,15 +85,15 @@ def _file(source: Path, config: str) -> Path:
     if config:
         return Path(config).absolute()
     folder = source.absolute().parent
-    nearest = catalog.find(folder)
+    nearest = catalog.nearest_project(folder)
     return nearest.file if nearest else folder / OWN
 
 
 def _described(source: Path, guess: LaunchGuess, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
     same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
-    names = {guess.function, demangled.function(guess.function)}
-    return any(spec.entry in names or (only and not spec.entry) for spec in same)
+    names = {guess.launch.entry, demangled.function(guess.launch.entry)}
+    return any(spec.launch.entry in names or (only and not spec.launch.entry) for spec in same)
 
 
 def _entries(
@@ -115,7 +106,7 @@ def _entries(
     taken = {family.name for family in shipped.families} | {kernel.name for _, kernel in shipped}
     taken |= {name for other in old for name in (other.name, *(variant.name for variant in other.variants))}
     for guess in guesses:
-        plain = re.sub(r"\W+", "-", demangled.shorten(guess.function), flags=re.ASCII).strip("-") or "kernel"
+        plain = re.sub(r"\W+", "-", demangled.shorten(guess.launch.entry), flags=re.ASCII).strip("-") or "kernel"
         stem = re.sub(r"\W+", "-", spec.source.stem, flags=re.ASCII).strip("-") or "my"
         numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)

@@ -16,7 +16,7 @@ from ncu_swizzle.engines.failures import FULL_BYTES, NO_COUNTERS, OWN_TMPDIR, WR
 from ncu_swizzle.engines.machine import OLDEST_CHECKED, Installed, System, Version
 from ncu_swizzle.engines.settings import Context, Options, Request
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.kernels.family import Family, Target
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, Refused, Toolchain, nvcc_release
 from ncu_swizzle.reports.options import NCU, Engine
 
@@ -347,8 +347,8 @@ def _checks(system: System, ncu: Path | None) -> Iterator[HealthCheck]:
 
 def profile_once(ncu: Path | None) -> HealthCheck:
     """Actually profile the catalogue's smallest kernel, in one pass."""
-    family, _ = catalog.shipped().find(KERNEL)
-    target = catalog.shipped().target(KERNEL, smallest(family))
+    target = catalog.shipped().target(KERNEL)
+    target = target.sized({parameter.name: parameter.smallest for parameter in target.family.parameters})
     request = Request(engine=NCU, problem=target.problem, options=Options(metrics=ONE_PASS), ncu=ncu, timeout_s=TRIAL_S)
     try:
         return _trial(target, request)
@@ -363,8 +363,3 @@ def _trial(target: Target, request: Request) -> HealthCheck:
     if not cycles:
         return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")
     return good("trial", f"{target.name} was built, checked and profiled in one pass: {cycles:,.0f} cycles")
-
-
-def smallest(family: Family) -> dict[str, int]:
-    """Return the smallest problem that the family's kernels accept."""
-    return {parameter.name: parameter.smallest for parameter in family.parameters}

@@ -76,8 +76,7 @@ def fix(
             FixQuery(
                 what=what,
                 request=request,
-                description=own.described(request.problem),
-                sources=sources,
+                description=own.described(request.problem, sources),
                 options=options,
                 progress=progress,
                 on_gpu=gpu,
@@ -124,10 +123,10 @@ def init(
     from ncu_swizzle.kernels.toolchain import Toolchain
 
     toolchain = Toolchain(request.nvcc, request.timeout_s)
-    description = own.described(request.problem)
+    description = own.described(request.problem, sources)
     names: list[str] = []
     for file in files:
-        described = describe(file, description, sources.config, toolchain)
+        described = describe(file, description, toolchain)
         names += described.names
         for function in described.already:
             typer.echo(on_terminal(f"{described.file} already describes {function} of {file.name}"))

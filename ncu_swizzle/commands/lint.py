@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Progress, Request
     from ncu_swizzle.fix.sources import SourceFix
     from ncu_swizzle.gate.against import Base
-    from ncu_swizzle.gate.lint_inputs import LintOptions
-    from ncu_swizzle.gate.linting import KernelLint
+    from ncu_swizzle.gate.linting import KernelLint, LintOptions
     from ncu_swizzle.gate.verdict import Verdict
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
@@ -73,16 +72,13 @@ def lint(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import linting, reporting
-    from ncu_swizzle.gate.lint_inputs import LintOptions
+    from ncu_swizzle.gate.linting import LintOptions
 
     build.refuse_without_launches(files)
     query = LintOptions(
         files=tuple(files),
         max_degree=tuple(max_degree),
-        description=own.described(request.problem),
-        catalogs=sources.catalog,
-        config=sources.config,
-        trust=sources.trust,
+        description=own.described(request.problem, sources),
         build=build,
     )
     with output.progress() as progress:

@@ -21,7 +21,6 @@ import numpy as np
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import brief
 from ncu_swizzle.base.texts import Texts, listed
-from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import ML_DTYPES
 from ncu_swizzle.kernels.options import KernelDescription
 
@@ -149,10 +148,10 @@ class LiveKernel:
         texts = tuple(f"{name}={self._text(name, value, folder)}" for name, value in self.passed.items())
         dtypes = names(self.passed, _plain(self.function).__globals__)
         tuning = (*given.tuning, *(f"{name}={value}" for name, value in {**self.options, **dtypes}.items()))
-        return replace(given, grid=blocks, args=texts, tuning=tuning)
+        return replace(given, launch=replace(given.launch, grid=blocks, args=texts), tuning=tuning)
 
-    def expecting(self, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
-        """Return the catalogue in which the kernel's outputs are checked against what the reference returns."""
+    def expected(self, reference: Callable[..., Any], folder: Path) -> Path:
+        """Write what the reference returns, and the module that gives it to the check of outputs; return that."""
         answer = reference_answer(reference, self.passed)
         if not isinstance(answer, Mapping):
             if len(self.outputs) != 1:
@@ -165,8 +164,7 @@ class LiveKernel:
         for name, values in answer.items():
             np.save(folder / f"{name}.expected.npy", _array(values).astype(np.float64))
         (folder / EXPECTED).write_text(READER.format(names=tuple(answer)), encoding="utf-8")
-        *others, own = catalog.families
-        return Catalog((*others, replace(own, reference=str(folder / EXPECTED))))
+        return folder / EXPECTED
 
     def _text(self, name: str, value: Any, folder: Path) -> str:
         """Return an argument as it is typed after its name."""
@@ -211,13 +209,13 @@ def _refuse_source(kernel: object) -> None:
         )
 
 
-def expecting(kernel: LiveKernel | None, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
-    """Return the catalogue with the reference's answers; raise UsageError if no function is profiled."""
+def expected(kernel: LiveKernel | None, reference: Callable[..., Any], folder: Path) -> Path:
+    """Return the module with the reference's answers; raise UsageError if no function is profiled."""
     if kernel is None:
         raise UsageError(
             "a function as reference checks a function's outputs", 'reference = "reference.py:name" in ncu-swizzle.toml'
         )
-    return kernel.expecting(reference, catalog, folder)
+    return kernel.expected(reference, folder)
 
 
 def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel:

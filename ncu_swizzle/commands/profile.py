@@ -23,8 +23,6 @@ from ncu_swizzle.reports.options import AUTO, Companions, Destination
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
-    from ncu_swizzle.kernels.catalog import Catalog
-    from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.reports.comparison import JobResult
 
 
@@ -229,14 +227,14 @@ class _Asked:
 
     def several(self, kernels: Sequence[str], fleet: FleetOptions) -> None:
         """Profile kernels, and print what became of each."""
-        from ncu_swizzle.commands import run_several
+        from ncu_swizzle.commands import run_kernel, run_several
 
         for kernel in kernels:
             _refuse_filters(kernel, self.filters, self.pairs)
-        request, companions = self._of_kernels(), self.companions
-        wanted = [self._chosen(kernel) for kernel in dict.fromkeys(kernels)]
+        request, description = self._of_kernels(), self._described()
+        lineups = [run_kernel.lineup_of(kernel, description, self.companions) for kernel in dict.fromkeys(kernels)]
         with output.progress() as progress:
-            outcomes, notes = run_several.profile(wanted, request, companions, self.destination, progress, fleet)
+            outcomes, notes = run_several.profile(lineups, request, self.destination, progress, fleet)
         output.show_several(outcomes, notes)
         run_several.conclude(outcomes)
 
@@ -252,22 +250,17 @@ class _Asked:
 
         _refuse_filters(kernel, self.filters, self.pairs)
         request = self._of_kernels()
-        catalog, target = self._chosen(kernel)
+        lineup = run_kernel.lineup_of(kernel, self._described(), self.companions)
         with output.progress() as progress:
-            return run_kernel.profile(catalog, target, request, self.companions, self.destination, progress)
+            return run_kernel.profile(lineup, request, self.destination, progress)
 
     def _of_kernels(self) -> Request:
         """Return the request for kernels, which takes what follows -- for options of ncu's."""
         extra = (*self.extra, *self.rest)
         return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=extra)
 
-    def _chosen(self, kernel: str) -> tuple[Catalog, Target]:
-        from ncu_swizzle.kernels import user
-
-        problem, sources = self.request.problem, self.sources
-        description = self.own.described(problem)
-        catalog, names = user.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
-        return catalog, catalog.target(names[-1], problem)
+    def _described(self) -> KernelDescription:
+        return self.own.described(self.request.problem, self.sources)
 
     def _program(self) -> JobResult:
         from ncu_swizzle.commands import run_program
@@ -286,7 +279,7 @@ class _Asked:
         from ncu_swizzle.engines.emulation import EmulationSettings
         from ncu_swizzle.engines.replay import ReplaySettings
 
-        described = self.own.described(self.request.problem)
+        described = self._described()
         _refuse_beside_launches(path, self.filters, (*self.extra, *self.rest), self.companions, described)
         request = replace(self.request, build=build)
         only = LaunchFilter(self.filters.kernel_name, self.filters.launch_skip, self.launch_count)
@@ -327,9 +320,7 @@ def _refuse_beside_launches(
     path: str, filters: Launches, ncu: Sequence[str], companions: Companions, description: KernelDescription
 ) -> None:
     """Raise UsageError if options that describe a kernel, or are ncu's own, are given for captured launches."""
-    from ncu_swizzle.kernels import user
-
-    user.refuse_description(description, path)
+    description.refuse_beside(path)
     own = [given for given in filters.given if given not in ("--kernel-name", "--launch-skip")]
     given = [*own, *ncu, *(["--reference"] if companions.reference != AUTO else [])]
     if given:
@@ -344,9 +335,9 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
 
     Also catches a program without ``--`` before it.
     """
-    from ncu_swizzle.kernels import user
+    from ncu_swizzle.kernels import naming
 
-    if is_file(Path(kernel)) and not user.is_kernel_file(kernel):
+    if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
         raise UsageError(
             f"{kernel} is a file, not a kernel of the catalogue",
             f"put -- before a program: ncu-swizzle profile -- {kernel}",

@@ -13,11 +13,14 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.measured import time_together, without_cache
-from ncu_swizzle.engines.profiles import Entry, choose_engine, engine_for, find, profiles_of, saved_profiles
+from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
-from ncu_swizzle.kernels.catalog import Catalog
-from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.naming import TargetOrFile
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily
 from ncu_swizzle.reports.model import Profile
@@ -35,11 +38,15 @@ WARM_UP_AFTER_S = 0.5
 
 
 @contextlib.contextmanager
-def meanwhile(sources: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+def meanwhile(sources: Callable[[], Mapping[str, str]], engine: Engine) -> Iterator[None]:
     """Prepare rendering while ncu measures, after a short delay in case it fails at once.
 
-    `sources` returns the source texts that the page will show by path, as far as known.
+    `sources` returns the source texts that the page will show by path, as far as known. Other engines need the
+    processor themselves.
     """
+    if engine.name != NCU:
+        yield
+        return
     warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
     warming.start()
     try:
@@ -58,57 +65,127 @@ def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
         page.prepare(sources())
 
 
-# The main job: profile a kernel with its baseline and its reference, compare them, and save everything.
+# A run: profiles collected into a folder, compared, with a page; whatever they are of.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class RunRows:
+    """What a run compares: rows of profiles, the baseline first, with the name of each column.
+
+    Without columns there is one row: a kernel and its companions, called by their own names.
+    """
+
+    rows: Sequence[Row]
+    columns: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def make_run(name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows]) -> JobResult:
+    """Make the folder of a run: `collected` leaves the reports in it, and returns the profiles to compare.
+
+    Nothing is left of a run that fails. Raises NotWritable, before anything is collected for a destination that is
+    taken, and what `collected` raises.
+    """
+    run_folder.refuse_to_overwrite(destination)
+    with run_folder.staging(destination.export or run_folder.DEFAULT / slug(name)) as staged:
+        run = collected(staged)
+        from ncu_swizzle.render import page  # pandas and Jinja: loaded while ncu measures, see `meanwhile`
+        from ncu_swizzle.reports import many_launches
+
+        comparisons, notes = many_launches.lay_out(run.rows, run.columns, run.notes)
+        title = " → ".join(run.columns)
+        if run.columns:
+            files = save_rows(staged, run.rows, run.columns)
+        else:
+            files = run_folder.save_profiles(staged, comparisons[0].labels, comparisons[0].profiles)
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
+        run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else ())
+        folder = run_folder.publish(staged, slug(name), destination)
+    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
+
+
+def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
+    files = []
+    for row in rows:
+        for column, launched in zip(columns, row, strict=True):
+            if launched is not None:
+                prefix = f"{slug(column)}." if column != columns[-1] else ""
+                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
+                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
+                launched.save(staged / files[-1])
+    return files
+
+
+# The main job: profile a kernel with its baseline and its reference.
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lineup:
-    """The entries to compare, the baseline first; `optional` is one added automatically, which may fail."""
+    """A kernel, the baseline before it and the reference after it.
 
-    entries: tuple[Entry, ...]
-    optional: Entry | None = None
+    `library`: with the library's kernel for the same problem as reference, if it is available.
+    """
+
+    target: Target
+    before: TargetOrFile | None = None
+    after: TargetOrFile | None = None
+    library: bool = False
+
+    def checked_against(self, reference: str) -> Lineup:
+        """Return the lineup with a reference for the outputs of the kernel's family."""
+        family = replace(self.target.family, reference=reference)
+        before = self.before
+        if isinstance(before, Target) and before.family is self.target.family:
+            before = replace(before, family=family)
+        return replace(self, target=replace(self.target, family=family), before=before)
 
 
-def profile(
-    catalog: Catalog,
-    target: Target,
-    request: Request,
-    companions: Companions = Companions(),
-    destination: Destination = Destination(),
-    progress: Progress = silent,
-) -> JobResult:
-    """Profile a baseline, a kernel and a reference, in this order, into the folder of one run.
+def lineup_of(word: str, description: KernelDescription, companions: Companions = Companions()) -> Lineup:
+    """Return a kernel, or the last of a file's, with its companions.
 
     A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": the catalogue's baseline, and the
     library's kernel if it is available.
     """
-    run_folder.refuse_to_overwrite(destination)
+    catalog, (names,) = naming.catalog_with([word], description)
+    target = catalog.target(names[-1], description.problem)
+
+    def companion(asked: str, usual: str) -> TargetOrFile | None:
+        name = usual if asked == AUTO else asked
+        return None if name in ("", NONE) else naming.entry_of(catalog, name, description)
+
+    return Lineup(
+        target=target,
+        before=companion(companions.baseline, target.kernel.baseline),
+        after=companion(companions.reference, ""),
+        library=companions.reference == AUTO,
+    )
+
+
+def profile(
+    lineup: Lineup, request: Request, destination: Destination = Destination(), progress: Progress = silent
+) -> JobResult:
+    """Profile a baseline, a kernel and a reference, in this order, into the folder of one run."""
+    target = lineup.target
     engine = engine_for(target, request)
-    lineup = _lineup(catalog, target, request, engine, companions)
-    name = slug(target.name)
-    with _warm(target, engine), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
-        profiles, notes = _profiles(lineup, Context(request=request, engine=engine, folder=staged, progress=progress))
-        from ncu_swizzle.render import page
-        from ncu_swizzle.reports.comparison import compare  # pandas and Jinja: loaded while ncu measures
+    library = _library(target, engine) if lineup.library else None
+    entries = [entry for entry in (lineup.before, target, library or lineup.after) if entry is not None]
 
-        comparison = compare(profiles, [*_unchecked(lineup, engine), *notes])
-        files = run_folder.save_profiles(staged, comparison.labels, profiles)
-        write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
-        run_folder.finish(staged, target.name, files)
-        folder = run_folder.publish(staged, name, destination)
-    return JobResult(comparisons=(comparison,), engine=engine, folder=folder)
+    def collected(staged: Path) -> RunRows:
+        context = Context(request=request, engine=engine, folder=staged, progress=progress)
+        profiles: list[Profile] = []
+        notes = _unchecked(entries, engine)
+        for entry in entries:
+            try:
+                profiles += profiles_of(entry, context)
+            except NcuSwizzleError as error:
+                if entry is not library:  # which nobody asked for
+                    raise
+                notes.append(f"Without {library.name}: {error}.")
+        return RunRows(rows=[tuple(profiles)], notes=notes)
 
-
-def _lineup(catalog: Catalog, target: Target, request: Request, engine: Engine, companions: Companions) -> Lineup:
-    usual = _library(target, engine) if companions.reference == AUTO else None
-    before = _companion(catalog, companions.baseline, target.kernel.baseline, request)
-    after = [usual] if usual else _companion(catalog, companions.reference, "", request)
-    return Lineup((*before, target, *after), usual)
-
-
-def _companion(catalog: Catalog, given: str, usual: str, request: Request) -> list[Entry]:
-    chosen = usual if given == AUTO else given
-    return [] if chosen in ("", NONE) else [find(catalog, chosen, request)]
+    with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
+        return make_run(target.name, engine, destination, collected)
 
 
 def _library(target: Target, engine: Engine) -> Target | None:
@@ -129,35 +206,14 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def _warm(target: Target, engine: Engine) -> contextlib.AbstractContextManager[None]:
-    if engine.name != NCU:
-        return contextlib.nullcontext()
-    return meanwhile(dict if target.kernel.library else target.family.source_texts)
-
-
-def _profiles(lineup: Lineup, context: Context) -> tuple[list[Profile], list[str]]:
-    """Return the profiles of a lineup, and a note if the optional one failed."""
-    profiles: list[Profile] = []
-    notes: list[str] = []
-    for entry in lineup.entries:
-        try:
-            profiles += profiles_of(entry, context)
-        except NcuSwizzleError as error:
-            if entry is not lineup.optional:
-                raise
-            notes.append(f"Without {entry.name}: {error}.")
-    return profiles, notes
-
-
-def _unchecked(lineup: Lineup, engine: Engine) -> Sequence[str]:
+def _unchecked(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
     """Return a note that names the kernels without a reference, whose output was not checked.
 
     Of emulated profiles, none of which is checked, the comparison says so.
     """
     if engine.name == EMULATED:
         return []
-    kernels = [entry for entry in lineup.entries if isinstance(entry, Target)]
-    names = [target.name for target in kernels if not target.family.reference]
+    names = [entry.name for entry in entries if isinstance(entry, Target) and not entry.family.reference]
     return [f"{', '.join(names)}: output not checked, as there is no reference."] if names else []
 
 
@@ -165,20 +221,16 @@ def _unchecked(lineup: Lineup, engine: Engine) -> Sequence[str]:
 
 
 def compare_all(
-    catalog: Catalog,
-    texts: Sequence[str],
-    request: Request,
-    progress: Progress = silent,
-    choice: Choice = EVERYTHING,
+    entries: Sequence[TargetOrFile], request: Request, progress: Progress = silent, choice: Choice = EVERYTHING
 ) -> JobResult:
     """Compare kernels, reports, saved profiles and runs, the baseline first; nothing is saved.
 
     If entries have several launches, matching ones are compared, see `pairing`.
     """
     engine = choose_engine(request)
-    if _is_one_run(texts):
-        return _of_run(Path(texts[0]), engine, choice)
-    entries = [find(catalog, text, request) for text in texts]
+    texts = [entry.name if isinstance(entry, Target) else str(entry) for entry in entries]
+    if len(entries) == 1 and isinstance(entries[0], Path) and is_folder(entries[0]):
+        return _of_run(entries[0], engine, choice)
     with scratch() as folder:
         context = Context(request=request, engine=engine, folder=folder, progress=progress)
         reports = [profiles_of(entry, context) for entry in entries]
@@ -246,16 +298,15 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
 
 
 def time_kernels(
-    catalog: Catalog, names: Sequence[str], request: Request, reference: bool, more: Sequence[str] = ()
+    family: Family, kernels: Sequence[Kernel], request: Request, reference: bool, more: Sequence[str] = ()
 ) -> TimedFamily:
     """Time kernels of one family in turn, and the library's if PyTorch is installed.
 
-    `more` are options of the launching program. Raises UsageError if the kernels are not of one family.
+    `more` are options of the launching program.
     """
-    family, kernels = catalog.find_together(names)
     library = family.library()
     if reference and library and library not in kernels and has_torch():
-        kernels.append(library)
+        kernels = [*kernels, library]
     problem = family.problem(request.problem)
     with scratch() as folder:
         facts = time_together(

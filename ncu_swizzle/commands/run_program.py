@@ -12,10 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.base.files import exists, not_writable, slug, write_atomically, write_json
+from ncu_swizzle.base.files import exists, not_writable, slug, write_json
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.commands.run_kernel import meanwhile
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -23,12 +22,11 @@ from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import Context, Launches, Progress, Request, silent
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.kernels.options import LAUNCHES
-from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import facts_path, seal
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
-from ncu_swizzle.reports.pairing import Forced, Row
+from ncu_swizzle.reports.pairing import Forced
 
 # What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
 
@@ -161,26 +159,27 @@ def profile_program(
     """
     launches = replace(DEFAULTS, **request.options.launches.set)
     request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
-    run_folder.refuse_to_overwrite(destination)
-    name, engine = slug(program.name), Engine(NCU)
-    before = baseline_profiles(baseline)
-    with meanwhile(dict), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
-        after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
-        from ncu_swizzle.render import page
-        from ncu_swizzle.reports import many_launches  # pandas and Jinja: loaded while ncu measures
+    engine, before = Engine(NCU), baseline_profiles(baseline)
 
-        if before:
-            rows, _ = run_kernel.arrange([before, after], [], pairs)
-            columns = many_launches.columns([baseline, name])
-        else:
-            rows, columns = [(profile,) for profile in after], (name,)
-        comparisons, notes = many_launches.lay_out(rows, columns, _limited(len(after), request))
-        files = save_rows(staged, rows, columns)
-        title = " → ".join(columns)
-        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
-        run_folder.finish(staged, name, files, columns, rows)
-        folder = run_folder.publish(staged, name, destination)
-    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
+    def collected(staged: Path) -> RunRows:
+        after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
+        return _beside(before, after, pairs, (baseline, slug(program.name)), _limited(len(after), request))
+
+    with meanwhile(dict, engine):
+        return make_run(slug(program.name), engine, destination, collected)
+
+
+def _beside(
+    before: Sequence[Profile], after: Sequence[Profile], pairs: Sequence[Forced], names: tuple[str, str],
+    notes: Sequence[str],
+) -> RunRows:  # fmt: skip
+    """Return a program's launches, each beside the baseline's that it matches if there is one."""
+    from ncu_swizzle.reports import many_launches
+
+    if not before:
+        return RunRows(rows=[(profile,) for profile in after], columns=names[1:], notes=notes)
+    rows, _ = run_kernel.arrange([before, after], [], pairs)
+    return RunRows(rows=rows, columns=many_launches.columns(names), notes=notes)
 
 
 def _usable_ncu(program: UserProgram, request: Request) -> Path:
@@ -268,19 +267,6 @@ def _limited(launches: int, request: Request) -> list[str]:
     ]
 
 
-def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
-    files = []
-    for row in rows:
-        for column, launched in zip(columns, row, strict=True):
-            if launched is not None:
-                prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
-                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
-                launched.save(staged / files[-1])
-    return files
-
-
 def profile_launches(
     path: Path,
     request: Request,
@@ -297,28 +283,16 @@ def profile_launches(
     """
     if request.engine not in ("auto", EMULATED):
         raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
-    run_folder.refuse_to_overwrite(destination)
-    name, engine = slug(path.name.removesuffix(LAUNCHES)), Engine(EMULATED)
-    with run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
+    name = slug(path.name.removesuffix(LAUNCHES))
+
+    def collected(staged: Path) -> RunRows:
         with replay.opened(path, settings, progress) as launches:
             after, failed = _emulated(launches, staged)
             notes = [*launches.manifest.notes, *failed]
         before = baseline_profiles(baseline)
-        from ncu_swizzle.render import page
-        from ncu_swizzle.reports import many_launches
+        return _beside(before, after, pairs, (baseline, str(path) if before else name), notes)
 
-        if before:
-            rows, _ = run_kernel.arrange([before, after], [], pairs)
-            columns = many_launches.columns([baseline, str(path)])
-        else:
-            rows, columns = [(profile,) for profile in after], (name,)
-        comparisons, shown = many_launches.lay_out(rows, columns, notes)
-        files = save_rows(staged, rows, columns)
-        title = " → ".join(columns)
-        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, shown, title).encode())
-        run_folder.finish(staged, name, files, columns, rows)
-        folder = run_folder.publish(staged, name, destination)
-    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=shown, title=title)
+    return make_run(name, Engine(EMULATED), destination, collected)
 
 
 def _emulated(launches: ChosenLaunches, folder: Path) -> tuple[list[Profile], list[str]]:

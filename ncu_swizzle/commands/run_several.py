@@ -16,16 +16,16 @@ from ncu_swizzle.capture.launches import DRY, GPU, CapturedLaunch, CapturedProgr
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
 from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.commands.run_kernel import Lineup
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines.profiles import engine_for
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult
-from ncu_swizzle.reports.options import NCU, Companions, Destination
+from ncu_swizzle.reports.options import NCU, Destination
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
@@ -114,9 +114,6 @@ def lines(manifest: Manifest, out: Path) -> list[str]:
     return [f"{out}: {held}", *(f"note: {note}" for note in manifest.notes)]
 
 
-Wanted = tuple[Catalog, Target]
-
-
 @dataclass(frozen=True)
 class KernelOutcome:
     """What became of one kernel: its result, or the error that it ended with."""
@@ -126,18 +123,9 @@ class KernelOutcome:
     error: NcuSwizzleError | None = None
 
 
-@dataclass(frozen=True)
-class ProfilesWork:
-    """What all kernels of the command share."""
-
-    request: Request
-    companions: Companions
-
-
 def profile(
-    wanted: Sequence[Wanted],
+    lineups: Sequence[Lineup],
     request: Request,
-    companions: Companions = Companions(),
     destination: Destination = Destination(),
     progress: Progress = silent,
     fleet: FleetOptions = ALONE,
@@ -149,16 +137,15 @@ def profile(
     """
     if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
         request = replace(request, engine=NCU)
-    places = {target.name: _place(target, destination) for _, target in wanted}
+    targets = [lineup.target for lineup in lineups]
+    places = {target.name: _place(target, destination) for target in targets}
     for place in places.values():
         run_folder.refuse_to_overwrite(place)
-    measures = any(engine_for(target, request).name == NCU for _, target in wanted)
-    files = tuple(dict.fromkeys(file for _, target in wanted for file in worker.files_of(target.family)))
-    job = FleetJob(
-        work=profiled, common=ProfilesWork(request, companions), examine=alike, measures=measures, files=files
-    )
-    tasks = [FleetTask(target.name, (catalog, target)) for catalog, target in wanted]
-    outcomes = {target.name: KernelOutcome(target.name) for _, target in wanted}
+    measures = any(engine_for(target, request).name == NCU for target in targets)
+    files = tuple(dict.fromkeys(file for target in targets for file in worker.files_of(target.family)))
+    job = FleetJob(work=profiled, common=request, examine=alike, measures=measures, files=files)
+    tasks = [FleetTask(lineup.target.name, lineup) for lineup in lineups]
+    outcomes = {target.name: KernelOutcome(target.name) for target in targets}
 
     @contextmanager
     def staged(task: FleetTask) -> Iterator[Path]:
@@ -192,13 +179,12 @@ def conclude(outcomes: Sequence[KernelOutcome]) -> None:
         )
 
 
-def profiled(work: ProfilesWork, given: Wanted, folder: Path, progress: Progress) -> JobResult:
+def profiled(request: Request, lineup: Lineup, folder: Path, progress: Progress) -> JobResult:
     """Profile one kernel into the folder."""
-    catalog, target = given
-    return run_kernel.profile(catalog, target, work.request, work.companions, Destination(folder), progress)
+    return run_kernel.profile(lineup, request, Destination(folder), progress)
 
 
-def alike(_work: ProfilesWork) -> None:
+def alike(_request: Request) -> None:
     """Say nothing: each result names the machine that it is from."""
 
 

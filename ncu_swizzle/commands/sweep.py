@@ -84,16 +84,12 @@ def planned(
     them conflict. A family that has variants of its own, or other sources than Python, stays as it is.
     """
     from ncu_swizzle.frontends.compiled import tuned
-    from ncu_swizzle.kernels import user
-    from ncu_swizzle.kernels.catalog import Catalog
+    from ncu_swizzle.kernels import naming
     from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.sweep import plan
 
-    description = own.described({name: values[0] for name, values in sizes.items()})
-    catalog, names = user.swept(kernels, description, sources.catalog, sources.config, sources.trust)
-    families = []
-    for family in catalog.families:
-        only = family.kernels[0]
-        alone = [family.name] == list(names) and len(family.kernels) == 1 and not only.library
-        families.append(tuned(family, timeout_s) if alone and Target(family, only, {}).python else family)
-    return plan.make_plan(Catalog(tuple(families)), names, plan.listed(variants), sizes)
+    description = own.described({name: values[0] for name, values in sizes.items()}, sources)
+    family, chosen = naming.resolve_together(kernels, description, families=True)
+    if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
+        family = tuned(family, timeout_s)
+    return plan.make_plan(family, chosen, plan.listed(variants), sizes)

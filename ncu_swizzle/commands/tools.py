@@ -113,10 +113,10 @@ def list_(
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.kernels import user
+    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
-    kernels = user.everything(sources.catalog, sources.config, trust=sources.trust)
+    kernels = naming.everything(sources)
     if json:
         sys.stdout.write(in_json(listing.data(kernels), indent=1))
     elif markdown:
@@ -187,13 +187,12 @@ def run(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.commands.run_kernel import time_kernels
-    from ncu_swizzle.kernels import user
+    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
     more = ["--repeats", str(repeats), *(["--seed", str(seed)] if seed is not None else [])]
-    description = own.described(request.problem)
-    catalog, names = user.chosen_together(kernels, description, sources.catalog, sources.config, sources.trust)
-    timing = time_kernels(catalog, names, request, reference, more)
+    family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
+    timing = time_kernels(family, chosen or family.kernels, request, reference, more)
     if json:
         sys.stdout.write(in_json(timing.facts, allow_nan=True))
     else:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError
-from ncu_swizzle.base.files import exists, is_file, is_folder, read_bytes, write_atomically
+from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError
+from ncu_swizzle.base.files import is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import emulation, machine
@@ -17,9 +17,8 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings, is_launches, opened
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import gpu
-from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.options import LAUNCHES
+from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.reports import container, run_folder
 from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
@@ -183,28 +182,7 @@ def _lacking(request: Request) -> str:
     return ""
 
 
-Entry = Target | Path
-
-
-def find(catalog: Catalog, text: str, request: Request) -> Entry:
-    """Return what an entry refers to: a user's kernel, a run's folder, a file, or else a kernel by name.
-
-    A user's kernel wins over a folder of the same name; ``./name`` is the folder. Raises BadFile, UnknownKernel,
-    BadProblem.
-    """
-    path = Path(text)
-    if any(kernel.name == text and not family.shipped for family, kernel in catalog):
-        return catalog.target(text, request.problem)
-    if path.suffix == ".cu" and is_file(path):
-        raise BadFile(f"{text} is a source, not a profile", Typed(f"ncu-swizzle profile {text}"))
-    if exists(path):
-        return path
-    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
-        raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved")
-    return catalog.target(text, request.problem)
-
-
-def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
+def profiles_of(entry: TargetOrFile, context: Context) -> Sequence[Profile]:
     """Return an entry's profiles; a run gives those of the kernel it was made for, or of its program's launches."""
     if isinstance(entry, Target):
         engine = engine_for(entry, context.request) if entry.compiled else context.engine
@@ -233,10 +211,9 @@ def saved_profiles(
 
 
 def gather(
-    catalog: Catalog, texts: Sequence[str], request: Request, engine: Engine, progress: Progress = silent
+    entries: Sequence[TargetOrFile], request: Request, engine: Engine, progress: Progress = silent
 ) -> list[Profile]:
     """Return the profiles of all entries; reports made on the way are not kept."""
-    entries = [find(catalog, text, request) for text in texts]
     with scratch() as folder:
         context = Context(request=request, engine=engine, folder=folder, progress=progress)
         return [profile for entry in entries for profile in profiles_of(entry, context)]

@@ -16,9 +16,9 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels import declared_tiles, user
+from ncu_swizzle.kernels import declared_tiles, naming
 from ncu_swizzle.kernels.family import FILES, Target
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
@@ -40,26 +40,24 @@ class KernelQuery:
 
     request: Request = Request()
     description: KernelDescription = KernelDescription()
-    sources: CatalogOptions = CatalogOptions()
     progress: Progress = silent
 
 
 def is_layout(what: str) -> bool:
     """Return whether a text is meant as a layout, not as a file or a kernel's name."""
-    named = user.is_kernel_file(what) or Path(what).exists()
+    named = naming.is_kernel_file(what) or Path(what).exists()
     return (":" in what or what.startswith("(")) and not named
 
 
 def refuse_description(what: str, query: KernelQuery) -> None:
     """Raise UsageError if options that describe a kernel are given for something else."""
-    user.refuse_description(query.description, what)
+    query.description.refuse_beside(what)
 
 
 def targets(what: str, query: KernelQuery) -> tuple[Target, ...]:
     """Return the kernel with this name, or every variant of a file's; raise UnknownKernel, BadFile or UsageError."""
-    sources = query.sources
-    catalog, names = user.chosen(what, query.description, sources.catalog, sources.config, sources.trust)
-    return tuple(catalog.target(name, query.request.problem) for name in names)
+    (kernels,) = naming.resolve([what], query.description)
+    return tuple(kernels)
 
 
 def is_saved(what: str) -> bool:
@@ -113,8 +111,7 @@ def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
 def _computing(profile: Profile, command: str, query: KernelQuery) -> str:
     """Return a command line that emulates a profile's kernel, as far as the profile describes it."""
     words = ["ncu-swizzle", command]
-    sources = query.sources
-    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
+    catalog = naming.everything(query.description.sources)
     if any((family.name, kernel.name) == (profile.kernel.family, profile.kernel.name) for family, kernel in catalog):
         problem = ",".join(f"{name}={size}" for name, size in profile.problem.items())
         return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else [])])

@@ -15,8 +15,9 @@ from ncu_swizzle.engines.profiles import gather
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.own_kernels import KernelQuery
-from ncu_swizzle.kernels import declared_tiles, user
+from ncu_swizzle.kernels import declared_tiles, naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile
@@ -242,16 +243,14 @@ class PredictAnswer:
 
 def answers(query: PredictQuery) -> tuple[PredictAnswer, ...]:
     """Return the predictions for a query, one answer per kernel; raise UsageError if it is invalid."""
-    if user.is_kernel_file(query.what) or own_kernels.is_saved(query.what) or query.what in _names(query):
+    if naming.is_kernel_file(query.what) or own_kernels.is_saved(query.what) or query.what in _names(query):
         return tuple(_kernels(query))
     own_kernels.refuse_description(query.what, query.kernel)
     return (_answer(query),)
 
 
 def _names(query: PredictQuery) -> list[str]:
-    sources = query.kernel.sources
-    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
-    return [kernel.name for _, kernel in catalog]
+    return [kernel.name for _, kernel in naming.everything(query.kernel.description.sources)]
 
 
 def _answer(query: PredictQuery) -> PredictAnswer:
@@ -315,9 +314,8 @@ def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
 
 def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
     """Return the one profile in a file that is of this kernel; raise BadFile."""
-    sources = kernel.sources
-    catalog = user.everything(sources.catalog, sources.config, trust=sources.trust)
-    profiles = gather(catalog, [file], Request(engine=RECORDED), Engine(RECORDED))
+    (entries,) = naming.resolve_saved([file], KernelDescription(sources=kernel.description.sources))
+    profiles = gather(entries, Request(engine=RECORDED), Engine(RECORDED))
     matching = [profile for profile in profiles if profile.kernel.name in ("", name)] or profiles
     if len(matching) != 1:
         raise BadFile(f"{file} has {len(matching)} kernels", f"name a file that has only {name}")

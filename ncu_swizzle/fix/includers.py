@@ -23,10 +23,8 @@ from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.copies import with_files, with_headers
 from ncu_swizzle.fix.cuda import CudaFile
 from ncu_swizzle.fix.scopes import NAMES
-from ncu_swizzle.gate import lint_inputs
-from ncu_swizzle.gate.lint_inputs import LintOptions
-from ncu_swizzle.kernels import git, limits
-from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels import git, limits, naming
+from ncu_swizzle.kernels.options import CatalogOptions
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -304,7 +302,7 @@ class OtherSources:
 
     source: Path
     project: Path
-    options: LintOptions
+    sources: CatalogOptions
     settings: EmulationSettings
     _described: dict[Path, list[Neighbour]] = field(default_factory=dict, init=False)
     _including: dict[frozenset[Path], Includers] = field(default_factory=dict, init=False)
@@ -366,9 +364,7 @@ class OtherSources:
 
     def _kernels(self, source: Path) -> list[Neighbour]:
         if source not in self._described:
-            variants = lint_inputs.described(source, self.options)
-            targets = [Target(family, kernel, family.problem()) for family, kernel in variants]
-            made = [with_headers(target, self.project) for target in targets]
+            made = [with_headers(target, self.project) for target in naming.described_in(source, self.sources)]
             self._described[source] = [neighbour(target, self.settings) for target in made]
         return self._described[source]
 

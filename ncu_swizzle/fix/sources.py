@@ -20,12 +20,12 @@ from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.result import FixJob, KernelFix
 from ncu_swizzle.fix.spliced import parted
-from ncu_swizzle.gate import lint_inputs
-from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
+from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict
-from ncu_swizzle.kernels import limits
+from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.naming import Skipped
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
 
 
@@ -36,7 +36,6 @@ class FixQuery:
     what: str
     request: Request = Request()
     description: KernelDescription = KernelDescription()
-    sources: CatalogOptions = CatalogOptions()
     options: FixOptions = FixOptions()
     progress: Progress = silent
     on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
@@ -104,13 +103,12 @@ def fix_all(query: FixQuery) -> SourceFix:
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
-    settings, sources = EmulationSettings.of(query.request), query.sources
+    settings, sources = EmulationSettings.of(query.request), query.description.sources
     project = copies.project_of(targets[0].source, sources.config, sources.trust, query.within)
     targets = [copies.with_headers(target, project) for target in targets]
     before = text = copies.source_of(targets[0])
     neighbours = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
-    options = LintOptions(files=(), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
-    others = OtherSources(source=limits.plain(targets[0].source), project=project, options=options, settings=settings)
+    others = OtherSources(source=limits.plain(targets[0].source), project=project, sources=sources, settings=settings)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
         query.progress(target.name, Done(0))
@@ -166,31 +164,19 @@ def _finished(
 
 def _targets(query: FixQuery) -> list[Target]:
     """Return the kernels; raise UsageError if they are not of one CUDA C++ source."""
-    what, sources = query.what, query.sources
+    what = query.what
     if is_launches(what):
         raise UsageError(
             f"{what}: captured launches keep no source that could be patched",
             "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",
         )
-    options = LintOptions(
-        files=(what,),
-        max_degree=(),
-        description=query.description,
-        catalogs=sources.catalog,
-        config=sources.config,
-        trust=sources.trust,
-        build=query.request.build,
-    )
     targets: list[Target] = []
-    for variant in lint_inputs.variants(options):
-        if isinstance(variant, Skipped):
-            raise UsageError(f"{variant.name}: {variant.reason}", lint_inputs.describing(what))
-        family, kernel = variant
-        names = {parameter.name for parameter in family.parameters}
-        problem = {name: size for name, size in query.request.problem.items() if name in names}
-        targets.append(Target(family, kernel, family.problem(problem)))
+    for kernel in naming.resolve_sources([what], query.description):
+        if isinstance(kernel, Skipped):
+            raise UsageError(f"{kernel.name}: {kernel.reason}", naming.describing(what))
+        targets.append(kernel.sized(query.request.problem))
     if not targets:
-        raise UsageError(f"{what} has no kernel whose launch is described", lint_inputs.describing(what))
+        raise UsageError(f"{what} has no kernel whose launch is described", naming.describing(what))
     for target in targets:
         if not _has_source(target):
             raise UsageError(
@@ -214,18 +200,18 @@ def suggesting(query: FixQuery, target: Target) -> str:
     """Return the command that shows the mapping for a kernel: the same words, for ``suggest``."""
     described, words = query.description, ["ncu-swizzle", "suggest"]
     if described.typed:
+        launch = described.launch
         flags = {
-            "--kernel": described.entry, "--grid": described.grid, "--block": described.block,
-            "--shared": described.shared, "--arch": described.arch,
-            "--sample": "" if described.sample is None else str(described.sample),
+            "--kernel": launch.entry, "--grid": launch.grid, "--block": launch.block, "--shared": launch.shared,
+            "--arch": launch.arch, "--sample": "" if launch.sample is None else str(launch.sample),
         }  # fmt: skip
         words += [query.what, *(word for flag, value in flags.items() if value for word in (flag, value))]
-        words += [word for argument in described.args for word in ("--arg", argument)]
+        words += [word for argument in launch.args for word in ("--arg", argument)]
         words += [word for option in described.options for word in ("--nvcc-option", option)]
     else:
         words.append(target.name if target.family.origin or target.family.shipped else query.what)
     problem = ",".join(f"{name}={size}" for name, size in query.request.problem.items())
-    config = query.sources.config
+    config = described.sources.config
     return shlex.join([*words, *(["--problem", problem] if problem else []), *(["--config", config] if config else [])])
 
 
@@ -242,10 +228,7 @@ def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Pr
         named = {target.name for target in targets} & conflicting
         if not named or named <= set[str]().union(*(fix.mapped for fix in fixed)):
             continue
-        sources = CatalogOptions(options.config, options.catalogs, options.trust)
-        query = FixQuery(
-            what=targets[0].name, request=request, description=options.description, sources=sources, progress=progress
-        )
+        query = FixQuery(what=targets[0].name, request=request, description=options.description, progress=progress)
         try:
             fix = fix_targets(targets, query)
         except EnvironmentLacking:
@@ -259,15 +242,8 @@ def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Pr
 
 def _linted(options: LintOptions) -> Iterator[Target]:
     """Yield the kernels of lint's files that have a source to patch."""
-    for variant in lint_inputs.variants(options):
-        if isinstance(variant, Skipped):
-            continue
-        family, kernel = variant
-        names = {parameter.name for parameter in family.parameters}
-        sizes = {name: size for name, size in options.description.problem.items() if name in names}
-        target = Target(family, kernel, family.problem(sizes))
-        if _has_source(target):
-            yield target
+    targets = (kernel for kernel in options.kernels() if isinstance(kernel, Target))
+    yield from filter(_has_source, (target.sized(options.description.problem) for target in targets))
 
 
 def _meet(one: SourceFix, other: SourceFix) -> bool:

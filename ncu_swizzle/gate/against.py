@@ -17,8 +17,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.settings import Progress
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
-from ncu_swizzle.gate.lint_inputs import LintOptions
-from ncu_swizzle.gate.linting import KernelLint
+from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels import git
 
@@ -74,12 +73,11 @@ def _moved(options: LintOptions, top: Path, folder: Path) -> LintOptions:
         inside = path.is_absolute() and path.is_relative_to(top)
         return str(folder / path.relative_to(top)) if inside else text
 
-    return replace(
-        options,
-        files=tuple(map(moved, options.files)),
-        catalogs=tuple(Path(moved(str(catalog))) for catalog in options.catalogs),
-        config=moved(options.config),
-    )
+    sources = options.description.sources
+    catalog = tuple(Path(moved(str(folder))) for folder in sources.catalog)
+    sources = replace(sources, catalog=catalog, config=moved(sources.config))
+    description = replace(options.description, sources=sources)
+    return replace(options, files=tuple(map(moved, options.files)), description=description)
 
 
 def _linted(

@@ -18,9 +18,10 @@ from ncu_swizzle.gate import baseline, tracks
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Check, Verdict, files_in, moved
-from ncu_swizzle.kernels import catalog, user
-from ncu_swizzle.kernels.catalog import Catalog, Project
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels.catalog import Project
+from ncu_swizzle.kernels.naming import TargetOrFile
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.model import Profile
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
@@ -41,13 +42,13 @@ class GateSettings:
 
 def find(start: Path, trust: bool = False) -> GateSettings:
     """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
-    nearest = catalog.find(start, trust)
+    nearest = catalog.nearest_project(start, trust)
     return _config_settings(nearest) if nearest else GateSettings()
 
 
 def read(file: Path, trust: bool = False) -> GateSettings:
     """Read the settings of the named file; raise BadFile if it has none."""
-    return _config_settings(catalog.read(file, trust))
+    return _config_settings(catalog.project_in(file, trust))
 
 
 def _config_settings(settings: Project) -> GateSettings:
@@ -100,24 +101,10 @@ class CheckOptions:
     profiles: tuple[str, ...]
     limits: tuple[tuple[str, ...], ...] = ((), (), ())  # for each of LIMITS, as typed
     baseline: str = ""  # a file, "none", or empty: the one in the settings, else the default file if it exists
-    config: str = ""  # a file, "none", or empty: the nearest one
     allow_recorded: bool | None = None
     only: str = ""  # as in `KernelFilter`
-    catalog: tuple[Path, ...] = ()
-    trust: bool = False
-    description: KernelDescription = KernelDescription()  # of the .cu, cubin and PTX files among the profiles
+    description: KernelDescription = KernelDescription()  # of the kernels among the profiles, and of the settings' file
     history: Path | None = None  # the folder of one, whose last good runs are compared with
-
-    @classmethod
-    def naming(cls, profiles: Sequence[str], sources: CatalogOptions, description: KernelDescription) -> CheckOptions:
-        """Return options that only say which profiles, and where their kernels are described."""
-        return cls(
-            profiles=tuple(profiles),
-            config=sources.config,
-            catalog=sources.catalog,
-            trust=sources.trust,
-            description=description,
-        )
 
 
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
@@ -126,24 +113,21 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = tracks.load(rules.history) if rules.history else None
-    profiles, reason = gathered(options, request, on_progress)
+    profiles, reason = gathered(options.profiles, options.description, request, on_progress)
     verdict = judge(profiles, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
-def gathered(options: CheckOptions, request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
-    """Return the profiles that the options name, and why nothing was measured (empty if it was)."""
-    catalog, names = checked_entries(options)
-    return gather(names, request, on_progress, catalog)
+def gathered(
+    words: Sequence[str], description: KernelDescription, request: Request, on_progress: Progress
+) -> tuple[list[Profile], str]:
+    """Return the profiles that words name, and why nothing was measured (empty if it was).
 
-
-def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:
-    """Return the catalogue and the entries, with each file replaced by its kernels, of before and after the latter."""
-    catalog, names = user.with_files(
-        options.profiles, options.description, options.catalog, options.config, options.trust
-    )
-    pair = options.description.before or options.description.after
-    return catalog, [name for kernels in names for name in (kernels[-1:] if pair else kernels)]
+    A run folder stands for the kernel that it was made for; of before and after, the latter is checked.
+    """
+    named = naming.resolve_saved(words, description)
+    entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
+    return gather(entries, request, on_progress)
 
 
 def _in_checkout(check: Check, root: Path) -> Check:
@@ -154,7 +138,7 @@ def _in_checkout(check: Check, root: Path) -> Check:
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    settings = _settings(options.config, folder, options.trust)
+    settings = _settings(options.description.sources.config, folder, options.description.sources.trust)
     typed = [
         baseline.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
@@ -181,15 +165,10 @@ def _baseline(file: str, settings: GateSettings) -> Path | None:
     return settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
 
 
-def gather(
-    entries: Sequence[str], request: Request, on_progress: Progress, catalog: Catalog | None = None
-) -> tuple[list[Profile], str]:
-    """Return the profiles that the entries name, and why nothing was measured (empty if it was).
-
-    A run folder stands for the kernel that it was made for.
-    """
+def gather(entries: Sequence[TargetOrFile], request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
+    """Return the entries' profiles, and why nothing was measured (empty if it was)."""
     engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
-    return profile_sources.gather(catalog or user.everything(), entries, request, engine, on_progress), engine.reason
+    return profile_sources.gather(entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

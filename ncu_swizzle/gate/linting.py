@@ -14,13 +14,14 @@ from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Progress, silent
-from ncu_swizzle.gate import baseline, lint_inputs
+from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
-from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict, files_in, marked, moved
-from ncu_swizzle.kernels import fills, user
-from ncu_swizzle.kernels.family import Family, Target
+from ncu_swizzle.kernels import fills, naming
+from ncu_swizzle.kernels.family import PYTHON, Family, Target
+from ncu_swizzle.kernels.naming import Skipped
+from ncu_swizzle.kernels.options import KernelDescription, NewBuild
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import worker
@@ -29,7 +30,27 @@ from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
-Linted = Variant | Skipped | str  # a kernel, a source without a launch, or a launches file
+Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintOptions:
+    """The command line of ``ncu-swizzle lint``: files, how their kernels are launched, and the limits."""
+
+    files: tuple[str, ...]
+    max_degree: tuple[str, ...] = ()
+    description: KernelDescription = KernelDescription()
+    build: NewBuild = NewBuild()  # of the launches in launches files
+
+    @property
+    def launches(self) -> tuple[str, ...]:
+        """The launches files among the files."""
+        return tuple(file for file in self.files if replay.is_launches(file))
+
+    def kernels(self) -> list[Target | Skipped]:
+        """Return the kernels of the other files, each once."""
+        sources = [file for file in self.files if not replay.is_launches(file)]
+        return naming.resolve_sources(sources, self.description, alone=len(self.files) == 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +94,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", lint_inputs.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
 def lint_kernels(
@@ -91,12 +112,14 @@ def lint_kernels(
     fleet.refuse_nonsense()
     if fleet.workers == GPUS or fleet.gpu:
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
-    if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
+    # Compilers of Python bring what they need, but for the disassembler.
+    only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in options.files)
+    if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     policy(options.max_degree)  # nonsense is said before anything runs
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(options=options, settings=settings, folder=Path.cwd(), disassembler=disassembler)
-    kernels: list[Linted] = [*lint_inputs.variants(options), *options.launches]
+    kernels: list[Linted] = [*options.kernels(), *options.launches]
     if not fleet.given or len(kernels) < 2:
         for kernel in kernels:
             yield from _linted(work, kernel, on_progress)
@@ -106,11 +129,9 @@ def lint_kernels(
         if isinstance(kernel, str):
             tasks.append(FleetTask(kernel, kernel))
             files.append(Path(kernel).absolute())
-        elif isinstance(kernel, Skipped):
-            tasks.append(FleetTask(kernel.name, kernel))
         else:
-            tasks.append(FleetTask(kernel[1].name, kernel))
-            files += worker.files_of(kernel[0])
+            tasks.append(FleetTask(kernel.name, kernel))
+            files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
     job = FleetJob(work=_in_worker, common=work, examine=_same_tools, files=tuple(dict.fromkeys(files)))
     for lints in mapped(job, tasks, fleet, on_progress):
         yield from lints
@@ -162,7 +183,7 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
 
     Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
     """
-    user.refuse_description(work.options.description, file)
+    work.options.description.refuse_beside(file)
     settings = ReplaySettings(work.settings, build=work.options.build)
     with replay.opened(Path(file), settings, on_progress) as launches:
         yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
@@ -178,13 +199,10 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
             yield _judged(work, emulated, MEMORY)
 
 
-def _lint_kernel(work: LintWork, variant: Variant, on_progress: Progress) -> KernelLint:
-    family, kernel = variant
-    names = {parameter.name for parameter in family.parameters}
-    problem = {name: size for name, size in work.options.description.problem.items() if name in names}
-    source = moved(Place(str(family.source(kernel))), Path.cwd())
+def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:
+    source = moved(Place(str(kernel.source)), Path.cwd())
     try:
-        target = Target(family, kernel, family.problem(problem))
+        target = kernel.sized(work.options.description.problem)
         emulated = emulation.emulate_target(target, work.settings, lambda done: on_progress(kernel.name, done))
     except EnvironmentLacking as error:
         note = f"{kernel.name} was not run: {error} ({error.hint})."
@@ -195,8 +213,8 @@ def _lint_kernel(work: LintWork, variant: Variant, on_progress: Progress) -> Ker
         return _unjudged(kernel.name, Outcome.error, source, error)
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, source, error)
-    sampling = emulated.counts.on_data and fills.drawable(family.arguments, emulated.counts.decisive)
-    return replace(_judged(work, emulated, _data(family, emulated)), sampling=sampling)
+    sampling = emulated.counts.on_data and fills.drawable(target.family.arguments, emulated.counts.decisive)
+    return replace(_judged(work, emulated, _data(target.family, emulated)), sampling=sampling)
 
 
 def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError) -> KernelLint:

@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         catalog = Catalog((read(arguments.description),))
     else:
         catalog = load(*arguments.catalog) if arguments.catalog else shipped()
-    family, kernels = catalog.find_together(arguments.kernel)
+    family, kernels = catalog.named_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     gpu = device.open_device()
     facts |= {

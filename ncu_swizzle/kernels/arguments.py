@@ -231,14 +231,16 @@ _BY_VALUE = ("bytes", "struct", "tensormap")
 
 def family(spec: KernelSpec, source: Path, problem: Mapping[str, int]) -> Family:
     """Return the family of a function in a Python file, without kernels. Raises UsageError."""
-    if not spec.entry:
+    launch = spec.launch
+    if not launch.entry:
         raise UsageError(f"{source.name}: no function is named", f"name it after the file: {source.name}::FUNCTION")
     for options in (spec.options, *(variant.options for variant in spec.variants)):
         _refuse_foreign(options, source)
-    arguments = _arguments(spec.args, spec.args_folder, problem, spec.tolerance)
-    block = limits.three(spec.block, "block") if spec.block else UNKNOWN
-    grid = limits.three(spec.grid, "grid") if spec.grid else UNKNOWN
-    described = replace(spec, grid=spec.grid or "1").as_family(source, spec.entry, block, arguments)
+    arguments = _arguments(launch.args, spec.args_folder, problem, spec.tolerance)
+    block = limits.three(launch.block, "block") if launch.block else UNKNOWN
+    grid = limits.three(launch.grid, "grid") if launch.grid else UNKNOWN
+    launched = replace(spec, launch=replace(launch, grid=launch.grid or "1"))
+    described = launched.as_family(source, launch.entry, block, arguments)
     return replace(described, grid=grid, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
 
 

@@ -87,23 +87,24 @@ def family_of(spec: KernelSpec) -> Family:
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
             raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
     problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
-    refuse_bad_architecture(spec.arch)
+    launch = spec.launch
+    refuse_bad_architecture(launch.arch)
     if source.suffix == PYTHON:
-        return _with_variants(family_python_family(spec, source, problem), spec, spec.entry)
+        return _with_variants(family_python_family(spec, source, problem), spec, launch.entry)
     _refuse_without_launch(spec)
-    for what, given in (("grid", spec.grid), ("block", spec.block)):
+    for what, given in (("grid", launch.grid), ("block", launch.block)):
         limits.refuse_bad_sizes(limits.three(given, what), what, problem)
-    if not 0 <= evaluate(spec.shared, problem) <= limits.MOST_SHARED:
+    if not 0 <= evaluate(launch.shared or "0", problem) <= limits.MOST_SHARED:
         raise UsageError(
-            f"shared is {spec.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
+            f"shared is {launch.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
             Typed("--shared 49152"),
         )
-    entry = spec.entry or only_kernel(source, spec.options)
-    arguments = parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
+    entry = launch.entry or only_kernel(source, spec.options)
+    arguments = parse_arguments(launch.args, spec.args_folder, problem, spec.tolerance)
     for argument in arguments:
         if spec.args_checkout and argument.file:
             spec.args_checkout.path(argument.file, f"the argument {argument.name}")
-    described = spec.as_family(source, spec.name, limits.three(spec.block, "block"), arguments)
+    described = spec.as_family(source, spec.name, limits.three(launch.block, "block"), arguments)
     capability = tuple(int(part) for part in spec.compute_capability.split("."))
     return _with_variants(replace(described, compute_capability=capability), spec, entry)
 
@@ -121,7 +122,7 @@ def refuse_bad_architecture(arch: str) -> None:
 
 
 def _refuse_without_launch(spec: KernelSpec) -> None:
-    if missing := [what for what in ("grid", "block") if not getattr(spec, what)]:
+    if missing := [what for what in ("grid", "block") if not getattr(spec.launch, what)]:
         raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
 
 
@@ -208,9 +209,9 @@ def code_in(path: Path, toolchain: Toolchain, cached: bool = True, arch: str = "
 def cubin_of(spec: KernelSpec, toolchain: Toolchain) -> Cubin:
     """Return the cubin of a described kernel, whatever its launch. Raises what compiling it raises."""
     if spec.source.suffix in BINARIES:
-        return Cubin(code_in(spec.source, toolchain, arch=spec.arch), spec.source.name)
-    launched = replace(spec, grid="1", block="1", args=(), tolerance={}, entry=spec.entry or "any")
-    family = family_of(launched)
+        return Cubin(code_in(spec.source, toolchain, arch=spec.launch.arch), spec.source.name)
+    launch = replace(spec.launch, grid="1", block="1", args=(), entry=spec.launch.entry or "any")
+    family = family_of(replace(spec, launch=launch, tolerance={}))
     code = cubin(family, family.kernels[-1], family.arch or ARCH, toolchain, cached=False)
     return Cubin(code, spec.source.name)
 
@@ -288,7 +289,9 @@ def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple
     if not isinstance(spec, KernelSpec):
         return error.hint, ""
     guess = guess_of(spec, toolchain)
-    given = {"--grid": spec.grid, "--block": spec.block, "--shared": spec.shared not in ("", "0"), "--arg": spec.args}
+    launch = spec.launch
+    shared = launch.shared not in ("", "0")
+    given = {"--grid": launch.grid, "--block": launch.block, "--shared": shared, "--arg": launch.args}
     lacking = [option for option, value in given.items() if not value]
     return guess.options(lacking), ProjectEntry(
         name=spec.name, source=spec.source.name, spec=spec, guess=guess
@@ -318,19 +321,15 @@ def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
     """Return a plausible launch, from the compiled kernel, or from its source if that cannot be compiled here."""
     try:
         cubin = cubin_of(spec, toolchain)
-        return guess_in(cubin, symbols.find(cubin, spec.entry), spec, toolchain)
+        return guess_in(cubin, symbols.find(cubin, spec.launch.entry), spec, toolchain)
     except NcuSwizzleError:
-        return guess.guess(signature_in_source(source_text(spec), spec.entry or spec.name), _sizes(spec))
+        return guess.guess(signature_in_source(source_text(spec), spec.launch.entry or spec.name), spec.sizes)
 
 
 def guess_in(cubin: Cubin, symbol: str, spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
     """Return a plausible launch of one kernel of a cubin."""
     disassembled = partial(toolchain.disassemble, cubin.data, cubin.name)
-    return guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled), _sizes(spec))
-
-
-def _sizes(spec: KernelSpec) -> dict[str, int]:
-    return {parameter.name: parameter.default for parameter in spec.problem}
+    return guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled), spec.sizes)
 
 
 def source_text(spec: KernelSpec) -> str:

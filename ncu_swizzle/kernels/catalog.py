@@ -64,7 +64,9 @@ class Project:
         return tuple(self.checkout.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
 
 
-def find(start: Path, trusted: bool = False, within: Callable[[Path], bool] = lambda folder: True) -> Project | None:
+def nearest_project(
+    start: Path, trusted: bool = False, within: Callable[[Path], bool] = lambda folder: True
+) -> Project | None:
     """Return the nearest settings file, in `start` or a folder above it, as far up as `within` allows.
 
     Raises Untrusted if it belongs to another user than `start` does: anyone can leave a file in /tmp.
@@ -85,7 +87,7 @@ def _refuse_foreign(file: Path, start: Path) -> None:
         )
 
 
-def read(file: Path, trusted: bool = False) -> Project:
+def project_in(file: Path, trusted: bool = False) -> Project:
     """Return the settings in a file; raise BadFile if it has none."""
     project = _read_settings(file, file.name != PROJECT, trusted)
     if project is None:
@@ -97,7 +99,7 @@ def project_file(name: str, start: Path, trusted: bool = False) -> Project | Non
     """Return the settings file that --config names, None for "none", or the nearest one by default."""
     if name == NONE:
         return None
-    return read(Path(name), trusted) if name else find(start, trusted)
+    return project_in(Path(name), trusted) if name else nearest_project(start, trusted)
 
 
 def _read_settings(file: Path, own: bool, trusted: bool) -> Project | None:
@@ -138,7 +140,7 @@ class Catalog:
     def __iter__(self) -> Iterator[tuple[Family, Kernel]]:
         return ((family, kernel) for family in self.families for kernel in family.kernels)
 
-    def find(self, name: str) -> tuple[Family, Kernel]:
+    def named(self, name: str) -> tuple[Family, Kernel]:
         """Return a kernel and its family by the kernel's name; raise UnknownKernel with the closest match."""
         by_name = {kernel.name: (family, kernel) for family, kernel in self}
         if name in by_name:
@@ -150,12 +152,12 @@ class Catalog:
 
     def target(self, name: str, sizes: Mapping[str, int] | None = None) -> Target:
         """Return a kernel at a problem size; `sizes` override the defaults. Raises UnknownKernel or BadProblem."""
-        family, kernel = self.find(name)
+        family, kernel = self.named(name)
         return Target(family, kernel, family.problem(sizes))
 
-    def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
+    def named_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
         """Return kernels of one family; raise UnknownKernel, or UsageError if they belong to several."""
-        pairs = [self.find(name) for name in names]
+        pairs = [self.named(name) for name in names]
         family = pairs[0][0]
         for other, kernel in pairs:
             if other is not family:
@@ -163,6 +165,11 @@ class Catalog:
                     f"{kernel.name} does not belong to the family {family.name}", "name kernels of a single family"
                 )
         return family, [kernel for _, kernel in pairs]
+
+    def family_or_kernels(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
+        """Return the family of that name without kernels, else kernels of one family; raises as `named_together`."""
+        family = next((family for family in self.families if [family.name] == list(names)), None)
+        return (family, []) if family else self.named_together(list(dict.fromkeys(names)))
 
 
 @cache

@@ -317,6 +317,12 @@ class Target:
     def name(self) -> str:
         return self.kernel.name
 
+    def sized(self, sizes: Mapping[str, int]) -> Target:
+        """Return the kernel at these sizes, those that its family lacks left out; raise BadProblem."""
+        names = {parameter.name for parameter in self.family.parameters}
+        problem = self.family.problem({name: size for name, size in sizes.items() if name in names})
+        return replace(self, problem=problem)
+
     @property
     def source(self) -> Path:
         """The kernel's .cu, cubin or PTX file."""

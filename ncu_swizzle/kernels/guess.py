@@ -8,9 +8,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ncu_swizzle.base.texts import encodable, in_commas, one_line
+from ncu_swizzle.base.texts import encodable, one_line
 from ncu_swizzle.kernels import signature
 from ncu_swizzle.kernels.family import BYTES
+from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import WARP, KernelSignature, SignatureParameter
 from ncu_swizzle.smem.access import MOST_THREADS
@@ -37,23 +38,18 @@ class LaunchGuess:
     `doubts` says of each argument what the signature does not tell.
     """
 
-    function: str
+    launch: LaunchOptions
     problem: dict[str, int]
-    grid: str
-    block: str
-    shared: int
-    args: tuple[str, ...]
     doubts: tuple[str, ...] = field(default=())
 
     def options(self, lacking: Sequence[str]) -> str:
         """Return the options to add to a command that lacks some: of "--grid", "--block", "--shared", "--arg"."""
         sized = {"--grid", "--arg"} & set(lacking)
         words = [part for name, size in self.problem.items() if sized for part in ("--problem", f"{name}={size}")]
-        for option, value in (("--grid", self.grid), ("--block", self.block)):
-            words += [option, value] if option in lacking else []
-        if "--shared" in lacking and self.shared:
-            words += ["--shared", str(self.shared)]
-        words += [part for text in self.args if "--arg" in lacking for part in ("--arg", text)]
+        launch = self.launch
+        for option, value in (("--grid", launch.grid), ("--block", launch.block), ("--shared", launch.shared)):
+            words += [option, value] if value and option in lacking else []
+        words += [part for text in launch.args if "--arg" in lacking for part in ("--arg", text)]
         return shlex.join(words)
 
 
@@ -65,13 +61,16 @@ def guess(kernel: KernelSignature, sizes: Mapping[str, int] | None = None) -> La
     shape = "n,n" if matrix else "n"
     block = _block(kernel)
     texts = arguments(kernel.parameters, shape, "n")
-    return LaunchGuess(
-        function=kernel.function,
-        problem=problem,
+    launch = LaunchOptions(
+        entry=kernel.function,
         grid=",".join([_blocks(tile, small) for tile in _tiles(kernel, block)]),
         block=",".join(map(str, block)),
-        shared=max(USUAL_SHARED - kernel.static_shared, 1024) if kernel.dynamic_shared else 0,
+        shared=str(max(USUAL_SHARED - kernel.static_shared, 1024)) if kernel.dynamic_shared else "",
         args=tuple(text for text, _ in texts),
+    )
+    return LaunchGuess(
+        launch=launch,
+        problem=problem,
         doubts=tuple(doubt for _, doubt in texts),
     )
 
@@ -187,20 +186,20 @@ class ProjectEntry:
         return "\n".join([HEADER, f"[{self.outer}kernel.{key}]", *self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
-        spec, guess = self.spec, self.guess
+        sizes, guessed_sizes = self.spec.sizes, self.guess.problem
+        launch, guess = self.spec.launch, self.guess.launch
         yield f"source = {quoted(self.source)}"
-        yield f"entry = {quoted(guess.function)}"
-        sizes = {parameter.name: parameter.default for parameter in spec.problem}
-        problem = {**guess.problem, **sizes}
-        yield _line(f"problem = {_table(problem)}", "" if guess.problem.keys() <= sizes.keys() else GUESSED)
-        for what, given, guessed in (("grid", spec.grid, guess.grid), ("block", spec.block, guess.block)):
-            yield _line(f"{what} = {quoted(in_commas(given) or guessed)}", "" if given else GUESSED)
-        shared = spec.shared if spec.shared not in ("", "0") else str(guess.shared)
-        if shared != "0":
-            yield _line(f"shared = {quoted(shared)}", GUESSED if shared == str(guess.shared) else "")
+        yield f"entry = {quoted(guess.entry)}"
+        problem = {**guessed_sizes, **sizes}
+        yield _line(f"problem = {_table(problem)}", "" if guessed_sizes.keys() <= sizes.keys() else GUESSED)
+        for what, given, guessed in (("grid", launch.grid, guess.grid), ("block", launch.block, guess.block)):
+            yield _line(f"{what} = {quoted(given or guessed)}", "" if given else GUESSED)
+        shared = launch.shared if launch.shared not in ("", "0") else guess.shared
+        if shared:
+            yield _line(f"shared = {quoted(shared)}", GUESSED if shared == guess.shared else "")
         if self.options:
             yield f"nvcc = [{', '.join(map(quoted, self.options))}]"
-        yield from _array(spec.args or guess.args, () if spec.args else guess.doubts)
+        yield from _array(launch.args or guess.args, () if launch.args else self.guess.doubts)
         yield '# reference = "reference.py:FUNCTION"  a NumPy function; without it, outputs are not checked'
 
 

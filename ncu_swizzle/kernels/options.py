@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed, option
+from ncu_swizzle.base.texts import in_commas, listed, option
 
 # The options that name a new build of captured kernels.
-
 
 LAUNCHES = ".launches"  # the suffix of a file with captured launches
 EXAMPLE = "--rebuild 'nvcc -O3 -lineinfo -arch=sm_90 app.cu'"
@@ -37,85 +36,6 @@ class NewBuild:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelDescription:
-    """A .cu file's kernel as the command line describes it, with options split and paths absolute."""
-
-    entry: str = ""
-    grid: str = ""
-    block: str = ""
-    shared: str = ""
-    args: tuple[str, ...] = ()
-    problem: Mapping[str, int] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    tuning: tuple[str, ...] = ()  # NAME=VALUE each
-    arch: str = ""
-    sample: int | None = None
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-
-    @property
-    def typed(self) -> list[str]:
-        """The given options that apply to a .cu file only."""
-        named = {
-            "--kernel": self.entry, "--grid": self.grid, "--block": self.block, "--shared": self.shared,
-            "--arg": self.args, "-D, -I, --std or --nvcc-option": self.options, "--option": self.tuning,
-            "--before": self.before, "--after": self.after,
-        }  # fmt: skip
-        return [name for name, value in named.items() if value]
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelOptions:
-    """The options that describe a .cu file's kernel, as typed; from Python also numbers and sequences."""
-
-    entry: str = option("", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
-    grid: Sizes = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
-    block: Sizes = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
-    shared: str | int = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
-    args: Texts = option((), "For a .cu: one per parameter, in order; see above.", "ARG", ("--arg",))
-    define: Texts = option((), "For a .cu: define a macro; repeatable.", "NAME[=VALUE]", ("-D", "--define"))
-    include: Texts = option((), "For a .cu: an include folder; repeatable.", "FOLDER", ("-I", "--include"))
-    std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
-    nvcc_option: Texts = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
-    tuning: Texts = option((), "For Python: num_warps=8 …; repeatable.", "NAME=VALUE", ("--option",))
-    arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
-    sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
-
-    def described(self, problem: Mapping[str, int]) -> KernelDescription:
-        """Return the description, with paths relative to the current folder. Raises UsageError."""
-        from ncu_swizzle.kernels import nvcc_options
-
-        given = listed(self.define), listed(self.include), listed(self.nvcc_option)
-        return KernelDescription(
-            entry=self.entry,
-            grid=in_commas(self.grid),
-            block=in_commas(self.block),
-            shared=str(self.shared),
-            args=listed(self.args),
-            problem=problem,
-            options=nvcc_options.options(*given, self.std, Path()),
-            tuning=listed(self.tuning),
-            arch=self.arch,
-            sample=self.sample,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairOptions(KernelOptions):
-    """The same, for a kernel that is compiled twice with different options."""
-
-    before: Texts = option((), "For a .cu: nvcc options for the kernel before, such as -DSWIZZLE=0.", "OPTIONS")
-    after: Texts = option((), "For a .cu: nvcc options for the kernel after; both are profiled.", "OPTIONS")
-
-    def described(self, problem: Mapping[str, int]) -> KernelDescription:
-        """Return the description, with paths relative to the current folder. Raises UsageError."""
-        from ncu_swizzle.kernels import nvcc_options
-
-        before, after = (nvcc_options.split(listed(texts), Path()) for texts in (self.before, self.after))
-        return replace(super().described(problem), before=before, after=after)
-
-
 @dataclass(frozen=True)
 class CatalogOptions:
     """Where to find kernels other than the shipped ones."""
@@ -123,3 +43,113 @@ class CatalogOptions:
     config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
     catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
     trust: bool = option(False, "Let ncu-swizzle.toml and family.toml pass nvcc anything.", flags=("--trust",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """How a kernel is launched, in the user's words: typed, or in a project's file. Empty: not said."""
+
+    entry: str = option("", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
+    grid: str = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
+    block: str = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
+    shared: str = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
+    args: tuple[str, ...] = option((), "For a .cu: one per parameter, in order; see above.", "ARG", ("--arg",))
+    arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
+    sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
+
+    def __post_init__(self) -> None:
+        # Python passes what is easy to write, such as grid=(32, 8) or args="n": from here on there is one form.
+        for name in ("grid", "block", "shared"):
+            object.__setattr__(self, name, in_commas(getattr(self, name)))
+        for name in (each.name for each in fields(self) if each.default == ()):
+            object.__setattr__(self, name, listed(getattr(self, name)))
+
+    def over(self, other: LaunchOptions) -> LaunchOptions:
+        """Return this launch, completed by another one where it says nothing."""
+        names = (field.name for field in fields(LaunchOptions))
+        said = {name: value for name in names if (value := getattr(self, name)) not in ("", (), None)}
+        return replace(other, **said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelOptions(LaunchOptions):
+    """The options that describe a .cu file's kernel, as typed."""
+
+    define: tuple[str, ...] = option((), "For a .cu: define a macro; repeatable.", "NAME[=VALUE]", ("-D", "--define"))
+    include: tuple[str, ...] = option((), "For a .cu: an include folder; repeatable.", "FOLDER", ("-I", "--include"))
+    std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
+    nvcc_option: tuple[str, ...] = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
+    tuning: tuple[str, ...] = option((), "For Python: num_warps=8 …; repeatable.", "NAME=VALUE", ("--option",))
+
+    def described(
+        self, problem: Mapping[str, int] | None = None, sources: CatalogOptions = CatalogOptions()
+    ) -> KernelDescription:
+        """Return what they say at a problem size, with paths relative to the current folder. Raises UsageError."""
+        from ncu_swizzle.kernels import nvcc_options
+
+        options = nvcc_options.options(self.define, self.include, self.nvcc_option, self.std, Path())
+        return KernelDescription(
+            launch=self, options=options, tuning=self.tuning, problem=problem or {}, sources=sources
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions(KernelOptions):
+    """The same, for a kernel that is compiled twice with different options."""
+
+    before: tuple[str, ...] = option(
+        (), "For a .cu: nvcc options for the kernel before, such as -DSWIZZLE=0.", "OPTIONS"
+    )
+    after: tuple[str, ...] = option((), "For a .cu: nvcc options for the kernel after; both are profiled.", "OPTIONS")
+
+    def described(
+        self, problem: Mapping[str, int] | None = None, sources: CatalogOptions = CatalogOptions()
+    ) -> KernelDescription:
+        """Return what they say at a problem size, with paths relative to the current folder. Raises UsageError."""
+        from ncu_swizzle.kernels import nvcc_options
+
+        before, after = (nvcc_options.split(texts, Path()) for texts in (self.before, self.after))
+        return replace(super().described(problem, sources), before=before, after=after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDescription:
+    """What a command says about the kernels that it names: how they are launched, compiled, and found.
+
+    It is made from `KernelOptions`; options are split, and their paths absolute.
+    """
+
+    launch: LaunchOptions = LaunchOptions()
+    options: tuple[str, ...] = ()  # nvcc's
+    tuning: tuple[str, ...] = ()  # NAME=VALUE each, for the compiler of a function in Python
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    problem: Mapping[str, int] = field(default_factory=dict)
+    sources: CatalogOptions = CatalogOptions()
+
+    @property
+    def typed(self) -> list[str]:
+        """The given options that apply to a .cu file only."""
+        launch = self.launch
+        named = {
+            "--kernel": launch.entry, "--grid": launch.grid, "--block": launch.block, "--shared": launch.shared,
+            "--arg": launch.args, "-D, -I, --std or --nvcc-option": self.options, "--option": self.tuning,
+            "--before": self.before, "--after": self.after,
+        }  # fmt: skip
+        return [name for name, value in named.items() if value]
+
+    @property
+    def pair(self) -> bool:
+        """Whether a file's kernel is compiled twice: its two variants are before and after."""
+        return bool(self.before or self.after)
+
+    def of_entry(self, name: str) -> KernelDescription:
+        """Return the description of what is named in a file, with what --kernel names inside of that."""
+        entry = "::".join(filter(None, (name, self.launch.entry)))
+        return replace(self, launch=replace(self.launch, entry=entry))
+
+    def refuse_beside(self, kernel: str) -> None:
+        """Raise UsageError if options that only apply to a .cu file are given for something else."""
+        if typed := self.typed:
+            given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
+            raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")

@@ -24,12 +24,13 @@ from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import is_file, read_bytes
-from ncu_swizzle.base.texts import Sizes, encodable
+from ncu_swizzle.base.texts import encodable, in_commas
 from ncu_swizzle.base.validate import mismatch, whole
 from ncu_swizzle.kernels import limits, nvcc_options
 from ncu_swizzle.kernels.catalog import Project, refuse_others, table
 from ncu_swizzle.kernels.family import PYTHON, Argument, Family, Parameter
 from ncu_swizzle.kernels.nvcc_options import Checkout
+from ncu_swizzle.kernels.options import LaunchOptions
 
 # A kernel as its user describes it, on the command line or in ncu-swizzle.toml; nothing of it is checked yet.
 
@@ -50,17 +51,11 @@ class KernelSpec:
 
     name: str
     source: Path
-    entry: str = ""
+    launch: LaunchOptions = LaunchOptions()
     problem: tuple[Parameter, ...] = ()
-    grid: Sizes = ""
-    block: Sizes = ""
-    shared: str = "0"
-    args: tuple[str, ...] = ()
     args_folder: Path = Path()
     args_checkout: Checkout | None = None  # of the project file that the arguments come from
-    options: tuple[str, ...] = ()
-    arch: str = ""
-    sample: int | None = None
+    options: tuple[str, ...] = ()  # of its compiler
     reference: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
     flops: str = "0"
@@ -70,6 +65,16 @@ class KernelSpec:
     title: str = ""
     lesson: str = ""
     origin: str = ""  # the project file and its table
+
+    @classmethod
+    def named(cls, entry: str, source: Path) -> KernelSpec:
+        """Return a file's kernel of which nothing but its function is said."""
+        return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The problem's sizes."""
+        return {parameter.name: parameter.default for parameter in self.problem}
 
     def as_family(
         self, source: Path, what: str, block: tuple[str, str, str], arguments: tuple[Argument, ...]
@@ -83,9 +88,9 @@ class KernelSpec:
             flops=self.flops,
             bytes=self.bytes,
             parameters=self.problem,
-            grid=limits.three(self.grid, "grid"),
+            grid=limits.three(self.launch.grid, "grid"),
             block=block,
-            shared=self.shared,
+            shared=self.launch.shared or "0",
             compute_capability=(0, 0),
             headers=(),
             arguments=arguments,
@@ -93,8 +98,8 @@ class KernelSpec:
             options=self.options,
             standalone=True,
             origin=self.origin,
-            arch=self.arch,
-            sample=self.sample,
+            arch=self.launch.arch,
+            sample=self.launch.sample,
         )
 
 
@@ -146,17 +151,19 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     return KernelSpec(
         name=name,
         source=checkout.path(fields["source"], f"{origin}: source"),
-        entry=_text(fields, "entry", origin),
+        launch=LaunchOptions(
+            entry=_text(fields, "entry", origin),
+            grid=_sizes(fields, "grid", origin),
+            block=_sizes(fields, "block", origin),
+            shared=_text(fields, "shared", origin),
+            args=_texts(fields, "args", origin),
+            arch=_text(fields, "arch", origin),
+            sample=_seed(fields, origin),
+        ),
         problem=tuple(_parameter(size, value, origin) for size, value in _table(fields, "problem", origin).items()),
-        grid=_sizes(fields, "grid", origin),
-        block=_sizes(fields, "block", origin),
-        shared=_text(fields, "shared", origin) or "0",
-        args=_texts(fields, "args", origin),
         args_folder=folder,
         args_checkout=checkout,
         options=_options(fields, checkout, origin),
-        arch=_text(fields, "arch", origin),
-        sample=_seed(fields, origin),
         reference=_reference(_text(fields, "reference", origin), checkout, origin),
         tolerance=_tolerances(fields, origin),
         flops=_text(fields, "flops", origin) or "0",
@@ -256,8 +263,9 @@ def _table(fields: Mapping[str, Any], key: str, origin: str) -> Mapping[str, Any
     return value
 
 
-def _sizes(fields: Mapping[str, Any], key: str, origin: str) -> str | tuple[str, ...]:
-    return _texts(fields, key, origin) if isinstance(fields.get(key), list) else _text(fields, key, origin)
+def _sizes(fields: Mapping[str, Any], key: str, origin: str) -> str:
+    listed = isinstance(fields.get(key), list)
+    return in_commas(_texts(fields, key, origin)) if listed else _text(fields, key, origin)
 
 
 VARIABLE = "NCU_SWIZZLE"

@@ -19,10 +19,11 @@ from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.kernels import build, user
+from ncu_swizzle.kernels import build, naming
 from ncu_swizzle.kernels.build import cubin_of
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.kernels.guess import LaunchGuess
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven, shown, without_empty
@@ -267,7 +268,7 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     if file:
         return _of_file(caller, file)
     config = caller.folders.config(Path.cwd())
-    rows = [_row(family, kernel) for family, kernel in user.everything((), config)]
+    rows = [_row(family, kernel) for family, kernel in naming.everything(CatalogOptions(config))]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
     return Answer(
         summary=f"{len(rows)} kernels; those with a file are the project's.", rows=tuple(rows), next=_linting(rows)
@@ -281,16 +282,16 @@ def _row(family: Family, kernel: Kernel) -> Row:
 
 
 def _of_file(caller: Caller, file: str) -> Answer:
-    caller.folders.source(user.split_name(file)[0])
+    caller.folders.source(naming.split_name(file)[0])
     config = caller.folders.kernel(file, LaunchGiven())
     source = Path(file)
     described = [
         (family, kernel)
-        for family, kernel in user.everything((), config)
+        for family, kernel in naming.everything(CatalogOptions(config))
         if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
     ]
     guesses = list(_guesses(source, Toolchain(timeout_s=caller.timeout_s)))
-    others = [guess for guess in guesses if not any(_is(guess.function, kernel) for _, kernel in described)]
+    others = [guess for guess in guesses if not any(_is(guess.launch.entry, kernel) for _, kernel in described)]
     rows = (*({**_row(*each), "described": True} for each in described), *map(_guess, others))
     words = "; launches are guessed from signatures: check them" if others else ", with described launches"
     following = Call("lint", {"files": [file], **_guessed(others, len(guesses) > 1)})
@@ -324,4 +325,4 @@ def _guesses(source: Path, toolchain: Toolchain) -> Iterator[LaunchGuess]:
 
 
 def _guess(guess: LaunchGuess) -> Row:
-    return {"function": guess.function, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}
+    return {"function": guess.launch.entry, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
-from ncu_swizzle.base.texts import Sizes, in_json
+from ncu_swizzle.base.texts import Sizes, in_commas, in_json
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels import build, catalog, fills, user
-from ncu_swizzle.kernels.family import BYTES, PYTHON, Argument, Family, Kernel
+from ncu_swizzle.kernels import build, catalog, fills, naming
+from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
 from ncu_swizzle.reports.options import EMULATED, NCU
 
@@ -55,13 +55,13 @@ class LaunchGiven:
         lists = {name: tuple(given[name]) for name in LISTS if name in given}
         return cls(**{**given, **lists})
 
-    def described(self) -> KernelDescription:
+    def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
         options = PairOptions(
             entry=self.kernel,
-            grid=self.grid,
-            block=self.block,
-            shared=self.shared,
+            grid=in_commas(self.grid),
+            block=in_commas(self.block),
+            shared=str(self.shared),
             args=self.args,
             define=self.define,
             include=self.include,
@@ -70,7 +70,7 @@ class LaunchGiven:
             arch=self.arch,
             sample=self.sample,
         )
-        return options.described(self.problem)
+        return options.described(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
         """Return what is given, as a client sends it."""
@@ -142,21 +142,20 @@ class Folders:
         `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; what one
         inside names must be inside, too.
         """
-        file, _ = user.split_name(entry)
+        file, _ = naming.split_name(entry)
         if named_file := self.is_path(entry):
             self.source(file)
             if file.suffix in HEADERS:
                 raise UsageError(f"{entry} is a header", "name a .cu file that includes it")
         for named in (*_files_in(launch.args), *launch.include):
             self.path(named)
-        described = launch.described()
         config = self.config(file.absolute().parent if named_file else Path.cwd())
-        self._chosen(entry, described, config)
+        self._refuse_outside(entry, launch.described(CatalogOptions(config)))
         return config
 
     def is_path(self, entry: str) -> bool:
         """Return whether an entry names a file or a folder."""
-        return Path(entry).suffix in HEADERS or user.is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
+        return Path(entry).suffix in HEADERS or naming.is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
 
     def source(self, file: Path) -> None:
         """Raise Untrusted for a source that must not be read, or run in order to be compiled."""
@@ -166,32 +165,30 @@ class Folders:
 
     def config(self, start: Path) -> str:
         """Return the nearest project's file that is inside, or "none"."""
-        nearest = catalog.find(start, within=self.holds)
+        nearest = catalog.nearest_project(start, within=self.holds)
         for folder in nearest.catalog if nearest else ():
             self.path(folder)
         return str(nearest.file) if nearest else catalog.NONE
 
-    def variant(self, family: Family, kernel: Kernel) -> None:
+    def target(self, target: Target) -> None:
         """Raise Untrusted unless all files of a kernel may be read."""
-        if not family.shipped and not kernel.library:
-            self.source(family.source(kernel))
-            for argument in family.arguments:
-                self._file(argument)
+        if not target.family.shipped and not target.kernel.library:
+            self.source(target.source)
+            for argument in target.family.arguments:
+                if argument.file:
+                    self.path(argument.file)
 
-    def _file(self, argument: Argument) -> None:
-        if argument.file:
-            self.path(argument.file)
-
-    def _chosen(self, entry: str, described: KernelDescription, config: str) -> None:
+    def _refuse_outside(self, entry: str, description: KernelDescription) -> None:
+        """Raise Untrusted if a kernel that an entry names has files that must not be read."""
         try:
-            catalog, names = user.chosen(entry, described, (), config)
-            variants = [catalog.find(name) for name in names]
+            known, (names,) = naming.catalog_with([entry], description)
+            kernels = [Target(*known.named(name), problem={}) for name in names]
         except Untrusted:
             raise
         except NcuSwizzleError:  # the call itself will say so
             return
-        for family, kernel in variants:
-            self.variant(family, kernel)
+        for kernel in kernels:
+            self.target(kernel)
 
 
 def _files_in(args: Sequence[str]) -> Iterator[str]:
@@ -282,7 +279,7 @@ class Caller:
         described = {
             config: entry
             for entry, config in reversed(configs.items())
-            if user.is_kernel_file(entry) or not self.folders.is_path(entry)
+            if naming.is_kernel_file(entry) or not self.folders.is_path(entry)
         }
         if len(described) > 1:
             second, first, *_ = described.values()
@@ -294,7 +291,7 @@ class Caller:
     def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
         """Return the launch for a call about the same kernel, or the one of this name where several are described."""
         given = launch.as_json()
-        if name and user.is_kernel_file(entry) and not user.split_name(entry)[1]:
+        if name and naming.is_kernel_file(entry) and not naming.split_name(entry)[1]:
             given["kernel"] = launch.kernel or name
         return {"launch": given} if given else {}
 

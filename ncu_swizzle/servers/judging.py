@@ -14,11 +14,11 @@ from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all, written_together
-from ncu_swizzle.gate import lint_inputs, linting
-from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
+from ncu_swizzle.gate import linting
+from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Verdict
-from ncu_swizzle.kernels import user
-from ncu_swizzle.kernels.family import SOURCE
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
 from ncu_swizzle.servers.folders import shown as shown_path
@@ -36,17 +36,16 @@ def lint(
     options = LintOptions(
         files=tuple(files),
         max_degree=() if max_degree is None else (f"{max_degree:g}",),
-        description=launch.described(),
-        config=caller.entries(files, launch).config,
+        description=launch.described(caller.entries(files, launch)),
     )
-    found = [variant for variant in lint_inputs.variants(options) if not isinstance(variant, Skipped)]
-    for variant in found:
-        caller.folders.variant(*variant)
+    targets = [kernel for kernel in options.kernels() if isinstance(kernel, Target)]
+    for target in targets:
+        caller.folders.target(target)
     settings = EmulationSettings.of(caller.request(launch, "emulated"))
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     verdict = linting.verdict_of(kernels)
     drawn = launch.sample is None and any(kernel.sampling for kernel in kernels)
-    following = _fixing(caller, verdict, files, launch, found) or (_sampled(files, launch) if drawn else None)
+    following = _fixing(caller, verdict, files, launch, targets) or (_sampled(files, launch) if drawn else None)
     return _judged_answer(verdict, following)
 
 
@@ -92,18 +91,18 @@ def _row(check: Check) -> Row:
 
 
 def _fixing(
-    caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, variants: Sequence[Variant]
+    caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, targets: Sequence[Target]
 ) -> Call | None:
     """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
     failed = next(
         (each for each in verdict.checks if each.outcome is Outcome.failed and each.criterion == MAX_DEGREE), None
     )
-    chosen = next((variant for variant in variants if failed and variant[1].name == failed.kernel), None)
+    chosen = next((target for target in targets if failed and target.name == failed.kernel), None)
     if chosen is None:  # nothing fails, or a captured launch does
         return None
-    family, kernel = chosen
-    source = os.path.realpath(family.source(kernel))
-    file = next((file for file in files if os.path.realpath(user.split_name(file)[0]) == source), "")
+    family, kernel = chosen.family, chosen.kernel
+    source = os.path.realpath(chosen.source)
+    file = next((file for file in files if os.path.realpath(naming.split_name(file)[0]) == source), "")
     named = file or (kernel.name if kernel.name in files or family.shipped else shown_path(source))
     if source.endswith(SOURCE) and not family.shipped:
         return Call("fix", {"file": named, **caller.again(named, launch)})
@@ -156,22 +155,17 @@ def rewrite(caller: Caller, file: str) -> Answer:
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
-    sources = caller.sources(file, launch)
-    for variant in lint_inputs.variants(
-        LintOptions(files=(file,), max_degree=(), description=launch.described(), config=sources.config)
-    ):
-        if not isinstance(variant, Skipped):
-            caller.folders.variant(*variant)
+    description = launch.described(caller.sources(file, launch))
+    for kernel in naming.resolve_sources([file], description):
+        if isinstance(kernel, Target):
+            caller.folders.target(kernel)
             if write:  # the package's own kernels may be read from anywhere
-                caller.folders.path(variant[0].source(variant[1]))
-    request = caller.request(launch, "emulated")
-    described = launch.described()
+                caller.folders.path(kernel.source)
     return fix_all(
         FixQuery(
             what=file,
-            request=request,
-            description=described,
-            sources=sources,
+            request=caller.request(launch, "emulated"),
+            description=description,
             options=options,
             progress=caller.progress,
             within=caller.folders.holds,

@@ -16,13 +16,12 @@ from ncu_swizzle.explain import suggest as suggesting
 from ncu_swizzle.explain.banks import subject_of
 from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery, Subject
 from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
-from ncu_swizzle.gate import lint_inputs, linting
-from ncu_swizzle.gate.lint_inputs import LintOptions, Variant
-from ncu_swizzle.gate.linting import KernelLint
+from ncu_swizzle.gate import linting
+from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
-from ncu_swizzle.kernels import catalog, user
+from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target
-from ncu_swizzle.kernels.options import LAUNCHES
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.servers import answer
 from ncu_swizzle.servers.answer import Answer, Call, Row
@@ -77,24 +76,20 @@ def explanation(subject: Subject, following: Call | None = None) -> Answer:
 
 def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
     """Return the call that rewrites a kernel's source; None if it has none of the client's."""
-    source = user.split_name(kernel)[0].suffix if caller.folders.is_path(kernel) else _suffix(caller, kernel)
+    source = naming.split_name(kernel)[0].suffix if caller.folders.is_path(kernel) else _suffix(caller, kernel)
     return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if source == SOURCE else None
 
 
 def _suffix(caller: Caller, name: str) -> str:
-    catalog = user.everything((), caller.folders.config(Path.cwd()))
+    catalog = naming.everything(CatalogOptions(caller.folders.config(Path.cwd())))
     own = (family.source(kernel) for family, kernel in catalog if kernel.name == name and not family.shipped)
     return next((source.suffix for source in own), "")
 
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
     sources = caller.sources(kernel, launch)
-    return KernelQuery(
-        request=caller.request(launch, "emulated"),
-        description=launch.described(),
-        sources=sources,
-        progress=caller.progress,
-    )
+    request, description = caller.request(launch, "emulated"), launch.described(sources)
+    return KernelQuery(request=request, description=description, progress=caller.progress)
 
 
 def _best(answer: SuggestAnswer) -> str:
@@ -187,13 +182,14 @@ def lines(caller: Caller, file: str) -> Answer:
     captured = [] if source.suffix == PYTHON else sorted(map(str, source.parent.glob(f"*{LAUNCHES}")))
     for path in captured:
         caller.folders.path(path)
-    sources = dict.fromkeys(str(family.source(kernel)) for family, kernel in declared)
-    sources_of = {kernel.name: str(family.source(kernel)) for family, kernel in declared}
+    sources_of = {kernel.name: str(kernel.source) for kernel in declared}
+    sources = dict.fromkeys(sources_of.values())
     read = {"read": _stamps(source, declared, config, captured), "declared": sources_of}
     if not sources and not captured:
         return replace(_nothing_declared(file, source), facts=read)
     settings = EmulationSettings.of(caller.request(LaunchGiven(), "emulated"))
-    options = LintOptions(files=(*sources, *captured), config=config)
+    description = KernelDescription(sources=CatalogOptions(config))
+    options = LintOptions(files=(*sources, *captured), description=description)
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
@@ -203,12 +199,10 @@ def lines(caller: Caller, file: str) -> Answer:
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
     source = Path(os.path.realpath(caller.folders.path(file)))
-    variants = _declared(caller, source, caller.folders.config(source.parent))
-    named = next((variant for variant in variants if variant[1].name == kernel), None)
-    if named is None:
+    declared = _declared(caller, source, caller.folders.config(source.parent))
+    target = next((each for each in declared if each.name == kernel), None)
+    if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
-    family, variant = named
-    target = Target(family, variant, family.problem({}))
     query = own_kernels.KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
     profile = own_kernels.emulated(target, query)
     here = f"{source.name}:{number}"
@@ -217,32 +211,33 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     return explanation(own_kernels.subject(BanksQuery(what=kernel, access=name), [profile]))
 
 
-def _declared(caller: Caller, source: Path, config: str) -> list[Variant]:
+def _declared(caller: Caller, source: Path, config: str) -> list[Target]:
     """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
-    options = LintOptions(files=(), config=config)
+    sources = CatalogOptions(config)
     if source.suffix in HEADERS:
-        catalog = [*user.everything((), config), *lint_inputs.beside(source.parent)]
-        found = [(family, kernel) for family, kernel in catalog if not kernel.library and _includes(family, source)]
+        kernels = [*naming.with_source(naming.everything(sources)), *naming.beside(source.parent)]
+        declared = [kernel for kernel in kernels if _includes(kernel.family, source)]
     else:
-        found = list(lint_inputs.described(source, options))
-    for variant in found:
-        caller.folders.variant(*variant)
-    return found
+        declared = naming.described_in(source, sources)
+    for kernel in declared:
+        caller.folders.target(kernel)
+    return declared
 
 
 def _includes(family: Family, header: Path) -> bool:
     return not family.shipped and str(header) in {os.path.realpath(path) for path in family.included()}
 
 
-def _stamps(source: Path, declared: Sequence[Variant], config: str, captured: Sequence[str]) -> list[list[Any]]:
+def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Sequence[str]) -> list[list[Any]]:
     """Return what an answer is made from, each with its time of modification and size.
 
     That includes descriptions that may yet appear, with zeros. An editor asks again once any of them changed.
     """
-    beside = (source.parent / name for name in (catalog.OWN, catalog.PROJECT, lint_inputs.DESCRIPTION))
+    beside = (source.parent / name for name in (catalog.OWN, catalog.PROJECT, naming.DESCRIPTION))
     read = {str(source), *map(str, beside), *captured, *([] if config == catalog.NONE else [config])}
-    for family, kernel in declared:
-        read |= {str(family.source(kernel)), str(family.folder / lint_inputs.DESCRIPTION), *family.included()}
+    for kernel in declared:
+        family = kernel.family
+        read |= {str(kernel.source), str(family.folder / naming.DESCRIPTION), *family.included()}
     return [list(answer.stamp(path)) for path in sorted(read)]
 
 

@@ -18,7 +18,6 @@ from ncu_swizzle.base.validate import whole
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 
 # Which kernels are profiled at which problems: read from the command line and checked before anything runs.
@@ -94,10 +93,17 @@ class Plan:
 
 
 def make_plan(
-    catalog: Catalog, names: Sequence[str], variants: Sequence[str], sizes: Mapping[str, Sequence[int]]
+    family: Family, kernels: Sequence[Kernel], variants: Sequence[str], sizes: Mapping[str, Sequence[int]]
 ) -> Plan:
-    """Return the plan for a family or kernels; raise UnknownKernel, BadProblem, or UsageError for too many points."""
-    family, kernels = _kernels(catalog, names, variants)
+    """Return the plan for kernels of a family, or without any for the family's variants.
+
+    Raises BadProblem, or UsageError for too many points.
+    """
+    if kernels and any(name != ALL for name in variants):
+        raise UsageError("--variants selects from one family", "ncu-swizzle sweep FAMILY --variants NAME,NAME")
+    if not kernels:
+        every = not variants or ALL in variants
+        kernels = [kernel for kernel in family.kernels if not kernel.library] if every else _variants(family, variants)
     combinations = product(*(dict.fromkeys(values) for values in sizes.values()))
     problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in combinations]
     points = len(problems) * len(kernels)
@@ -106,26 +112,15 @@ def make_plan(
     return Plan(family, tuple(kernels), tuple(problems))
 
 
-def _kernels(catalog: Catalog, names: Sequence[str], variants: Sequence[str]) -> tuple[Family, list[Kernel]]:
-    families = {family.name: family for family in catalog.families}
-    family = families.get(names[0]) if len(names) == 1 else None
-    if family is None:
-        if [name for name in variants if name != ALL]:
-            raise UsageError("--variants selects from one family", "ncu-swizzle sweep FAMILY --variants NAME,NAME")
-        return catalog.find_together(list(dict.fromkeys(names)))
-    own = [kernel for kernel in family.kernels if not kernel.library]
-    if not variants or ALL in variants:
-        return family, own
-    return family, [_variant(family, name) for name in dict.fromkeys(variants)]
-
-
-def _variant(family: Family, name: str) -> Kernel:
-    """Return a variant by its name, with or without the family's name as a prefix."""
-    for kernel in family.kernels:
-        if name in (kernel.name, kernel.name.removeprefix(f"{family.name}-")):
-            return kernel
-    names = ", ".join(kernel.name for kernel in family.kernels)
-    raise UsageError(f"the family {family.name} has no variant {name!r}", f"its variants: {names}")
+def _variants(family: Family, names: Sequence[str]) -> list[Kernel]:
+    """Return variants by their names, with or without the family's name as a prefix, each once."""
+    by_name = {kernel.name.removeprefix(f"{family.name}-"): kernel for kernel in family.kernels}
+    by_name |= {kernel.name: kernel for kernel in family.kernels}
+    for name in names:
+        if name not in by_name:
+            variants = ", ".join(kernel.name for kernel in family.kernels)
+            raise UsageError(f"the family {family.name} has no variant {name!r}", f"its variants: {variants}")
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def sizes(texts: Iterable[str]) -> dict[str, list[int]]:

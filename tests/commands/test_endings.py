@@ -34,9 +34,9 @@ def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[s
 def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``ncu-swizzle list`` after a statement that breaks it, in a process of its own."""
     code = (
-        "import sys; from ncu_swizzle.kernels import user; import ncu_swizzle.commands.tools\n"
+        "import sys; from ncu_swizzle.kernels import naming; import ncu_swizzle.commands.tools\n"
         f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
-        "user.everything = fails\n"
+        "naming.everything = fails\n"
         "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )

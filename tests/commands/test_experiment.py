@@ -12,6 +12,8 @@ from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.naming import TargetOrFile
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Companions, Destination
 
@@ -21,15 +23,14 @@ RECORDED = Request(engine="recorded")
 def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = profiles.profiles_of
 
-    def failing(entry: profiles.Entry, context: Context) -> Sequence[Profile]:
+    def failing(entry: TargetOrFile, context: Context) -> Sequence[Profile]:
         if entry.name == "reference-attention":
             raise ProgramFailed("out of memory")
         return real(entry, context)
 
     monkeypatch.setattr(run_kernel, "profiles_of", failing)
     result = run_kernel.profile(
-        catalog.shipped(),
-        catalog.shipped().target("kernel2"),
+        run_kernel.lineup_of("kernel2", KernelDescription()),
         RECORDED,
         destination=Destination(tmp_path / "out"),
     )
@@ -37,10 +38,8 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
     assert result.comparison.warnings == ("Without reference-attention: out of memory.",)
     with pytest.raises(ProgramFailed):
         run_kernel.profile(
-            catalog.shipped(),
-            catalog.shipped().target("kernel2"),
+            run_kernel.lineup_of("kernel2", KernelDescription(), Companions(reference="reference-attention")),
             RECORDED,
-            Companions(reference="reference-attention"),
             Destination(tmp_path / "2"),
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
@@ -48,8 +47,7 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
 
 def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
     result = run_kernel.profile(
-        catalog.shipped(),
-        catalog.shipped().target("reference-attention"),
+        run_kernel.lineup_of("reference-attention", KernelDescription()),
         RECORDED,
         destination=Destination(tmp_path / "out"),
     )
@@ -64,4 +62,4 @@ def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
     (toy / "family.toml").write_text(text.replace('name = "kernel', 'name = "toy').replace("reference-", "toy-"))
     both = catalog.Catalog((*ours.families, *catalog.load(tmp_path).families))
     with pytest.raises(UsageError, match="toy1 does not belong to the family attention"):
-        run_kernel.time_kernels(both, ["kernel1", "toy1"], Request(), reference=False)
+        both.named_together(["kernel1", "toy1"])

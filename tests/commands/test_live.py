@@ -57,28 +57,28 @@ def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywo
 
 def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
     given = described(tmp_path, ["float32[64]", "float32[64]:out", 64], BLOCK=32, num_warps=8)
-    assert given.args == ("x=float32[64]", "y=float32[64]:out", "n=64", "BLOCK=32")
+    assert given.launch.args == ("x=float32[64]", "y=float32[64]:out", "n=64", "BLOCK=32")
     assert given.tuning == ("num_warps=8",)
     named = described(tmp_path, {"n": 64, "x": "float32[64]"}, y="float32[64]", outputs="y")
-    assert named.args == ("n=64", "x=float32[64]", "y=float32[64]:out")
+    assert named.launch.args == ("n=64", "x=float32[64]", "y=float32[64]:out")
 
 
 def test_a_grid_may_be_a_function_of_the_arguments(tmp_path: Path) -> None:
     given = described(tmp_path, {"n": 64}, BLOCK=32, num_warps=4, grid=lambda meta: (meta["n"] // meta["BLOCK"], 2))
-    assert given.grid == "2,2"
-    assert described(tmp_path, {}, grid="n//2,1").grid == "n//2,1"
-    assert described(tmp_path, {}, grid=7).grid == "7"
+    assert given.launch.grid == "2,2"
+    assert described(tmp_path, {}, grid="n//2,1").launch.grid == "n//2,1"
+    assert described(tmp_path, {}, grid=7).launch.grid == "7"
 
 
 def test_contents_of_arrays_are_kept_except_for_outputs(tmp_path: Path) -> None:
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
     given = described(tmp_path, {"x": x, "y": x}, outputs="y")
-    assert given.args == (f"x=int32[2,3]:{tmp_path / 'x.npy'}", "y=int32[2,3]:out")
+    assert given.launch.args == (f"x=int32[2,3]:{tmp_path / 'x.npy'}", "y=int32[2,3]:out")
     assert np.array_equal(np.load(tmp_path / "x.npy"), x)
 
 
 def test_a_view_is_as_long_as_its_memory(tmp_path: Path) -> None:
-    assert described(tmp_path, {"y": Turned()}, outputs="y").args == ("y=float32[20]:out",)
+    assert described(tmp_path, {"y": Turned()}, outputs="y").launch.args == ("y=float32[20]:out",)
 
 
 def test_a_function_is_named_as_its_file_calls_it() -> None:
@@ -88,7 +88,7 @@ def test_a_function_is_named_as_its_file_calls_it() -> None:
 
 def test_an_array_of_a_structured_dtype_goes_as_bytes_with_the_dtype_s_name(tmp_path: Path) -> None:
     given = described(tmp_path, {"x": np.zeros(3, PARTICLE), "y": np.ones((2, 2), PARTICLE)}, outputs="y")
-    assert given.args == (f"x=uint8[3,12]:{tmp_path / 'x.npy'}", "y=uint8[2,2,12]:out")
+    assert given.launch.args == (f"x=uint8[3,12]:{tmp_path / 'x.npy'}", "y=uint8[2,2,12]:out")
     assert given.tuning == ("x=PARTICLE", "y=PARTICLE")
     assert np.load(tmp_path / "x.npy").shape == (3, 12)
     with pytest.raises(UsageError, match="x has a structured dtype without a name"):

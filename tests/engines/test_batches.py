@@ -15,7 +15,7 @@ from tests.support.marks import without_gpu
 
 @without_gpu
 def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     jobs = []
     for name in ("first", "second"):
         folder = tmp_path / name

@@ -17,9 +17,8 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles
 from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog, gpu, user
+from ncu_swizzle.kernels import catalog, gpu, naming
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.counts import Instruction
@@ -28,6 +27,7 @@ from ncu_swizzle.reports.options import Engine
 from ncu_swizzle.reports.run_folder import load, load_profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import description
 from tests.support.places import RECORDINGS
 from tests.support.sources import TURN_AND_BEYOND
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 @NEEDS_ALL
 @pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
 def test_every_count_is_the_recorded_one(name: str) -> None:
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     made = emulation.emulate_target(Target(family, kernel, family.problem()))
     recorded = reader.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
     assert counts(made.profile) == counts(recorded)
@@ -122,10 +122,10 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "_lacking", lambda request: "")
-    asked = KernelDescription(
+    asked = description(
         entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
     )
-    known, (name,) = user.chosen(str(binary), asked, config="none")
+    known, (name,) = naming.chosen(str(binary), asked, config="none")
     engine = profiles.engine_for(known.target(name), Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is already compiled" in engine.reason
@@ -167,7 +167,7 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
 def test_exhaustive_says_the_same() -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     problem = family.problem({"n": 100})
     some = emulation.emulate_target(Target(family, kernel, problem))
     every = emulation.emulate_target(Target(family, kernel, problem), emulation.EmulationSettings(exhaustive=True))

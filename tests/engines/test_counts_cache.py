@@ -22,12 +22,12 @@ from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines import counts_cache, emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
-from tests.support.own_kernel import FULL, TYPED, own
+from tests.support.own_kernel import FULL, TYPED, description, own
 
 HISTOGRAM = """
 #include "size.cuh"
@@ -38,7 +38,9 @@ __global__ void fn(const unsigned* x, unsigned* y) {
     y[threadIdx.x] = bins[threadIdx.x];
 }
 """
-COUNTED = replace(FULL, entry="fn", grid="1", block="128", problem={}, args=("x=uint32[128]:iota", "y=uint32[128]:out"))
+COUNTED = description(
+    FULL, entry="fn", grid="1", block="128", problem={}, args=("x=uint32[128]:iota", "y=uint32[128]:out")
+)
 
 
 def histogram(folder: Path, x: str = "iota") -> Target:
@@ -46,8 +48,8 @@ def histogram(folder: Path, x: str = "iota") -> Target:
     (folder / "my.cu").write_text(HISTOGRAM, encoding="utf-8")
     if not (folder / "size.cuh").exists():
         (folder / "size.cuh").write_text("#define BINS 1024\n", encoding="utf-8")
-    description = replace(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
-    family = user.family_of(folder / "my.cu", description, ())
+    given = description(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
+    family = naming.family_of(folder / "my.cu", given, ())
     return Target(family, family.kernels[0], family.problem({}))
 
 

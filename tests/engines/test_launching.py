@@ -21,7 +21,7 @@ from tests.support.recordings import embedded
 
 
 def prepared(name: str) -> tuple[Cubin, Launch]:
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     cubin = embedded(name)
     return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbols.only_kernel(cubin))
 
@@ -59,7 +59,7 @@ def test_the_constants_hold_the_tables_address() -> None:
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     source, *others = family.arguments
     filled = replace(family, arguments=(replace(source, fill="iota%7"), *others))
     cubin = embedded("transpose-plain")

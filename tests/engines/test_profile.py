@@ -197,7 +197,7 @@ def test_what_was_compiled_elsewhere_needs_no_headers_here(
         raise EnvironmentLacking(f"{header} is not installed", "")
 
     monkeypatch.setattr(recipe, "locate", missing)
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     assert family.headers
     (result,) = container.inspect(recorded_file(name)).results
     made = emulation.emulate_cubin(Target(family, kernel, family.problem()), result.cubin)

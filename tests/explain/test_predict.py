@@ -30,7 +30,7 @@ OWN = [
 
 @pytest.mark.parametrize("name", OWN)
 def test_what_is_predicted_is_what_was_recorded(name: str, recorded: Recorded) -> None:
-    family, kernel = CATALOG.find(name)
+    family, kernel = CATALOG.named(name)
     predictions = predict.target_predictions(Target(family, kernel, family.problem()))
     checks = predict.checked_against(predictions, recorded(name))
     assert {check.predicted.access for check in checks} == set(recorded(name).accesses), "no access is left out"
@@ -44,7 +44,7 @@ def test_every_kernel_of_ours_is_declared() -> None:
 
 
 def test_differences_are_explained(recorded: Recorded) -> None:
-    family, kernel = CATALOG.find("kernel1")
+    family, kernel = CATALOG.named("kernel1")
     predictions = predict.target_predictions(Target(family, kernel, family.problem()))
     by_access = {check.predicted.access: check for check in predict.checked_against(predictions, recorded("kernel1"))}
     assert {check.verdict for check in by_access.values()} == {"equal"}
@@ -59,7 +59,7 @@ def test_differences_are_explained(recorded: Recorded) -> None:
 
 
 def test_predictions_scale_with_the_problem() -> None:
-    family, kernel = CATALOG.find("transpose-plain")
+    family, kernel = CATALOG.named("transpose-plain")
     small, large = (predict.target_predictions(Target(family, kernel, family.problem({"n": n}))) for n in (64, 128))
     assert [4 * (one.wavefronts or 0) for one in small] == [one.wavefronts for one in large]
     with pytest.raises(BadProblem, match="ends within a tile"):
@@ -74,7 +74,7 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     (kernels / "attention" / "rotated.cu").write_text(rotated, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[variant]]\nname = "rotated"\ntitle = "By addition"\nlesson = "Rotates."\n')
-    family, kernel = catalog.load(kernels).find("rotated")
+    family, kernel = catalog.load(kernels).named("rotated")
     (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
     costly = {
@@ -84,10 +84,10 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
 
 
 def test_what_is_not_declared_is_refused() -> None:
-    family, library = CATALOG.find("reference-attention")
+    family, library = CATALOG.named("reference-attention")
     with pytest.raises(UsageError, match="library kernel"):
         declared_tiles.tiles_of(Target(family, library, family.problem()))
-    _, kernel = CATALOG.find("kernel1")
+    _, kernel = CATALOG.named("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
         declared_tiles.tiles_of(Target(replace(family, name="other"), kernel, family.problem()))
     with pytest.raises(UsageError, match="names no layout policy"):

@@ -175,12 +175,12 @@ def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
 )
 def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
     families = catalog.shipped()
-    family, kernel = families.find(name)
+    family, kernel = families.named(name)
     (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
     found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
     named = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
     swizzled = named.get(name, name.replace("stride", "swizzle"))
-    (after,) = declared_tiles.tiles_of(Target(*families.find(swizzled), family.problem()))
+    (after,) = declared_tiles.tiles_of(Target(*families.named(swizzled), family.problem()))
     assert found.best is not None
     assert found.best.mapping == after.mapping
 
@@ -333,7 +333,7 @@ def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
 @NO_NVCC
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None

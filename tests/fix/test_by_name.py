@@ -78,7 +78,7 @@ def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
 
 
 def _families(folder: Path) -> list[Family]:
-    settings = catalog.read(folder / catalog.OWN)
+    settings = catalog.project_in(folder / catalog.OWN)
     return [build.family_of(spec) for spec in specs(settings)]
 
 

@@ -11,6 +11,7 @@ from ncu_swizzle.fix.claims import About, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from tests.support.fix_corpus import with_text
 from tests.support.fixes import array, swizzled
@@ -34,7 +35,9 @@ def described(folder: Path, text: str) -> Target:
     source = folder / "turned.cu"
     source.write_text(text, encoding="utf-8")
     args = ("in=float32[4000,1024]:random", "out=float32[4000,1024]:out", "odd=int32:77")
-    family = build.family_of(KernelSpec(name="turned", source=source, grid="4000", block="32,32", args=args))
+    family = build.family_of(
+        KernelSpec(name="turned", source=source, launch=LaunchOptions(grid="4000", block="32,32", args=args))
+    )
     return Target(family, family.kernels[0], family.problem())
 
 

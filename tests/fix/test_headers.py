@@ -19,7 +19,7 @@ from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
 from ncu_swizzle.fix.spliced import splice
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.kernels import catalog, user
+from ncu_swizzle.kernels import catalog, naming
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 
@@ -113,7 +113,7 @@ def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: p
 def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
     described: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    target = user.everything().target("floats")
+    target = naming.everything().target("floats")
     project = described / "include"
     assert b"void turned" in copies.source_of(copies.with_headers(target, described))
     (project / "cute").mkdir()

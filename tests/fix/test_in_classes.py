@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from tests.support.fix_corpus import CORPUS
 from tests.support.marks import NEEDS_ALL
 
@@ -54,8 +54,8 @@ def fixed(
     (folder / "k.cu").write_text(CLASS.replace("UNUSED", unused).replace("BEFORE", before), encoding="utf-8")
     described = "".join(DESCRIBED.format(name=name) for name in ("k", *also.split()))
     (folder / "ncu-swizzle.toml").write_text(described, encoding="utf-8")
-    sources = CatalogOptions(config=str(folder / "ncu-swizzle.toml"))
-    return fix_all(FixQuery(what=str(folder / "k.cu"), sources=sources, options=FixOptions(only)))
+    description = KernelDescription(sources=CatalogOptions(config=str(folder / "ncu-swizzle.toml")))
+    return fix_all(FixQuery(what=str(folder / "k.cu"), description=description, options=FixOptions(only)))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def fixed(
     ],
 )  # fmt: skip
 def test_classes_of_the_corpus(name: str, only: MappingKind | None, written: list[str]) -> None:
-    sources = CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))
-    made = fix_all(FixQuery(what=name, sources=sources, options=FixOptions(only)))
+    description = KernelDescription(sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml")))
+    made = fix_all(FixQuery(what=name, description=description, options=FixOptions(only)))
     assert made.outcome == "proved", made.kernels[0].tiles
     text = made.after.decode()
     assert all(piece in text for piece in written), shown.patch_of(made)

@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from tests.support.fix_corpus import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
 
@@ -25,7 +25,11 @@ FAST = ("columns-first", "functor-transpose")
 
 
 def fixed(name: str) -> SourceFix:
-    return fix_all(FixQuery(what=name, sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))))
+    return fix_all(
+        FixQuery(
+            what=name, description=KernelDescription(sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml")))
+        )
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ncu_swizzle.frontends.compiled import Built, built
-from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports import run_folder
 from tests.support import inlined_texts
 from tests.support.process import run
@@ -22,7 +23,7 @@ PRODUCT = ("--problem", "m=256,n=256,k=128", "--arg", "a=float16[m,k]", "--arg",
 
 def described(name: str) -> Built:
     """Return a kernel of the examples' project file, compiled."""
-    catalog = user.everything(config=str(EXAMPLES / "ncu-swizzle.toml"), trust=True)
+    catalog = naming.everything(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
     family, kernel = next(each for each in catalog if each[1].name == name)
     return built(Target(family, kernel, family.problem()), "sm_90", 120)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ncu_swizzle.kernels import user
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.python_kernels import NEEDS_TRITON
 from tests.support.python_recordings import EXAMPLES, recorded
 
@@ -21,11 +22,13 @@ def test_the_examples_tests_pass() -> None:
 
 
 def test_every_kernel_that_is_described_was_recorded() -> None:
-    described = {kernel.name for family, kernel in user.everything(config=PROJECT, trust=True) if not family.shipped}
+    described = {
+        kernel.name for family, kernel in naming.everything(CatalogOptions(PROJECT, trust=True)) if not family.shipped
+    }
     assert described == recorded()[0]["kernels"].keys()
 
 
 def test_a_project_file_alone_executes_nothing() -> None:
-    own = [family for family in user.everything(config=PROJECT).families if not family.shipped]
+    own = [family for family in naming.everything(CatalogOptions(PROJECT)).families if not family.shipped]
     assert own
     assert all(family.untrusted for family in own)

@@ -10,6 +10,7 @@ from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Rule
 from ncu_swizzle.gate.checking import CheckOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 
 WHOLE = """
 [tool.ncu-swizzle.check]
@@ -60,7 +61,12 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded
     assert not checking._policy(CheckOptions(profiles=(), allow_recorded=False), tmp_path).allow_recorded
-    assert checking._policy(CheckOptions(profiles=(), config="none"), tmp_path).rules == ()
+    assert (
+        checking._policy(
+            CheckOptions(profiles=(), description=KernelDescription(sources=CatalogOptions("none"))), tmp_path
+        ).rules
+        == ()
+    )
     (tmp_path / "ncu-swizzle-baseline.json").touch()
     assert checking._policy(CheckOptions(profiles=()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
     assert checking._policy(CheckOptions(profiles=(), baseline="none"), tmp_path).baseline is None

@@ -17,11 +17,11 @@ from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.gate import linting
-from ncu_swizzle.gate.lint_inputs import LintOptions
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import description
 from tests.support.sources import BINNED, PITCHED, WMMA
 
 LAUNCH = ["--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out"]
@@ -413,7 +413,7 @@ def test_no_note_is_lost_for_the_words_in_it(why: str, sources: Path, monkeypatc
     (sources / "known.cu").write_text("__global__ void sum_unknown(float* y) { y[threadIdx.x] = 1.f; }\n", "utf-8")
     monkeypatch.chdir(sources)
     monkeypatch.setattr(run, "global_accesses", lambda *_: GlobalAccesses(lacking=why))
-    given = KernelDescription(grid="1", block="32", args=("y=float32[32]:out",))
+    given = description(grid="1", block="32", args=("y=float32[32]:out",))
     (kernel,) = linting.lint_kernels(
         LintOptions(files=("known.cu",), description=given), EmulationSettings(cached=False)
     )

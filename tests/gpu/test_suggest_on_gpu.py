@@ -48,7 +48,7 @@ def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Fami
     """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
     kernels = folder / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    family, plain = catalog.load(kernels).find(name)
+    family, plain = catalog.load(kernels).named(name)
     text = family.source(plain).read_text(encoding="utf-8")
     include, rest = text.split("\n", 1)
     used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
@@ -56,12 +56,12 @@ def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Fami
     (family.folder / "suggested.cu").write_text(f"{include}\n\n{source}{used}", encoding="utf-8")
     with (family.folder / "family.toml").open("a", encoding="utf-8") as toml:
         toml.write('\n[[variant]]\nname = "suggested"\ntitle = "As suggested"\nlesson = "The loop is closed."\n')
-    return catalog.load(kernels).find("suggested")
+    return catalog.load(kernels).named("suggested")
 
 
 @pytest.mark.parametrize(("name", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
 def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
-    family, plain = catalog.shipped().find(name)
+    family, plain = catalog.shipped().named(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
     hold(predict.target_predictions(Target(family, plain, problem)), before)

@@ -32,7 +32,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     source.write_text(wrong, encoding="utf-8")
 
     known = catalog.load(kernels)
-    planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
+    planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
     first = running.run(planned, Request(engine="ncu"), Destination(place))
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
     assert states == {
@@ -55,7 +55,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
 
     source.write_text(right, encoding="utf-8")
     known = catalog.load(kernels)
-    planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
+    planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
     again = running.run(planned, Request(engine="ncu"), Destination(place), resume=True)
     assert not again.failed
     assert not any(one.kept for one in again.outcomes), "the family's sources are others now"

@@ -27,7 +27,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
     found = shipped()
-    family, kernel = found.find("kernel2")
+    family, kernel = found.named("kernel2")
     assert family.name == "attention"
     assert kernel.baseline == "kernel1"
     assert family.problem() == {"batch": 4, "heads": 16, "seq": 4096}
@@ -41,7 +41,7 @@ def test_every_baseline_and_source_exists() -> None:
     found = shipped()
     for family, kernel in found:
         if kernel.baseline:
-            assert found.find(kernel.baseline)[0] is family
+            assert found.named(kernel.baseline)[0] is family
         if not kernel.library:
             source = family.source(kernel).read_text(encoding="utf-8")
             assert f" {kernel.entry}(" in source, "the entry bears the variant's name"
@@ -61,7 +61,7 @@ def test_a_familys_files_are_numbered_in_the_order_of_its_variants(family: catal
     ids=lambda item: item.name,
 )
 def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: catalog.Kernel) -> None:
-    _, baseline = shipped().find(kernel.baseline)
+    _, baseline = shipped().named(kernel.baseline)
     if kernel.arch != baseline.arch:
         pytest.skip("a kernel of its own, written with that architecture's instructions")
     before = family.source(baseline).read_text(encoding="utf-8").replace(baseline.entry, kernel.entry)
@@ -74,9 +74,9 @@ def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: cat
 
 def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     with pytest.raises(UnknownKernel, match="did you mean 'kernel2'"):
-        shipped().find("kernl2")
+        shipped().named("kernl2")
     with pytest.raises(UnknownKernel) as far:
-        shipped().find("zzzzzz")
+        shipped().named("zzzzzz")
     assert "did you mean" not in str(far.value)
     assert far.value.hint == "ncu-swizzle list shows all kernels"
 
@@ -91,14 +91,14 @@ def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     ],
 )
 def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) -> None:
-    family, _ = shipped().find("kernel2")
+    family, _ = shipped().named("kernel2")
     with pytest.raises(BadProblem, match=said):
         family.problem(sizes)
 
 
 def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY)
-    family, kernel = load(tmp_path).find("toy-plain")
+    family, kernel = load(tmp_path).named("toy-plain")
     assert family.geometry(kernel, family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
     assert not kernel.library
 
@@ -118,13 +118,13 @@ swizzle = 128
 
 def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY + OWN)
-    family, kernel = load(tmp_path).find("toy-mapped")
+    family, kernel = load(tmp_path).named("toy-mapped")
     assert family.geometry(kernel, {"n": 12}) == ((132, 1, 12), (384, 1, 1))
     assert (kernel.arch, family.architecture(kernel, "sm_90")) == ("sm_90a", "sm_90a")
     assert replace(family, arch="sm_100a").architecture(kernel, "sm_90") == "sm_100a", "what was asked for"
     (x,) = (kernel.boxed(argument) for argument in family.arguments)
     assert (x.tensor_map, x.box, x.swizzle) == (True, (8, 64), 128)
-    _, plain = load(tmp_path).find("toy-plain")
+    _, plain = load(tmp_path).named("toy-plain")
     assert family.architecture(plain, "sm_90") == "sm_90"
     assert not plain.boxed(family.arguments[0]).tensor_map
     write_family_json(family, tmp_path / "family.json")
@@ -133,7 +133,7 @@ def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(
 
 def test_a_familys_architecture_is_its_variants(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY.replace("[problem]", 'arch = "sm_90a"\n[problem]', 1))
-    family, kernel = load(tmp_path).find("toy-plain")
+    family, kernel = load(tmp_path).named("toy-plain")
     assert (family.arch, kernel.arch) == ("", "sm_90a"), "family.arch is what a user asks for"
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from ncu_swizzle.base.errors import BadCatalog, Untrusted
 from ncu_swizzle.gate import checking
-from ncu_swizzle.kernels import catalog, recipe, user
+from ncu_swizzle.kernels import catalog, naming, recipe
 from ncu_swizzle.kernels.nvcc_options import Checkout
-from ncu_swizzle.kernels.options import KernelDescription
-from tests.support.own_kernel import KERNEL
+from ncu_swizzle.kernels.options import CatalogOptions
+from tests.support.own_kernel import KERNEL, description
 
 
 def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,16 +51,16 @@ def test_files_outside_the_checkout_need_trust(old: str, new: str, checkout: Pat
     assert text != KERNEL
     (checkout / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
     with pytest.raises(Untrusted, match=f"ncu-swizzle.toml.*needs your trust: it is outside {checkout}"):
-        user.everything(start=checkout)
+        naming.everything(start=checkout)
     if "catalog" not in new:
-        assert user.everything(start=checkout, trust=True).find("tile")
+        assert naming.everything(CatalogOptions(trust=True), checkout).named("tile")
 
 
 def test_the_command_line_s_own_files_may_be_anywhere(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkout)
-    described = KernelDescription(args=("x=../x.npy", "y=float32[n,n]:out", "n"))
-    catalog, names = user.chosen("my.cu", described)
-    assert catalog.find(names[0])[0].arguments[0].fill.endswith("x.npy")
+    described = description(args=("x=../x.npy", "y=float32[n,n]:out", "n"))
+    catalog, (names,) = naming.catalog_with(["my.cu"], described)
+    assert catalog.named(names[0])[0].arguments[0].fill.endswith("x.npy")
 
 
 def test_a_baseline_outside_the_checkout_needs_trust(checkout: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_family_is_a_project_file_too(old: str, new: str, toy: Callable[[str, 
     folder = toy(old, new)
     with pytest.raises(Untrusted, match=r"toy/family\.toml: .*needs your trust"):
         catalog.load(folder)
-    assert catalog.load(folder, trust=True).find("toy-plain")
+    assert catalog.load(folder, trust=True).named("toy-plain")
 
 
 @pytest.mark.parametrize("header", ["antigravity.x:y", "numpy:../..", "numpy:..", "numpy:/etc", ":x", "..x"])
@@ -119,12 +119,12 @@ def test_links_to_private_files_are_not_shown(checkout: Path, toy: Callable[[str
     includes = '#include "secret.cuh"\n#include "linked.cuh"\n#include "../secret.cuh"\n'
     source = checkout / "my.cu"
     source.write_text(includes + source.read_text(encoding="utf-8"), encoding="utf-8")
-    texts = user.everything(start=checkout).find("tile")[0].source_texts()
+    texts = naming.everything(start=checkout).named("tile")[0].source_texts()
     assert {"my.cu", "linked.cuh"} == texts.keys()
     folder = toy("", "")
     (folder / "toy" / "secret.cuh").symlink_to(checkout.parent / "secret.cuh")
     os.mkfifo(folder / "toy" / "pipe.cuh")
-    texts = catalog.load(folder).find("toy-plain")[0].source_texts()
+    texts = catalog.load(folder).named("toy-plain")[0].source_texts()
     assert [*texts] == ["kernels/toy/plain.cu"]
 
 
@@ -135,8 +135,8 @@ def test_a_settings_file_of_another_user_is_not_picked_up(checkout: Path) -> Non
     below.mkdir()
     os.chown(checkout / "ncu-swizzle.toml", 12345, 12345)
     with pytest.raises(Untrusted, match="belongs to another user") as refused:
-        catalog.find(below)
+        catalog.nearest_project(below)
     assert refused.value.hint == f"--config {checkout / 'ncu-swizzle.toml'}, or --config none"
     assert catalog.project_file(str(checkout / "ncu-swizzle.toml"), below)
     os.chown(below, 12345, 12345)  # now it is that user's checkout, to which we went
-    assert catalog.find(below)
+    assert catalog.nearest_project(below)

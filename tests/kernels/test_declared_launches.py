@@ -21,10 +21,10 @@ def test_a_dictionary_describes_launches_as_a_project_file_does(tmp_path: Path) 
     file = tmp_path / "kernels.py"
     file.write_text(f"raise SystemExit('executed')\n{DECLARED}", encoding="utf-8")
     turn, small = declared(file)
-    assert (turn.name, turn.entry, turn.source, turn.grid) == ("turn", "turn", file, "n // BM, n // BN")
+    assert (turn.name, turn.launch.entry, turn.source, turn.launch.grid) == ("turn", "turn", file, "n // BM, n // BN")
     assert [variant.name for variant in turn.variants] == ["turn-wide", "turn-narrow"]
     assert turn.variants[0].options == ("num_warps=8",)
-    assert (small.entry, small.grid, small.args[0]) == ("turn", ("1", "1"), "x=float32[32,32]")
+    assert (small.launch.entry, small.launch.grid, small.launch.args[0]) == ("turn", "1,1", "x=float32[32,32]")
 
 
 def test_a_file_without_one_declares_nothing(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.kernels import arguments, catalog, fills, limits, nvcc_options, user
+from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options
 from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
 from tests.support.corpus import bytewise, originals, projects, trees
 from tests.support.properties import chances, examples, holds
@@ -100,11 +101,11 @@ def test_any_option_of_nvcc_is_split_or_refused(examples: int) -> None:
 
 def _settings(file: Path) -> None:
     with contextlib.suppress(NcuSwizzleError):
-        settings = catalog.read(file)
+        settings = catalog.project_in(file)
         assert all(isinstance(folder, Path) for folder in settings.catalog)
         for spec in specs(settings):
             assert spec.name
-        user.everything((), str(file))
+        naming.everything(CatalogOptions(str(file)))
 
 
 def _family(file: Path) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import catalog, nvcc_options, recipe, user
-from tests.support.own_kernel import FULL, own
+from ncu_swizzle.kernels import catalog, naming, nvcc_options, recipe
+from tests.support.own_kernel import FULL, description, own
 
 
 def test_options_are_split_and_made_whole(tmp_path: Path) -> None:
@@ -31,7 +30,7 @@ def test_options_that_cannot_be_are_told(text: str, tmp_path: Path) -> None:
 
 
 def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
-    family = user.family_of(own(tmp_path), replace(FULL, options=("-std=c++20",)), ())
+    family = naming.family_of(own(tmp_path), description(FULL, options=("-std=c++20",)), ())
     assert recipe.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
 
 

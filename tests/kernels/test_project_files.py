@@ -10,11 +10,11 @@ import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageError
-from ncu_swizzle.kernels import arguments, catalog, recipe, user
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels import arguments, catalog, naming, recipe
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
 from tests.support.families import FAMILY
-from tests.support.own_kernel import EXAMPLE, KERNEL, own
+from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
 from tests.support.places import ROOT
 
 
@@ -24,26 +24,28 @@ def test_a_project_s_kernels_and_families_list_beside_ours(tmp_path: Path) -> No
     (tmp_path / "families" / "toy" / "family.toml").write_text(FAMILY, encoding="utf-8")
     deep = tmp_path / "deep"
     deep.mkdir()
-    names = [kernel.name for _, kernel in user.everything(start=deep)]
+    names = [kernel.name for _, kernel in naming.everything(start=deep)]
     assert {"kernel2", "toy-plain", "tile"} <= set(names)
-    assert names == [kernel.name for _, kernel in user.everything([tmp_path / "families"], start=deep)]
-    alone = user.everything(config="none", start=deep)
+    assert names == [
+        kernel.name for _, kernel in naming.everything(CatalogOptions(catalog=(tmp_path / "families",)), deep)
+    ]
+    alone = naming.everything(CatalogOptions("none"), deep)
     assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
     with pytest.raises(UnknownKernel):
-        alone.find("tile")
+        alone.named("tile")
 
 
 def test_pyproject_holds_the_same(tmp_path: Path) -> None:
     own(tmp_path)
     text = KERNEL.replace("[kernel", "[tool.ncu-swizzle.kernel")
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
-    family, kernel = user.everything(start=tmp_path).find("tile")
+    family, kernel = naming.everything(start=tmp_path).named("tile")
     assert family.source(kernel) == tmp_path / "my.cu"
     (tmp_path / "pyproject.toml").write_text(text.replace('"my.cu"', '"none.cu"'), encoding="utf-8")
     with pytest.raises(
         BadFile, match=r"pyproject\.toml \[tool\.ncu-swizzle\.kernel\.tile\]: .*none\.cu does not exist"
     ):
-        user.everything(start=tmp_path)
+        naming.everything(start=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: 
     assert text != KERNEL
     own(tmp_path, text)
     with pytest.raises(UsageError, match=said) as wrong:
-        user.everything(start=tmp_path)
+        naming.everything(start=tmp_path)
     assert wrong.value.hint
     assert "ncu-swizzle.toml" in str(wrong.value)
 
@@ -85,35 +87,35 @@ def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: 
 def test_a_name_that_is_taken_is_refused(name: str, said: str, tmp_path: Path) -> None:
     own(tmp_path, KERNEL.replace("[kernel.tile]", name))
     with pytest.raises(BadCatalog, match=said):
-        user.everything(start=tmp_path)
+        naming.everything(start=tmp_path)
 
 
 def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> None:
     source = own(tmp_path)
     source.write_text("__global__ void kernel2() {}\n", encoding="utf-8")
-    known, names = user.chosen(str(source), KernelDescription(grid="1", block="1"))
+    known, (names,) = naming.catalog_with([str(source)], description(grid="1", block="1"))
     assert names == ["kernel2"]
-    assert known.find("kernel2")[0].folder == tmp_path
+    assert known.named("kernel2")[0].folder == tmp_path
 
 
 def test_several_descriptions_of_one_file_need_a_name(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL + KERNEL.replace("tile", "other").replace("my.cu", "./my.cu"))
     with pytest.raises(UsageError, match=r"describes 2 kernels of my\.cu: tile, other"):
-        user.chosen(str(source), KernelDescription())
-    assert user.chosen(str(source), KernelDescription(entry="other"))[1] == ["other"]
+        naming.catalog_with([str(source)], description())
+    assert naming.catalog_with([str(source)], description(entry="other"))[1] == [["other"]]
 
 
 def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL.replace('block = "32, 8"', ""))
     with pytest.raises(UsageError, match="tile has no block"):
-        user.everything(start=tmp_path)
-    known, names = user.chosen(str(source), KernelDescription(block="32,8"))
-    assert known.find(names[0])[0].block == ("32", "8", "1")
+        naming.everything(start=tmp_path)
+    known, (names,) = naming.catalog_with([str(source)], description(block="32,8"))
+    assert known.named(names[0])[0].block == ("32", "8", "1")
 
 
 def test_a_folder_without_families_is_no_catalogue(tmp_path: Path) -> None:
     with pytest.raises(BadCatalog, match="is not a catalogue") as wrong:
-        user.everything([tmp_path], config="none")
+        naming.everything(CatalogOptions("none", (tmp_path,)))
     assert "--catalog kernels" in wrong.value.hint
 
 
@@ -126,7 +128,7 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
     text = plain.replace('reference = "somewhere"', 'options = ["-DX"]') + 'file = "all.cu"\nfunction = "ns::fn<1>"\n'
     (folder / "family.toml").write_text(text + 'options = ["-DY"]\n', encoding="utf-8")
     (folder / "all.cu").write_text('#include "ptx.cuh"\n', encoding="utf-8")
-    family, kernel = user.everything([tmp_path / "mine"], config="none").find("toy-plain")
+    family, kernel = naming.everything(CatalogOptions("none", (tmp_path / "mine",))).named("toy-plain")
     assert family.source(kernel) == folder / "all.cu"
     assert kernel.entry == "ns::fn<1>"
     assert family.arguments[1].fill == str(folder / "t.npy")
@@ -139,14 +141,14 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "describing-kernels.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
-    (spec,) = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
+    (spec,) = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)
     shutil.copy(EXAMPLE / "reference.py", tmp_path)
     (tmp_path / "params.bin").write_bytes(bytes(24))
-    known, names = user.chosen(str(source), KernelDescription())
+    known, (names,) = naming.catalog_with([str(source)], description())
     assert names == ["tile-rowmajor", "tile-swizzled"]
-    family = known.find("tile-swizzled")[0]
-    example = user.family_of(EXAMPLE / "my.cu", KernelDescription(), (spec,))
+    family = known.named("tile-swizzled")[0]
+    example = naming.family_of(EXAMPLE / "my.cu", description(), (spec,))
     for part in ("arguments", "parameters", "grid", "block", "bytes"):
         assert getattr(family, part) == getattr(example, part)
     for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import limits, user
+from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.kernels.arguments import UNKNOWN, overridden
 from ncu_swizzle.kernels.family import LITERAL, Family
-from ncu_swizzle.kernels.options import KernelDescription
+from tests.support.own_kernel import description
 
 ARGS = ("x=float32[n]", "y=float32[n]:out", "BM=32", "f=float32:1.5", "KIND=a:b", "n=n")
 
@@ -27,14 +27,14 @@ ARGS = ("x=float32[n]", "y=float32[n]:out", "BM=32", "f=float32:1.5", "KIND=a:b"
     ],
 )
 def test_a_function_is_named_after_its_file(text: str, file: str, name: str) -> None:
-    assert user.split_name(text) == (Path(file), name)
-    assert user.is_kernel_file(text) is (bool(name) or text == "my.cu")
+    assert naming.split_name(text) == (Path(file), name)
+    assert naming.is_kernel_file(text) is (bool(name) or text == "my.cu")
 
 
 def described(folder: Path, args: tuple[str, ...] = ARGS, **more: object) -> Family:
     (folder / "my.py").write_text("raise SystemExit('it was imported')\n", encoding="utf-8")
-    given = KernelDescription(**{"entry": "fn", "grid": "n // BM", "args": args, "problem": {"n": 64}, **more})  # type: ignore[arg-type]
-    return user.family_of(folder / "my.py", given, ())
+    given = description(**{"entry": "fn", "grid": "n // BM", "args": args, "problem": {"n": 64}, **more})  # type: ignore[arg-type]
+    return naming.family_of(folder / "my.py", given, ())
 
 
 def test_arguments_are_buffers_numbers_and_literals_in_any_order(tmp_path: Path) -> None:
@@ -81,9 +81,7 @@ def test_options_of_another_compiler_are_refused(tmp_path: Path) -> None:
         described(tmp_path, tuning=("fast",))
     (tmp_path / "my.cu").write_text("__global__ void fn() {}", encoding="utf-8")
     with pytest.raises(UsageError, match="--option num_warps=4 is for a function in Python"):
-        user.family_of(
-            tmp_path / "my.cu", KernelDescription(entry="fn", grid="1", block="1", tuning=("num_warps=4",)), ()
-        )
+        naming.family_of(tmp_path / "my.cu", description(entry="fn", grid="1", block="1", tuning=("num_warps=4",)), ())
 
 
 def test_modules_beside_a_file_belong_to_its_sources(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import build, check, fills
 from ncu_swizzle.kernels.arguments import parse_arguments
 from ncu_swizzle.kernels.family import Parameter
-from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.kernels.guess import ProjectEntry
 from ncu_swizzle.kernels.guess import guess as guess_launch_guess
+from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, signature_in_source, signature_of
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -57,22 +57,19 @@ def test_a_guessed_launch_is_one_that_is_accepted(
 ) -> None:
     kernel = signature(plane_and_ranked[kind], name, source)
     guess = guess_launch_guess(kernel)
-    arguments = parse_arguments(guess.args, Path(), guess.problem)
+    arguments = parse_arguments(guess.launch.args, Path(), guess.problem)
     sizes = [8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments]
     check.refuse_mismatch(plane_and_ranked[kind], kernel.symbol, arguments, sizes)
     (tmp_path / "source.cu").write_text(PLANE_AND_RANKED)
     spec = KernelSpec(name=name, source=tmp_path / "source.cu")
     text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guess).text()
     entry = tomllib.loads(text)["kernel"][name]
-    written = KernelSpec(name=name, source=spec.source, entry=entry["entry"], grid=entry["grid"], block=entry["block"])
-    family = build.family_of(written_with(written, guess))
+    launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guess.launch.args)
+    problem = tuple(Parameter(*item) for item in guess.problem.items())
+    family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
     grid, block = family.geometry(family.kernels[0], guess.problem)
     assert block[0] * block[1] * block[2] <= kernel.max_threads
     assert min(grid) >= 1
-
-
-def written_with(spec: KernelSpec, guess: LaunchGuess) -> KernelSpec:
-    return replace(spec, problem=tuple(Parameter(*item) for item in guess.problem.items()), args=guess.args)
 
 
 def test_a_source_alone_says_less() -> None:

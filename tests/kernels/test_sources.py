@@ -11,12 +11,12 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin import lines, symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import __main__, limits, recipe, toolchain, user
+from ncu_swizzle.kernels import __main__, limits, naming, recipe, toolchain
 from ncu_swizzle.kernels.family import Family
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports.container import Facts
 from tests.support.marks import needs_nvcc
-from tests.support.own_kernel import FULL, own
+from tests.support.own_kernel import FULL, description, own
 
 
 def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cache(tmp_path: Path) -> None:
@@ -30,8 +30,8 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     (tmp_path / "outside.cuh").write_text("// outside\n", encoding="utf-8")
     other = tmp_path / "elsewhere" / "b.cuh"
     other.write_text("// b\n", encoding="utf-8")
-    asked = KernelDescription(grid="1", block="1", options=(f"-I{other.parent}",))
-    family = user.family_of(source, asked, ())
+    asked = description(grid="1", block="1", options=(f"-I{other.parent}",))
+    family = naming.family_of(source, asked, ())
     assert sorted(family.source_texts()) == ["inc/a.cuh", "inc/c.cuh", "my.cu"]
     assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
     (kernel,) = family.kernels
@@ -58,7 +58,7 @@ def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
     else:
         options = ()
         monkeypatch.setenv(form, f"/nowhere:{folder}")
-    family = user.family_of(source, KernelDescription(grid="1", block="1", options=options), ())
+    family = naming.family_of(source, description(grid="1", block="1", options=options), ())
     (kernel,) = family.kernels
     before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
     (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
@@ -72,21 +72,21 @@ def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
 def test_an_include_folder_that_is_missing_is_named_with_the_file_that_says_it(option: str, tmp_path: Path) -> None:
     source = own(tmp_path / "src")
     missing = option.format(tmp_path / "nowhere")
-    described = KernelDescription(entry="transpose", grid="1", block="1", options=(missing,))
-    family = user.family_of(source, described, ())
+    described = description(entry="transpose", grid="1", block="1", options=(missing,))
+    family = naming.family_of(source, described, ())
     with pytest.raises(UsageError, match=rf"^the include folder {tmp_path}/nowhere \(-I|isystem\) does not exist"):
         recipe.options(family, family.kernels[0])
     text = '[kernel.mine]\nsource = "my.cu"\ngrid = "1"\nblock = "1"\ninclude = ["nowhere"]\n'
     (source.parent / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
-    catalog = user.everything((), str(source.parent / "ncu-swizzle.toml"))
+    catalog = naming.everything(CatalogOptions(str(source.parent / "ncu-swizzle.toml")))
     with pytest.raises(UsageError, match=r"src/ncu-swizzle.toml \[kernel.mine\]: the include folder .*/src/nowhere"):
-        recipe.options(*catalog.find("mine"))
+        recipe.options(*catalog.named("mine"))
     (source.parent / "nowhere").mkdir()
-    assert recipe.options(*catalog.find("mine"))
+    assert recipe.options(*catalog.named("mine"))
     (source.parent / "nowhere").rmdir()
     (source.parent / "nowhere").touch()
     with pytest.raises(UsageError, match="is not a folder"):
-        recipe.options(*catalog.find("mine"))
+        recipe.options(*catalog.named("mine"))
 
 
 @needs_nvcc
@@ -99,7 +99,7 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     (source.parent / "sub").mkdir()
     helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
-    family = user.family_of(source, KernelDescription(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
+    family = naming.family_of(source, description(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
     cubin = compile_(family, tmp_path)
     name = symbols.find(Cubin(cubin, "my.cu"), family.kernels[0].entry)
     facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
@@ -123,7 +123,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     source = own(tmp_path)
     text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
     source.write_text(text, encoding="utf-8")
-    family = user.family_of(source, KernelDescription(grid="1", block="1", args=("x=int32[1]:out",)), ())
+    family = naming.family_of(source, description(grid="1", block="1", args=("x=int32[1]:out",)), ())
     assert "#pragma once" in family.included()[str(paths.kernels() / "common" / "layout.cuh")]
     (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
     assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
@@ -132,6 +132,6 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
 
 
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
-    family = user.family_of(own(tmp_path / 'a"b'), FULL, ())
+    family = naming.family_of(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match=r'nvcc cannot handle the path .*a\\?"b/my\.cu'):
         recipe.unit(family, family.kernels[0])

@@ -90,7 +90,7 @@ def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
     said = "echo 'gcc: No such file or directory'; echo 'nvcc fatal   : Failed to preprocess host compiler properties.'"
     program(bare, NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
     with pytest.raises(EnvironmentLacking, match=r"C\+\+ compiler") as caught:
-        toolchain.cubin(*catalog.shipped().find("transpose-plain"), ARCH, Toolchain())
+        toolchain.cubin(*catalog.shipped().named("transpose-plain"), ARCH, Toolchain())
     assert "g++" in caught.value.hint
 
 
@@ -103,14 +103,14 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
         f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/cubin "$2"'
     )
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     assert (
         toolchain.cubin(family, kernel, ARCH, Toolchain())
         == toolchain.cubin(family, kernel, ARCH, Toolchain())
         == cubin
     )
     assert counter.read_text().split() == ["once"]
-    toolchain.cubin(family, catalog.shipped().find("transpose-xor")[1], ARCH, Toolchain())
+    toolchain.cubin(family, catalog.shipped().named("transpose-xor")[1], ARCH, Toolchain())
     assert counter.read_text().split() == ["once", "once"]
 
 
@@ -122,7 +122,7 @@ def _recorded_cubin(name: str) -> bytes:
 
 @pytest.mark.parametrize("cached", [b"", b"garbage", b"\x7fELF", b"half", b"another kernel's"])
 def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, tmp_path: Path) -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     right, other = _recorded_cubin("transpose-plain"), _recorded_cubin("transpose-xor")
     (tmp_path / "right").write_bytes(right)
     text = (
@@ -143,7 +143,7 @@ def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch:
     if tools.version() != "13.0 (V13.0.88)":
         pytest.skip(f"another compiler than that of the recordings: {tools.version()}")
     for name in ("transpose-sudoku", "kernel2", "tma-128"):
-        family, kernel = catalog.shipped().find(name)
+        family, kernel = catalog.shipped().named(name)
         recorded = container.inspect(RECORDINGS / family.name / f"{name}.ncu-rep").results[0]
         section = f".text.{recorded.function}"
         here, there = (
@@ -158,7 +158,7 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = catalog.shipped().named("transpose-plain")
     (tmp_path / "kernels" / "wrong").mkdir(parents=True)
     wrong = replace(family, folder=tmp_path / "kernels" / "wrong")
     wrong.source(kernel).write_text("__global__ void transpose_plain() { undeclared = 1; }")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, UsageError
-from ncu_swizzle.kernels import catalog, recipe, toolchain, user
+from ncu_swizzle.kernels import catalog, naming, recipe, toolchain
 from ncu_swizzle.kernels.family import read, write
-from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import specs
-from tests.support.own_kernel import EXAMPLE, FULL, own
+from tests.support.own_kernel import EXAMPLE, FULL, description, own
 
 # ---------------------------------------------------------------------------------------------- described by options
 
 
 def test_a_file_becomes_a_family(tmp_path: Path) -> None:
-    family = user.family_of(own(tmp_path), FULL, ())
+    family = naming.family_of(own(tmp_path), FULL, ())
     (kernel,) = family.kernels
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
@@ -32,17 +30,17 @@ def test_a_file_becomes_a_family(tmp_path: Path) -> None:
 
 def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path) -> None:
     source = own(tmp_path)
-    assert user.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
+    assert naming.family_of(source, description(FULL, entry=""), ()).kernels[0].entry == "transpose"
     source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"my\.cu has 2 kernels: one, two") as several:
-        user.family_of(source, replace(FULL, entry=""), ())
+        naming.family_of(source, description(FULL, entry=""), ())
     assert several.value.hint == f"--kernel one, or ncu-swizzle init {source} for all of them"
     source.write_text('#include "body.cuh"\n', encoding="utf-8")
     (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
-    assert user.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
+    assert naming.family_of(source, description(FULL, entry=""), ()).kernels[0].entry == "inside"
     source.write_text("int x;\n", encoding="utf-8")
     with pytest.raises(UsageError, match="declares no __global__ function"):
-        user.family_of(source, replace(FULL, entry=""), ())
+        naming.family_of(source, description(FULL, entry=""), ())
 
 
 @pytest.mark.parametrize(
@@ -58,15 +56,15 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
     ],
 )
 def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
-    asked = replace(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
+    asked = description(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=said) as wrong:
-        user.family_of(own(tmp_path), asked, ())
+        naming.family_of(own(tmp_path), asked, ())
     assert wrong.value.hint
 
 
 def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
-    asked = replace(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
-    family = user.family_of(own(tmp_path), asked, ())
+    asked = description(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
+    family = naming.family_of(own(tmp_path), asked, ())
     before, after = family.kernels
     assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
     assert recipe.options(family, after) == (*recipe.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
@@ -76,34 +74,34 @@ def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) ->
 
 
 def test_the_command_line_says_it_instead_of_the_file() -> None:
-    described = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
-    as_it_is = user.family_of(EXAMPLE / "my.cu", KernelDescription(), described)
+    described = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
+    as_it_is = naming.family_of(EXAMPLE / "my.cu", description(), described)
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
-    other = user.family_of(EXAMPLE / "my.cu", KernelDescription(block="32,4", problem={"n": 96}), described)
+    other = naming.family_of(EXAMPLE / "my.cu", description(block="32,4", problem={"n": 96}), described)
     assert other.block == ("32", "4", "1")
     assert other.grid == as_it_is.grid
     assert other.problem() == {"n": 96}
-    ways = user.family_of(EXAMPLE / "my.cu", KernelDescription(before=("-DSWIZZLE=0",)), described)
+    ways = naming.family_of(EXAMPLE / "my.cu", description(before=("-DSWIZZLE=0",)), described)
     assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]
 
 
 def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
     with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is not one"):
-        user.chosen("kernel2", KernelDescription(grid="1", args=("1",)))
+        naming.catalog_with(["kernel2"], description(grid="1", args=("1",)))
     with pytest.raises(BadFile, match=r"nowhere\.cu does not exist"):
-        user.chosen("nowhere.cu", FULL)
+        naming.catalog_with(["nowhere.cu"], FULL)
     with pytest.raises(UsageError, match="cannot be combined with other kernels"):
-        user.chosen_together(["kernel1", "my.cu"], FULL)
+        naming.resolve_together(["kernel1", "my.cu"], FULL)
 
 
 # ---------------------------------------------------------------------------------------------- the description
 
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
-    described = specs(catalog.read(EXAMPLE / "ncu-swizzle.toml"))
+    described = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
     families = [
-        user.family_of(EXAMPLE / "my.cu", KernelDescription(), described),
+        naming.family_of(EXAMPLE / "my.cu", description(), described),
         *catalog.shipped().families,
     ]
     for number, family in enumerate(families):

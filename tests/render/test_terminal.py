@@ -19,7 +19,7 @@ MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
 
 
 def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> TimedFamily:
-    found, _ = catalog.shipped().find(next(iter(times)))
+    found, _ = catalog.shipped().named(next(iter(times)))
     assert found.name == family
     kernels = tuple(kernel for kernel in found.kernels if kernel.name in times)
     facts: dict[str, Any] = {"machine": MACHINE, "problem": found.problem(), "times_ms": times, "copy_ms": copy}

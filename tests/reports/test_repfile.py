@@ -30,7 +30,7 @@ COMMENT = re.compile(r"//[^\n]*")
 
 @pytest.mark.parametrize("name", OWN)
 def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
-    _, kernel = catalog.shipped().find(name)
+    _, kernel = catalog.shipped().named(name)
     counted = {access: total.degree for access, total in recorded(name).accesses.items() if total.wavefronts}
     assert counted == dict(kernel.degree)
 
@@ -86,7 +86,7 @@ def test_the_recorded_code_is_that_of_todays_sources(
     name: str, recorded: Recorded, recorded_file: Callable[[str], Path]
 ) -> None:
     """Sources are equal but for comments and files' names; others have to compile to the very same instructions."""
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     profile, tools = recorded(name), Toolchain()
     if source_seen(profile.sources, kernel.entry) == source_seen(family.source_texts(), kernel.entry):
         return

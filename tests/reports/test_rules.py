@@ -54,7 +54,7 @@ def launch(*instructions: Any, **metrics: float) -> Any:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_rules_say_what_the_catalogue_expects(name: str, recorded: Recorded) -> None:
-    profile, kernel = recorded(name), catalog.shipped().find(name)[1]
+    profile, kernel = recorded(name), catalog.shipped().named(name)[1]
     found = said(profile)
     conflicting = {kind for kind, degree in kernel.degree.items() if degree > 1}
     alarms = {rule for rule, finding in found.items() if finding.kind in ALARMS}

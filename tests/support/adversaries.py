@@ -25,7 +25,7 @@ class Adversary:
         """Return the kernel as it is, written to a folder."""
         (folder / "k.cu").write_text(self.text, encoding="utf-8")
         (folder / catalog.OWN).write_text(f'[kernel.k]\nsource = "k.cu"\n{self.launch}\n', encoding="utf-8")
-        (spec,) = specs(catalog.read(folder / catalog.OWN))
+        (spec,) = specs(catalog.project_in(folder / catalog.OWN))
         family = build.family_of(spec)
         return Target(family, family.kernels[0], family.problem())
 

@@ -101,7 +101,7 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
 
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
-    family, variant = catalog.shipped().find(name)
+    family, variant = catalog.shipped().named(name)
     (result,) = container.inspect(report).results
     cubin = Cubin(result.cubin, report.name)
     slots = cubin.attributes(result.function).parameters

@@ -19,7 +19,7 @@ CORPUS = DATA / "fix"
 
 def specs() -> dict[str, Target]:
     """Return all kernels of the corpus by name, in the order of its file, those in CuTe last."""
-    settings = catalog.read(CORPUS / catalog.OWN)
+    settings = catalog.project_in(CORPUS / catalog.OWN)
     families = [build.family_of(spec) for spec in specs_project_kernels(settings)]
     families += [family for family, _ in catalog.load(*settings.catalog)][:1]
     return {kernel.name: Target(family, kernel, family.problem()) for family in families for kernel in family.kernels}

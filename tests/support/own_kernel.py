@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.base.texts import names_of
+from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "own-kernel"
-FULL = KernelDescription(
+
+
+def description(given: KernelDescription = KernelDescription(), **fields: Any) -> KernelDescription:
+    """Return a description with these fields, its own or its launch's."""
+    launch = {name: fields.pop(name) for name in names_of(LaunchOptions) if name in fields}
+    return replace(given, launch=replace(given.launch, **launch), **fields)
+
+
+FULL = description(
     entry="transpose",
     grid="n//32,n//32",
     block="32,8",

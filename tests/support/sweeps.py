@@ -40,7 +40,7 @@ def transposes(
     """Return a sweep of the transpose family; `failing` says which points ended with an error."""
     wrong = {("transpose-xor", 1024): WrongOutput("out differs by 0.5 of its size", "read it as it was written")}
     failing = wrong if failing is None else failing
-    planned = plan.make_plan(catalog.shipped(), ["transpose"], variants, {"n": sizes})
+    planned = plan.make_plan(*catalog.shipped().family_or_kernels(["transpose"]), variants, {"n": sizes})
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))
@@ -51,7 +51,7 @@ def transposes(
 
 def many(recorded: Recorded) -> Sweep:
     """Return a sweep of ten thousand points: four variants at 2,500 sizes, with times that grow with the size."""
-    planned = plan.make_plan(catalog.shipped(), ["transpose"], ("plain", "padded", "xor", "sudoku"),
+    planned = plan.make_plan(*catalog.shipped().family_or_kernels(["transpose"]), ("plain", "padded", "xor", "sudoku"),
                              {"n": range(512, 3012)})  # fmt: skip
     values = {kernel.name: PointValues.of(recorded(kernel.name)) for kernel in planned.kernels}
     outcomes = tuple(

@@ -24,4 +24,4 @@ def follow(folder: Path) -> tuple[Family, Kernel]:
     (kernels / "attention" / "4_rotated.cu").write_text(copy, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family_file:
         family_file.write(f"\n{entry}\n")
-    return catalog.load(kernels).find("rotated")
+    return catalog.load(kernels).named("rotated")

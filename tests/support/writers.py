@@ -123,7 +123,7 @@ def diagnosis() -> Diagnosis:
 
 
 def timing() -> TimedFamily:
-    family, _ = shipped().find("transpose-plain")
+    family, _ = shipped().named("transpose-plain")
     names = [kernel.name for kernel in family.kernels]
     facts = {"problem": family.problem(), "machine": {"gpu": "H100", "driver": "5", "cuda": "13"}, "copy_ms": [1.0],
              "errors": {}, "times_ms": {name: [1.0] for name in names}}  # fmt: skip

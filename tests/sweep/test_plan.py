@@ -38,13 +38,15 @@ def test_a_size_that_is_none_is_an_error(text: str) -> None:
 
 def test_a_family_stands_for_its_own_variants() -> None:
     known = catalog.shipped()
-    gemm = plan.make_plan(known, ["gemm"], [], {"n": [512, 1024, 512]})
+    gemm = plan.make_plan(*known.family_or_kernels(["gemm"]), [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
-    assert plan.make_plan(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
-    named = plan.make_plan(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
+    assert plan.make_plan(*known.family_or_kernels(["gemm"]), ["all"], {}).kernels == gemm.kernels
+    named = plan.make_plan(*known.family_or_kernels(["gemm"]), ["swizzled", "gemm-plain", "reference-gemm"], {})
     assert [kernel.name for kernel in named.kernels] == ["gemm-swizzled", "gemm-plain", "reference-gemm"]
-    both = plan.make_plan(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
+    both = plan.make_plan(
+        *known.family_or_kernels(["kernel1", "kernel2", "kernel1"]), [], {"seq": [64, 128, 192], "heads": [1, 2]}
+    )
     assert both.varied == ("seq", "heads"), "the one with most sizes is the axis"
     assert len(both.points) == 12
     assert len({point.folder for point in both.points}) == 12
@@ -66,12 +68,14 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make_plan(catalog.shipped(), names, variants, sizes)
+        plan.make_plan(*catalog.shipped().family_or_kernels(names), variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
     known = catalog.shipped()
-    gemm = plan.make_plan(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
+    gemm = plan.make_plan(
+        *known.family_or_kernels(["gemm"]), ["plain", "swizzled", "wide", "reference-gemm"], {}
+    ).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
         "gemm-plain": "gemm-plain",
@@ -79,8 +83,8 @@ def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() ->
         "gemm-wide": "gemm-wide",
         "reference-gemm": "gemm-plain",
     }
-    assert plan.make_plan(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
-    vectors = plan.make_plan(known, ["vectors"], [], {}).baselines()
+    assert plan.make_plan(*known.family_or_kernels(["gemm"]), [], {}).baselines()["gemm-wide"] == "gemm-plain"
+    vectors = plan.make_plan(*known.family_or_kernels(["vectors"]), [], {}).baselines()
     assert (vectors["vectors-4-swizzle"], vectors["vectors-8-swizzle"]) == ("vectors-4-stride", "vectors-8-stride")
 
 

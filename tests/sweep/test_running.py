@@ -26,7 +26,7 @@ RECORDED = Request(engine="recorded")
 
 
 def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "xor"), **how: Any) -> Sweep:
-    planned = plan.make_plan(known, ["transpose"], variants, {})
+    planned = plan.make_plan(*known.family_or_kernels(["transpose"]), variants, {})
     overwrite = how.pop("overwrite", False)
     return running.run(planned, RECORDED, Destination(place, overwrite), **how)
 
@@ -74,7 +74,7 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert sweep.notes[0].startswith("0 of 2 points were reused")
     assert sweep.notes[1] == "transpose-plain n=4096 is profiled again because of changes to sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
-    planned = plan.make_plan(catalog.load(kernels), ["transpose"], ["plain"], {})
+    planned = plan.make_plan(*catalog.load(kernels).family_or_kernels(["transpose"]), ["plain"], {})
     again = running.run(planned, options, Destination(place), resume=True)
     assert again.notes[1].endswith("is profiled again because of changes to options.")
 
@@ -103,11 +103,11 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
         sweep_of(known, place, ("plain",))
     sweep_of(known, place, ("plain",), overwrite=True)
     assert [one.name for one in (place / "points").iterdir()] == ["transpose-plain"]
-    planned = plan.make_plan(known, ["vectors"], ["4-stride"], {})
+    planned = plan.make_plan(*known.family_or_kernels(["vectors"]), ["4-stride"], {})
     with pytest.raises(BadFile, match="holds a sweep of transpose, not of vectors"):
         running.run(planned, RECORDED, Destination(place), resume=True)
     for number in ("", "-2"):
-        planned = plan.make_plan(known, ["transpose"], ["xor"], {})
+        planned = plan.make_plan(*known.family_or_kernels(["transpose"]), ["xor"], {})
         assert running.run(planned, RECORDED).folder == Path(f"swizzle-out/sweep-transpose{number}")
     resumed = running.run(planned, RECORDED, resume=True)
     assert resumed.folder == Path("swizzle-out/sweep-transpose-2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.kernels import catalog, user
+from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.sweep import worker
 from tests.support.places import ROOT
 
@@ -17,7 +17,7 @@ def test_only_what_kernels_read_travels(tmp_path: Path) -> None:
     (project / "tile.cuh").write_text("// included\n")
     source = project / "my.cu"
     source.write_text('#include "tile.cuh"\n' + source.read_text(encoding="utf-8"), encoding="utf-8")
-    family, _ = user.everything(start=project).find("tile-swizzled")
+    family, _ = naming.everything(start=project).named("tile-swizzled")
     files = worker.files_of(family)
     assert sorted(file.name for file in files) == ["my.cu", "reference.py", "tile.cuh"]
     wanted = worker.digests(files)
@@ -33,7 +33,7 @@ def test_only_what_kernels_read_travels(tmp_path: Path) -> None:
 
 
 def test_shipped_kernels_do_not_travel() -> None:
-    assert worker.files_of(catalog.shipped().find("kernel1")[0]) == ()
+    assert worker.files_of(catalog.shipped().named("kernel1")[0]) == ()
 
 
 def test_a_file_that_differs_is_lacking(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make_plan(catalog.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    planned = plan.make_plan(
+        *catalog.shipped().family_or_kernels(["kernel1", "kernel2"]), [], {"heads": [1, 2], "seq": [64, 128, 192]}
+    )
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded(point.kernel))) for point in planned.points)
     built = view.build(Sweep(plan=planned, engine="recorded", outcomes=outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
@@ -98,7 +100,7 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make_plan(catalog.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make_plan(*catalog.shipped().family_or_kernels(["transpose"]), ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded("transpose-plain"))) for point in planned.points)

@@ -25,8 +25,9 @@ TIMEOUT_S = 300
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import family, user
+from ncu_swizzle.kernels import family, naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
 
 
 def main(names: list[str]) -> int:
@@ -40,7 +41,7 @@ def main(names: list[str]) -> int:
         return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
     home = Path(os.environ[HOME])
     home.mkdir(exist_ok=True)
-    catalog = user.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
+    catalog = naming.everything(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     for described, kernel in catalog:
         if kernel.name in names:
             compile_one(Target(described, kernel, described.problem()), home)

@@ -41,10 +41,11 @@ from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import device, fills, gpu, output, user
+from ncu_swizzle.kernels import device, fills, gpu, naming, output
 from ncu_swizzle.kernels.__main__ import output_errors
 from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.gpu import Buffers
+from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.output import nvcc_version
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
@@ -72,7 +73,7 @@ def record(home: Path, names: Sequence[str]) -> int:
     names = names or sorted(file.stem for file in COMPILED.glob("*.cubin"))
     archived = home / ("h100-elsewhere.tar.xz" if COMPILED.is_dir() else "h100.tar.xz")
     arch = "sm_{}{}".format(*gpu.devices()[0][1])
-    catalog = user.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
+    catalog = naming.everything(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
     chosen = [target for target in chosen if not names or target.name in names]
     chosen.sort(key=lambda target: "descriptors" in target.name or "cluster" in target.name)  # what can fail goes last

@@ -166,7 +166,7 @@ def compiled(name: str) -> Compiled:
         entry = re.findall(r"^KERNEL\((\w+)\)", file.read_text(encoding="utf-8"), re.MULTILINE)[0]
         words = ("out=int32[256]:out", "in=int32[256]:random", "n=int32:256")
         return _compiled(file, ("-lineinfo",), ("--kernel", entry, "--grid", "2", "--block", "128", *_args(words)))
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = catalog.shipped().named(name)
     problem = family.problem(SIZES[name])
     grid, block = (",".join(map(str, sizes)) for sizes in family.geometry(kernel, problem))
     words = tuple(

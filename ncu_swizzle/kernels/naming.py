@@ -1,0 +1,409 @@
+"""What words mean: kernels of the catalogue, files with kernels, saved reports. `resolve` is the one door.
+
+    kernel2                     a kernel by name: shipped, of a project's ncu-swizzle.toml, or of --catalog
+    my.cu  my.cubin  my.ptx     a file with a kernel, which options or the project describe
+    my.py::name                 a function in a Python file, or CUDA C++ in a string: ``my.py::SOURCE::kernel``
+    swizzle-out/kernel2         saved profiles, reports and launches, where those are asked for
+
+A word becomes a `Target` here, once; nothing further down sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ncu_swizzle.base.errors import (
+    BadFile,
+    Hint,
+    LaunchLacking,
+    NcuSwizzleError,
+    Typed,
+    UnknownKernel,
+    Untrusted,
+    UsageError,
+)
+from ncu_swizzle.base.files import exists, is_file, is_folder
+from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels.catalog import Catalog, Project, load, merge, project_file, shipped
+from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.project import KernelSpec, declared, specs
+
+INSIDE = "::"
+TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile, a run's folder
+
+
+def resolve(words: Sequence[str], description: KernelDescription) -> list[list[Target]]:
+    """Return the kernels that each word names: one, or every variant of a file's.
+
+    A file's kernels win over others with the same name. Raises UnknownKernel, BadProblem, BadFile, and UsageError for
+    options that only apply to a file if there is none.
+    """
+    catalog, names = catalog_with(words, description)
+    return [[catalog.target(name, description.problem) for name in each] for each in names]
+
+
+def resolve_saved(words: Sequence[str], description: KernelDescription) -> list[list[TargetOrFile]]:
+    """Return what each word refers to, like `resolve`: kernels, or else saved profiles, reports and runs.
+
+    Of a file that is compiled before and after, that is both. Raises BadFile, too.
+    """
+    catalog, names = catalog_with(words, description)
+    return [[entry_of(catalog, name, description) for name in each] for each in names]
+
+
+def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> TargetOrFile:
+    """Return a user's kernel, a run's folder, a file, or else a kernel by name.
+
+    A user's kernel wins over a folder of the same name; ``./name`` is the folder. Raises BadFile, UnknownKernel and
+    BadProblem.
+    """
+    path = Path(name)
+    if any(kernel.name == name and not family.shipped for family, kernel in catalog):
+        return catalog.target(name, description.problem)
+    if path.suffix == SOURCE and is_file(path):
+        raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {name}"))
+    if exists(path):
+        return path
+    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
+        raise BadFile(f"{name} does not exist", "ls swizzle-out shows what was saved")
+    return catalog.target(name, description.problem)
+
+
+def resolve_together(
+    words: Sequence[str], description: KernelDescription, families: bool = False
+) -> tuple[Family, list[Kernel]]:
+    """Return kernels of one family, by their names; none of them stands for all: a file, or a family, was named.
+
+    A family's name counts with `families`. Raises UsageError for a file beside other words, and for several families.
+    """
+    files = [word for word in words if is_kernel_file(word)]
+    if files and len(words) > 1:
+        raise UsageError(
+            f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
+        )
+    catalog, (first, *_) = catalog_with(words, description)
+    if files:
+        return catalog.named(first[0])[0], []
+    return catalog.family_or_kernels(words) if families else catalog.named_together(list(dict.fromkeys(words)))
+
+
+def split_name(text: str) -> tuple[Path, str]:
+    """Return a file, and what is named in it; empty if that is nothing."""
+    file, inside, name = text.partition(f"{PYTHON}{INSIDE}")
+    return (Path(f"{file}{PYTHON}"), name) if inside and name else (Path(text), "")
+
+
+def is_kernel_file(text: str) -> bool:
+    """Return whether a text names a file with kernels, and of a Python file one of them."""
+    file, name = split_name(text)
+    return bool(name) or file.suffix in FILES
+
+
+def everything(sources: CatalogOptions = CatalogOptions(), start: Path | None = None) -> Catalog:
+    """Return the shipped families, those in the folders, and those of the project.
+
+    The project's file is the nearest one, searching upwards from `start` (the current folder), unless one is named.
+    Raises BadCatalog, BadFile and UsageError.
+    """
+    return _beside(sources, project_file(sources.config, start or Path.cwd(), sources.trust))
+
+
+def _beside(sources: CatalogOptions, project: Project | None, without: Sequence[Path] = ()) -> Catalog:
+    """Return the shipped and the user's kernels, except the project's kernels in the files `without`."""
+    folders = dict.fromkeys(folder.resolve() for folder in (*sources.catalog, *(project.catalog if project else ())))
+    loaded = [load(folder, trust=sources.trust).families for folder in folders]
+    families = [*shipped().families, *(family for each in loaded for family in each if not family.shipped)]
+    for spec in specs(project) if project else ():
+        if project and not any(_same(spec.source, file) for file in without):
+            families.append(_family(spec, project))
+    return merge(families)
+
+
+def _family(spec: KernelSpec, project: Project) -> Family:
+    try:
+        return build.family_of(spec)
+    except NcuSwizzleError as error:
+        located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
+        if isinstance(located, LaunchLacking):
+            init = f"ncu-swizzle init {shlex.quote(str(spec.source))} --config new.toml"
+            located.hint = Hint(f"{init} writes what is missing")
+        raise located from error
+
+
+def catalog_with(words: Sequence[str], description: KernelDescription) -> tuple[Catalog, list[list[str]]]:
+    """Return the catalogue with the kernels of all files among the words, and each word's names in it.
+
+    A file stands for all of its variants, any other word for itself; the description is of every file.
+    """
+    files = list(dict.fromkeys(word for word in words if is_kernel_file(word)))
+    if not files:
+        description.refuse_beside(words[0])
+        families = everything(description.sources).families
+        if description.launch.arch or description.launch.sample is not None:
+            families = tuple(adapted(family, description) for family in families)
+        return Catalog(families), [[word] for word in words]
+    split = [split_name(file) for file in files]
+    sources = [source for source, _ in split]
+    project = project_file(description.sources.config, sources[0].absolute().parent, description.sources.trust)
+    own = [spec for source in sources for spec in declared(source, description.sources.trust)]
+    project_specs = [spec for spec in (specs(project) if project else ()) if not _is_of(spec, own)]
+    families = _distinct(
+        [family_of(file, description.of_entry(entry), (*own, *project_specs)) for file, entry in split]
+    )
+    names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}
+    beside = _beside(description.sources, project, sources)
+    return Catalog((*beside.families, *families)), [names.get(word, [word]) for word in words]
+
+
+def _is_of(spec: KernelSpec, others: Sequence[KernelSpec]) -> bool:
+    """Return whether a kernel's file is one of the others': what a file declares of itself goes before the project."""
+    return any(_same(spec.source, other.source) for other in others)
+
+
+def adapted(family: Family, description: KernelDescription) -> Family:
+    """Return a family with what may be given for any kernel: an architecture, a sample. Raises UsageError."""
+    launch = description.launch
+    build.refuse_bad_architecture(launch.arch)
+    sample = family.sample if launch.sample is None else launch.sample
+    return replace(family, arch=launch.arch or family.arch, sample=sample)
+
+
+def _distinct(families: Sequence[Family]) -> tuple[Family, ...]:
+    """Return the families of several files; those with the same name are called after their files as well."""
+    names = [family.name for family in families]
+    return tuple(
+        family if names.count(family.name) == 1 else _renamed(family, f" of {family.kernels[0].file}")
+        for family in families
+    )
+
+
+def _renamed(family: Family, suffix: str) -> Family:
+    kernels = tuple(
+        replace(kernel, name=kernel.name + suffix, baseline=kernel.baseline and kernel.baseline + suffix)
+        for kernel in family.kernels
+    )
+    return replace(family, name=family.name + suffix, kernels=kernels)
+
+
+def family_of(source: Path, description: KernelDescription, described: Sequence[KernelSpec]) -> Family:
+    """Return the family of a file's kernel: as the command line describes it first, the file or the project second.
+
+    `described` are their kernels. Raises UsageError.
+    """
+    if not is_file(source):
+        raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
+    spec = None if _is_complete(source, description, described) else _spec(source, description, described)
+    if spec is None:
+        spec = _described_here(source, description)
+    family = build.family_of(_overridden(spec, description))
+    if source.suffix == PYTHON:  # who names a file on the command line wants it compiled
+        family = replace(family, untrusted=False)
+    return _before_and_after(family, description) if description.pair else family
+
+
+def _is_complete(source: Path, description: KernelDescription, described: Sequence[KernelSpec]) -> bool:
+    """Return whether a function's launch is on the command line: arguments, and a grid if its compiler wants one."""
+    launch = description.launch
+    if source.suffix != PYTHON or not launch.args:
+        return False
+    own = (spec for spec in described if _same(spec.source, source))
+    alike = (spec for spec in own if launch.entry in (spec.name, spec.launch.entry))
+    return bool(launch.grid) or not any(spec.launch.grid for spec in alike)
+
+
+def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
+    """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
+    launch = description.launch
+    if launch.entry:
+        return KernelSpec.named(launch.entry, source)
+    names = build.kernels_in(source, description.options)
+    if len(names) > 1 and not (launch.grid and launch.block):
+        first = _overridden(KernelSpec.named(names[0], source), description)
+        raise build.lacking(first, f"{build.several(source, names)}; no launch is described", names[0])
+    return KernelSpec.named(build.only_kernel(source, description.options), source)
+
+
+def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
+    """Return the spec with the command line's values in place of its own. Raises UsageError for another compiler's."""
+    typed, python = description.launch, spec.source.suffix == PYTHON
+    if python and description.options:
+        raise UsageError(
+            f"{description.options[0]} is for nvcc, which does not compile {spec.source.name}",
+            Typed("--option num_warps=8"),
+        )
+    if description.tuning and not python:
+        raise UsageError(
+            f"--option {description.tuning[0]} is for a function in Python", "--nvcc-option is for a .cu file"
+        )
+    if spec.launch.entry and typed.entry == spec.name:  # the name of an entry, not of a function
+        typed = replace(typed, entry="")
+    sizes = {parameter.name: parameter for parameter in spec.problem}
+    for name, size in description.problem.items():
+        sizes[name] = replace(sizes[name], default=size) if name in sizes else Parameter(name, size)
+    return replace(
+        spec,
+        launch=typed.over(spec.launch),
+        # Files in typed arguments are relative to the current folder, and the user's own to name.
+        args_folder=Path() if typed.args else spec.args_folder,
+        args_checkout=None if typed.args else spec.args_checkout,
+        problem=tuple(sizes.values()),
+        options=(*spec.options, *(description.tuning if python else description.options)),
+    )
+
+
+def _before_and_after(family: Family, description: KernelDescription) -> Family:
+    """Return the family with just two kernels: its first one, compiled in two ways."""
+    ways = (("before", description.before), ("after", description.after))
+    before, after = (
+        replace(
+            family.kernels[0],
+            name=f"{family.name} ({way})",
+            title=f"With {' '.join(options)}" if options else "Unchanged",
+            lesson="",
+            baseline="" if way == "before" else f"{family.name} (before)",
+            options=options,
+        )
+        for way, options in ways
+    )
+    if before.options == after.options:
+        raise UsageError("before and after are compiled identically", "--before -DSWIZZLE=0 --after -DSWIZZLE=1")
+    return replace(family, kernels=(before, after))
+
+
+def _spec(source: Path, description: KernelDescription, described: Sequence[KernelSpec]) -> KernelSpec | None:
+    """Return the project's spec of the file's kernel; raise UsageError if it has several."""
+    matching = [spec for spec in described if _same(spec.source, source)]
+    if entry := description.launch.entry:
+        unnamed = [spec for spec in matching if not spec.launch.entry]
+        matching = [spec for spec in matching if entry in (spec.name, spec.launch.entry)] or unnamed
+    if len(matching) > 1:
+        names = ", ".join(spec.name for spec in matching)
+        raise UsageError(
+            f"ncu-swizzle.toml describes {len(matching)} kernels of {source.name}: {names}",
+            Hint(
+                Typed(f"ncu-swizzle profile {matching[0].name}"),
+                ", or ",
+                Typed(f"--kernel {matching[0].launch.entry or 'NAME'}"),
+            ),
+        )
+    return matching[0] if matching else None
+
+
+def _same(path: Path, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+# Which kernels a source stands for, if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
+
+DESCRIPTION = "family.toml"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A source without a description of its launch."""
+
+    name: str
+    reason: str
+
+
+def resolve_sources(words: Sequence[str], description: KernelDescription, alone: bool = True) -> list[Target | Skipped]:
+    """Return every kernel of the sources, each once, at its default size.
+
+    A word is a source or a binary, a family's or a catalogue's folder, a project's file, or a kernel's name. What is
+    not described is skipped, unless it is the only one (`alone`): then the reason is raised.
+    """
+    kernels: dict[tuple[Path | None, str], Target | Skipped] = {}
+    for kernel in (each for word in words for each in _in_word(word, description, alone and len(words) == 1)):
+        if isinstance(kernel, Skipped):
+            kernels[None, kernel.name] = kernel
+        else:
+            kernels[kernel.family.folder, kernel.name] = replace(kernel, family=adapted(kernel.family, description))
+    return list(kernels.values())
+
+
+def _in_word(word: str, description: KernelDescription, alone: bool) -> Iterator[Target | Skipped]:
+    path, sources = Path(word), description.sources
+    if is_kernel_file(word) or path.suffix == PYTHON:
+        yield from _in_source(word, description, alone)
+    elif is_folder(path) or path.name == DESCRIPTION:
+        folder = path if is_folder(path) else path.parent
+        family = beside(folder, sources.trust)
+        yield from family or with_source(load(folder, trust=sources.trust))
+    elif path.suffix == ".toml" and is_file(path):
+        own = everything(CatalogOptions(str(path), trust=sources.trust))
+        yield from (target for target in with_source(own) if not target.family.shipped)
+    else:
+        yield everything(sources).target(word)
+
+
+def with_source(catalog: Iterable[tuple[Family, Kernel]]) -> Iterator[Target]:
+    """Yield the kernels at their default sizes, but for the libraries', whose source is not available."""
+    return (Target(family, kernel, family.problem()) for family, kernel in catalog if not kernel.library)
+
+
+def _in_source(word: str, description: KernelDescription, alone: bool) -> Iterator[Target | Skipped]:
+    """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
+    file, entry = split_name(word)
+    if not is_file(file):
+        raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
+    # After a Python file, a function, an entry of the project or a family can be named.
+    described = [
+        target
+        for target in described_in(file, description.sources)
+        if entry in ("", target.name, target.kernel.entry, target.family.name)
+    ]
+    if described and not description.typed:
+        yield from described
+        return
+    try:
+        if file.suffix == PYTHON and not entry:
+            raise UsageError(f"{file.name}: no launch of its functions is described", describing(file))
+        catalog, (names,) = catalog_with([word], description)
+    except (UnknownKernel, BadFile, Untrusted):
+        raise
+    except NcuSwizzleError as error:
+        if description.typed or alone:
+            raise
+        how = "" if file.suffix == PYTHON else f"; {describing(file)} describes it"
+        yield Skipped(str(file), f"{error}{how}")
+        return
+    yield from map(catalog.target, names)
+
+
+def describing(*files: Path | str) -> str:
+    """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
+    sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
+    if sources:
+        return shlex.join(["ncu-swizzle", "init", *sources])
+    first, entry = split_name(str(files[0]))
+    lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
+    return Hint(lint, Typed("--grid 128 --arg …"))
+
+
+def beside(folder: Path, trust: bool = False) -> list[Target]:
+    """Return the kernels of the family that is described in a folder, if one is."""
+    if not is_file(folder / DESCRIPTION):
+        return []
+    families = load(folder.resolve().parent, trust=trust)
+    return [target for target in with_source(families) if target.family.folder == folder.resolve()]
+
+
+def described_in(file: Path, sources: CatalogOptions) -> list[Target]:
+    """Return the kernels of a source that itself, the project or a family beside it describes."""
+    folder = file.resolve().parent
+    kernels: Iterable[Target]
+    if own := [build.family_of(spec) for spec in declared(file, sources.trust)]:
+        kernels = with_source(Catalog(tuple(own)))
+    else:
+        of_project = with_source(everything(sources, folder))
+        kernels = (each for each in (*beside(folder, sources.trust), *of_project) if _same(each.source, file))
+    by_name: dict[str, Target] = {}
+    for kernel in kernels:
+        # Who names a file wants it compiled, even if that means that a Python file is executed.
+        by_name.setdefault(kernel.name, replace(kernel, family=replace(kernel.family, untrusted=False)))
+    return list(by_name.values())
