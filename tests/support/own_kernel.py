@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.texts import names_of
 from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from tests.support.places import ROOT
 
@@ -16,7 +15,7 @@ EXAMPLE = ROOT / "examples" / "own-kernel"
 
 def description(given: KernelDescription = KernelDescription(), **fields: Any) -> KernelDescription:
     """Return a description with these fields, its own or its launch's."""
-    launch = {name: fields.pop(name) for name in names_of(LaunchOptions) if name in fields}
+    launch = {name: fields.pop(name) for name in LaunchOptions.__dataclass_fields__ if name in fields}
     return replace(given, launch=replace(given.launch, **launch), **fields)
 
 
