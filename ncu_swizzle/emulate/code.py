@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
 from ncu_swizzle.smem.access import RESERVED_BYTES
@@ -120,18 +120,14 @@ def _sections(text: str) -> dict[str, tuple[Lines, Labels]]:
             current = None
         elif current is not None and (match := _LINE.match(line)):
             offset = int(match[1], 16)
-            current[0].append((offset, match[2] + _targets_of(line)))
+            listed = _BRANCH_TARGETS.search(line.partition(";")[2])
+            current[0].append((offset, match[2] + (listed[0] if listed else "")))
             current[1].update(dict.fromkeys(waiting, offset))
             waiting = []
         elif current is not None and (match := _LABEL.match(line)):
             waiting.append(match[1])
             current[1][match[1]] = current[0][-1][0] + STEP if current[0] else 0
     return sections
-
-
-def _targets_of(line: str) -> str:
-    match = _BRANCH_TARGETS.search(line)
-    return match[0] if match and match[0] not in line.partition(";")[0] else ""
 
 
 def _joined(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines, Labels]:
@@ -284,49 +280,26 @@ def _split(arguments: str) -> list[str]:
 
 
 def _operand(word: str) -> Operand:
+    """Return an operand with its marks: - or !, ~, |…|, in this order."""
     negated = word.startswith(("-", "!")) and not _HEX.fullmatch(word)
     body = word[1:] if negated else word
     inverted = body.startswith("~")
     body = body[1:] if inverted else body
     absolute = body.startswith("|")
     body = body.replace("|", "") if absolute else body
-    return _plain(body, negated, inverted, absolute)
-
-
-def _plain(body: str, negated: bool, inverted: bool, absolute: bool) -> Operand:
+    marked = partial(Operand, text=body, negated=negated, inverted=inverted, absolute=absolute)
     if match := _CONSTANT.match(body):
         terms, offset = _sum(match[3])
         bank = int(match[2], 16) if match[1] == "c" and _HEX.fullmatch(match[2]) else -1
         after = tuple(body[match.end() :].strip(".").split(".")) if match.end() < len(body) else ()
-        return Operand(
-            kind=CONSTANT,
-            number=bank,
-            real=0.0,
-            text=body,
-            negated=negated,
-            inverted=inverted,
-            absolute=absolute,
-            terms=terms,
-            offset=offset,
-            suffixes=after,
-        )
+        return marked(kind=CONSTANT, number=bank, terms=terms, offset=offset, suffixes=after)
     if match := _ADDRESS.match(body):
         terms, offset = _sum(match[1] if match[1] is not None else match[2])
         return Operand(kind=MEMORY, text=body, terms=terms, offset=offset)
     name, *suffixes = body.split(".")
     if match := _REGISTER.fullmatch(name):
         kept = tuple(suffix for suffix in suffixes if suffix != "reuse")
-        number = _number(match[1], match[2])
-        return Operand(
-            kind=match[1],
-            number=number,
-            real=0.0,
-            text=body,
-            negated=negated,
-            inverted=inverted,
-            absolute=absolute,
-            suffixes=kept,
-        )
+        return marked(kind=match[1], number=_number(match[1], match[2]), suffixes=kept)
     if _HEX.fullmatch(body):
         return Operand(kind=INTEGER, number=int(body, 16), text=body, negated=negated, inverted=inverted)
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ncu_swizzle.emulate.code import (
@@ -57,12 +57,12 @@ MODELLED = COUNTED | WGMMA | GENERIC | UNCOUNTED | ELSEWHERE
 
 
 def may_be_counted(opcode: str) -> bool:
-    """Say whether ncu may count wavefronts for an opcode."""
+    """Return whether ncu may count wavefronts for an opcode."""
     return opcode in COUNTED | WGMMA | GENERIC or opcode not in MODELLED
 
 
 def always_accesses(opcode: str) -> bool:
-    """Say whether an opcode is reported as an access to shared memory even if its address was never seen."""
+    """Return whether an opcode is reported as an access to shared memory even if its address was never seen."""
     return opcode not in GENERIC and may_be_counted(opcode)
 
 
@@ -161,7 +161,7 @@ def results(instruction: SassInstruction) -> int:
 
 
 def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
-    """Say whether the first two operands are a predicate and a register, in either order, that are both written."""
+    """Return whether the first two operands are a predicate and a register, in either order, that are both written."""
     if len(kinds) < 2 or opcode in ("FCHK", "DCHK", "SYNCS"):  # these read the operand after the predicate
         return False
     if kinds[0] in (PRED, UPRED):
@@ -235,7 +235,9 @@ def effects(instruction: SassInstruction) -> Effects:
             # The predicate of cp.async: whether a lane reads or writes zeros.
             addresses |= bits if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
         reads |= bits
-    reads, writes = _memory(instruction, reads, writes)
+    word = "BAR.RED" if instruction.opcode == "BAR" and instruction.has("RED") else instruction.opcode
+    reads |= _memories(word, _MEMORIES_READ)
+    writes |= _memories(word, _MEMORIES_WRITTEN)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
     return Effects(
         reads=reads, roots=_roots(control_word(instruction), guard, addresses, reads), writes=writes, kills=kills
@@ -255,44 +257,31 @@ def address_reads(instruction: SassInstruction) -> int:
     """Return what decides whether and where an instruction accesses memory."""
     guard = _bits([instruction.guard], 1) if instruction.guard else 0
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
-    wide = max(_descriptor_registers(instruction), _box_registers(instruction), 1)
+    wide = 1
+    if instruction.opcode in WGMMA and len(instruction.operands) > 1:
+        wide = 4  # the two descriptors; that of A is unused if A is in registers
+    elif instruction.opcode == "UTMALDG":  # target, barrier and coordinates
+        wide = 2 + next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
     return functools.reduce(operator.or_, (_address_bits(operand, wide) for operand in memory), guard)
 
 
-def _descriptor_registers(instruction: SassInstruction) -> int:
-    """Return how many registers hold a wgmma's descriptors: two each, those of A unused if A is in registers."""
-    return 4 if instruction.opcode in WGMMA and len(instruction.operands) > 1 else 0
+# The memories that opcodes read and write as a whole.
+_MEMORIES_READ = {
+    SHARED: frozenset(("LDS", "ATOMS", "LD", "LDSM", "ATOM")),
+    GLOBAL: frozenset(("LDG", "LD", "ATOMG", "ATOM")),
+    LOCAL: frozenset(("LDL", "LD")),
+    VOTED: frozenset(("B2R",)),
+}
+_MEMORIES_WRITTEN = {
+    SHARED: frozenset(("STS", "ATOMS", "ST", "LDGSTS", "STSM", "ATOM", "ARRIVES")) | _TO_SHARED,
+    GLOBAL: frozenset(("STG", "ST", "ATOMG", "ATOM", "RED", "REDG")) | _TO_GLOBAL,
+    LOCAL: frozenset(("STL", "ST")),
+    VOTED: frozenset(("BAR.RED",)),
+}
 
 
-def _box_registers(instruction: SassInstruction) -> int:
-    """Return how many registers hold a tensor copy's target, barrier and coordinates."""
-    rank = next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
-    return 2 + rank if instruction.opcode == "UTMALDG" else 0
-
-
-def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:
-    opcode = instruction.opcode
-    if opcode in ("LDS", "ATOMS", "LD", "LDSM", "ATOM"):
-        reads |= 1 << SHARED
-    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM", "ATOM", "ARRIVES"):
-        writes |= 1 << SHARED
-    if opcode in _TO_SHARED:
-        writes |= 1 << SHARED
-    if opcode in _TO_GLOBAL:
-        writes |= 1 << GLOBAL
-    if opcode in ("LDG", "LD", "ATOMG", "ATOM"):
-        reads |= 1 << GLOBAL
-    if opcode in ("STG", "ST", "ATOMG", "ATOM", "RED", "REDG"):
-        writes |= 1 << GLOBAL
-    if opcode in ("LDL", "LD"):
-        reads |= 1 << LOCAL
-    if opcode in ("STL", "ST"):
-        writes |= 1 << LOCAL
-    if opcode == "BAR" and instruction.has("RED"):
-        writes |= 1 << VOTED
-    if opcode == "B2R":
-        reads |= 1 << VOTED
-    return reads, writes
+def _memories(word: str, accessed: Mapping[int, frozenset[str]]) -> int:
+    return sum(1 << memory for memory, opcodes in accessed.items() if word in opcodes)
 
 
 def _written(instruction: SassInstruction, count: int) -> int:

@@ -14,9 +14,9 @@ from ncu_swizzle.explain.predict import CheckedPrediction, PredictAnswer, Predic
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
-from ncu_swizzle.smem.layout import Fragment, Ints
+from ncu_swizzle.smem.layout import Fragment
 from ncu_swizzle.smem.mapping import Bits, Mapping, Places, tma_alignment, tma_mode
-from ncu_swizzle.smem.operations import LINE, NAMES, find
+from ncu_swizzle.smem.operations import LINE, NAMES, Ints, find
 
 # How ``ncu-swizzle predict`` prints its answers: as tables, or as JSON.
 

@@ -19,7 +19,7 @@ from ncu_swizzle.fix.webs import Root, SourceTile
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
 from ncu_swizzle.smem.code import unit
-from ncu_swizzle.smem.judge import BANK_ROW, Candidate, Constraints, Judge
+from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE
@@ -314,7 +314,7 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
     for base in range(least, least + MOST_BITS):
         for bits in range(1, MOST_BITS + 1):
             moved = 1 << (base + bits)
-            if moved * shape.element_bytes > BANK_ROW or shape.columns % moved:
+            if moved * shape.element_bytes > LINE or shape.columns % moved:
                 break
             for drop in range(first, max(first + 1, (rows - 1).bit_length())):
                 if 1 << (drop + bits - 1) >= rows and bits > 1:

@@ -14,7 +14,7 @@ from ncu_swizzle.fix.expressions import Edit
 from ncu_swizzle.fix.scopes import Scopes, sizes_of
 from ncu_swizzle.fix.sums import CALLS, SIZES, Constants, Term
 from ncu_swizzle.fix.webs import SourceTile
-from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.operations import Ints
 
 if TYPE_CHECKING:
     from tree_sitter import Node

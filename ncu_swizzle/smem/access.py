@@ -15,10 +15,10 @@ import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.layout import LONGEST_TEXT, Ints, Layout
+from ncu_swizzle.smem.layout import LONGEST_TEXT, Layout
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP, Operation
-from ncu_swizzle.smem.wavefronts import Bools, Wavefronts, wavefronts
+from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP, Bools, Ints, Operation
+from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
 
 # What a block can have: threads, and how much of its SM's shared memory.
 #
@@ -83,17 +83,13 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
     tid = np.arange(threads, dtype=np.int64)
     names = {"tid": tid, "lane": tid % WARP, "warp": tid // WARP}
     try:
-        value = _value(ast.parse(_bounded(expression), mode="eval").body, names)
+        if len(expression) > LONGEST_TEXT:
+            raise ValueError(f"it has {len(expression):,} characters")
+        value = _value(ast.parse(expression.strip(), mode="eval").body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = f": {error}" if isinstance(error, ValueError) else ""
         raise UsageError(f"cannot evaluate {expression!r}{reason}", HINT) from error
     return np.broadcast_to(value, tid.shape).astype(np.int64)
-
-
-def _bounded(expression: str) -> str:
-    if len(expression) > LONGEST_TEXT:
-        raise ValueError(f"it has {len(expression):,} characters")
-    return expression.strip()
 
 
 def split(text: str) -> list[str]:
@@ -160,6 +156,12 @@ class Access:
     @property
     def operation(self) -> Operation:
         return operations.find(self.op)
+
+    @property
+    def mask(self) -> Bools:
+        """Which lanes take part, (N, 32): active ones, of those that give an address."""
+        active = np.ones(self.rows.shape, bool) if self.active is None else self.active
+        return active & (np.arange(self.rows.shape[1]) < self.operation.addressed)
 
     @property
     def writes(self) -> bool:
@@ -276,18 +278,13 @@ def _lines(name: str, surface: Surface, width: int, write: bool) -> Access:
     lines, cells = (down, across) if name.startswith("row") else (across, down)
     # Either all lines in one run, or each line by itself in requests of up to 32 lanes.
     run = lines * cells if name.endswith("s") else cells
-    starts = range(0, lines * cells, run)
-    number = np.concatenate([_whole_warps(np.arange(i, i + run)) for i in starts]).reshape(-1, WARP)
-    active = number >= 0
+    starts = np.arange(0, lines * cells, run)[:, None]
+    number = np.pad(starts + np.arange(run), ((0, 0), (0, -run % WARP)), constant_values=-1).reshape(-1, WARP)
+    active = number >= 0  # the rest of a run's last warp is not
     line, cell = np.divmod(np.maximum(number, 0), cells)
     rows, columns = surface.cells(*((line, cell) if name.startswith("row") else (cell, line)), length)
     suffix = f":{width}" if width != surface.element_bytes else ""
     return Access(f"{name}{suffix}", op, rows, columns, None if active.all() else active)
-
-
-def _whole_warps(numbers: Ints) -> Ints:
-    """Return the numbers padded with -1 to a multiple of 32."""
-    return np.concatenate([numbers, np.full(-len(numbers) % WARP, -1)])
 
 
 def _copy(surface: Surface, width: int) -> Access:

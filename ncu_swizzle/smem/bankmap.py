@@ -1,4 +1,7 @@
-"""What one request needs from each bank, phase by phase. Plain data, no rendering."""
+"""Bank maps: the bank of each cell of a tile, the cells that conflict under an access, what each phase needs.
+
+Plain data, no rendering.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,12 @@ import numpy as np
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem.access import Access, Surface
 from ncu_swizzle.smem.code import titled
-from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import ATOMIC
+from ncu_swizzle.smem.operations import ATOMIC, WORD, Bools, Ints
 from ncu_swizzle.smem.swizzle import Identity
-from ncu_swizzle.smem.wavefronts import Bools
-
-# Bank maps: the bank of each cell of a tile, and the cells that conflict under an access. Plain data, no rendering.
-
 
 BANKS = 32
 MOST_BANKS = 1024  # of a toy memory
-WORD = 4  # bytes of a bank
 LEAST_PERIOD = 8  # rows: those of an 8x8 matrix
 CHUNK = 1 << 12  # requests processed together
 
@@ -111,8 +108,7 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
             mapping=mapping, access=None, banks=first_banks, ways=ways, cell_bytes=width, bank_count=banks, counts=None
         )
     contended = contention(access, mapping, banks)
-    active = np.ones(access.rows.shape, bool) if access.active is None else access.active
-    active = active & (np.arange(active.shape[1]) < access.operation.addressed)
+    active = access.mask
     row, column = access.rows[active], access.columns[active]
     cell = (row // length, column) if surface.column_major else (row, column // length)
     np.maximum.at(ways, cell, contended[active])
@@ -145,8 +141,7 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
     operation = access.operation
     unit = max(operation.width_bytes, WORD)
     units = access.addresses(mapping) // unit
-    active = np.ones(units.shape, bool) if access.active is None else access.active
-    active = active & (np.arange(units.shape[1]) < operation.addressed)
+    active = access.mask
     lanes = operation.lanes if banks == BANKS else units.shape[1]
     wide = max(1, banks * WORD // unit)  # units side by side
     shape = (-1, lanes)
@@ -177,20 +172,15 @@ def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, ban
     unit = max(access.operation.width_bytes, WORD)
     units = access.addresses(mapping) // unit
     lanes = access.operation.lanes if banks == BANKS else units.shape[1]
-    collisions = _collisions(units.reshape(-1, lanes), active.reshape(-1, lanes), max(1, banks * WORD // unit))
+    wide = max(1, banks * WORD // unit)  # units side by side
+    collisions = 0  # units that hit a bank which is already busy, over all phases
+    for phase, used in zip(units.reshape(-1, lanes), active.reshape(-1, lanes), strict=True):
+        distinct = np.unique(phase[used])
+        collisions += len(distinct) - len(np.unique(distinct % wide))
     counts = MapCounts(
         requests=access.requests, actual=int(actual.sum()), ideal=int(ideal.sum()), collisions=collisions, known=known
     )
     return counts, np.stack([actual, ideal], axis=1)
-
-
-def _collisions(units: Ints, active: Bools, wide: int) -> int:
-    """Return how many different units hit a bank that is already busy, over all groups."""
-    total = 0
-    for group, lanes in zip(units, active, strict=True):
-        distinct = np.unique(group[lanes])
-        total += len(distinct) - len(np.unique(distinct % wide))
-    return total
 
 
 def _by_row(access: Access, per_request: Ints, rows: int, tall: int) -> tuple[tuple[int, int], ...]:
@@ -209,7 +199,7 @@ def phases(access: Access, mapping: Mapping, request: int | None = None) -> tupl
     if not 0 <= number < access.requests:
         raise UsageError(f"{access.name} has no request {number}", f"--request 0 to {access.requests - 1}")
     addresses = access.addresses(mapping)[number]
-    active = np.ones(len(addresses), bool) if access.active is None else access.active[number]
+    active = access.mask[number]
     width = max(1, access.operation.width_bytes // WORD)
     result = []
     for phase in access.operation.phases:
@@ -269,37 +259,26 @@ def loads(bank_map: BankMap, first: int = 0) -> Iterator[PhaseLoad]:
     if access is None:
         return
     addresses = access.addresses(bank_map.mapping)
-    active = np.ones(addresses.shape, bool) if access.active is None else access.active
+    active = access.mask
+    # A toy memory serves a request in one phase.
+    phases = access.operation.phases if bank_map.bank_count == BANKS else (range(access.operation.addressed),)
+    wide = max(1, access.operation.width_bytes // WORD)  # words per lane
     for request in (*range(first, access.requests), *range(first)):
-        phases = _phases(access, bank_map.bank_count)
         for number, phase in enumerate(phases):
             lanes = tuple(lane for lane in phase if active[request, lane])
             if lanes:
-                cells = tuple(bank_map.cell(*_element(access, request, lane)) for lane in lanes)
-                words = _words(addresses[request, list(lanes)], access, bank_map.bank_count)
+                words = (addresses[request, list(lanes), None] // WORD + np.arange(wide)).ravel()
+                every_lane = access.operation.kind == ATOMIC
+                banks = (words if every_lane else np.unique(words)) % bank_map.bank_count
                 yield PhaseLoad(
                     request=request,
                     phase=number,
                     phases=len(phases),
                     lanes=lanes,
-                    cells=cells,
-                    words=words,
-                    every_lane=access.operation.kind == ATOMIC,
+                    cells=tuple(
+                        bank_map.cell(int(access.rows[request, lane]), int(access.columns[request, lane]))
+                        for lane in lanes
+                    ),
+                    words=tuple(np.bincount(banks, minlength=bank_map.bank_count).tolist()),
+                    every_lane=every_lane,
                 )
-
-
-def _phases(access: Access, banks: int) -> tuple[range, ...]:
-    """Return the lanes of each phase; a toy memory serves a request in one."""
-    return access.operation.phases if banks == BANKS else (range(access.operation.addressed),)
-
-
-def _element(access: Access, request: int, lane: int) -> tuple[int, int]:
-    return int(access.rows[request, lane]), int(access.columns[request, lane])
-
-
-def _words(addresses: Ints, access: Access, banks: int) -> tuple[int, ...]:
-    wide = max(1, access.operation.width_bytes // WORD)
-    words = (addresses[:, None] // WORD + np.arange(wide)).ravel()
-    if access.operation.kind != ATOMIC:
-        words = np.unique(words)
-    return tuple(int(count) for count in np.bincount(words % banks, minlength=banks))

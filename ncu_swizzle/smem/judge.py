@@ -9,10 +9,9 @@ import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem.access import KIB_PER_SM, Access, resident_blocks
-from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.mapping import tma_alignment, tma_mode
-from ncu_swizzle.smem.operations import ATOMIC, LOAD
+from ncu_swizzle.smem.operations import ATOMIC, LINE, LOAD, WORD, Ints
 from ncu_swizzle.smem.swizzle import Swizzle, Transform, XorMatrix
 
 # Find XOR mappings: which bits above a 128-byte bank row to XOR into which bank bits. Exhaustive, by backtracking.
@@ -67,7 +66,11 @@ class _Search:
         targets = 1 << np.arange(low, self.row_bits)
         choices = np.arange(1 << len(targets))
         self.choices = [int(c) for c in (choices[:, None] >> np.arange(len(targets)) & 1) @ targets]
-        self.by_top = {h: self._with_top(h) for h in range(self.row_bits, top)}
+        # By highest bit: the differences that have it, with the mask of their bank bits.
+        self.by_top = {
+            bit: [(differences.mask(low), offsets[offsets >> bit == 1]) for low, offsets in differences.by_low.items()]
+            for bit in range(self.row_bits, top)
+        }
         self.nodes = 0
         self.limit = top
 
@@ -75,13 +78,6 @@ class _Search:
         """Return a vector for every bit, with at most `limit` distinct shifts in all, or None."""
         self.nodes, self.limit = 0, limit
         return self.assign(self.row_bits, {})
-
-    def _with_top(self, bit: int) -> list[tuple[int, Ints]]:
-        """Return the differences whose highest bit is `bit`, with their bank mask."""
-        return [
-            (self.differences.mask(low), offsets[(offsets >> bit) == 1])
-            for low, offsets in self.differences.by_low.items()
-        ]
 
     def assign(self, bit: int, chosen: dict[int, int]) -> dict[int, int] | None:
         """Return vectors for all bits from `bit` on, or None."""
@@ -123,8 +119,6 @@ def _matrix(chosen: Mapping[int, int]) -> XorMatrix:
     return XorMatrix(tuple(sorted(masks.items())))
 
 
-BANK_ROW = 128  # bytes
-WORD = 4
 LEADING_STEP = 16  # bytes
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
 
@@ -180,7 +174,7 @@ class Candidate:
     @property
     def alignment(self) -> int:
         """The alignment of the tile's start in bytes: TMA swizzles addresses, the generated code offsets."""
-        return tma_alignment(self.mapping) or self.mapping.origin & -self.mapping.origin or BANK_ROW
+        return tma_alignment(self.mapping) or self.mapping.origin & -self.mapping.origin or LINE
 
 
 class Judge:
@@ -245,7 +239,7 @@ class Judge:
             width = max(access.operation.width_bytes, WORD, self.plain.element_bytes)
             low = (width // self.plain.element_bytes).bit_length() - 1
             by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
-        row_bits = (BANK_ROW // self.plain.element_bytes).bit_length() - 1
+        row_bits = (LINE // self.plain.element_bytes).bit_length() - 1
         return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, row_bits)
 
 
@@ -266,7 +260,7 @@ def _phase_differences(access: Access, plain: TileMapping, low: int) -> Ints:
     Wide loads whose lanes come in pairs of equal addresses can merge two phases; these then count as one.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
-    active = np.ones(offsets.shape, bool) if access.active is None else access.active
+    active = access.mask
     differences = []
     phases = access.operation.phases
     merges = bool((access.wavefronts(plain).ideal < len(phases)).any()) and access.operation.kind == LOAD

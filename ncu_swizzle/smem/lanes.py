@@ -1,4 +1,4 @@
-"""Lane addresses from a CSV file, as written by a tracer, a debugger or a spreadsheet."""
+"""The addresses of a warp's lanes: whether they are linear over GF(2), and how a CSV file gives them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ import numpy as np
 
 from ncu_swizzle.base.errors import BadFile, reason, remedy
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.layout import Ints
-from ncu_swizzle.smem.operations import WARP
-from ncu_swizzle.smem.wavefronts import Bools
+from ncu_swizzle.smem.operations import WARP, Bools, Ints
 
 # Linear algebra over GF(2), where XOR adds: bank conflicts of linear patterns follow from ranks.
 #
@@ -122,7 +120,9 @@ def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator
     plain_head = bool(rows) and not named and not _is_number(rows[0][-1])
     for number, row in enumerate(rows[1:] if named or plain_head else rows, start=1 + (named or plain_head)):
         try:
-            yield _named(dict(zip(head, row, strict=True)), op) if named else _plain(row, op)
+            request = _named(dict(zip(head, row, strict=True)), op) if named else _plain(row, op)
+            _check(request)
+            yield request
         except (ValueError, KeyError) as error:
             raise BadFile(f"{path}, row {number}: {error}", HINT) from error
 
@@ -134,16 +134,16 @@ def _named(row: dict[str, str], op: str | None) -> _Row:
     counted = row.get("wavefronts") and row.get("ideal")
     measured = (_number(row["wavefronts"]), _number(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
-    return _checked(_Row(op=row.get("op") or op or "", addresses=active, measured=measured, source=source))
+    return _Row(op=row.get("op") or op or "", addresses=active, measured=measured, source=source)
 
 
 def _plain(row: Sequence[str], op: str | None) -> _Row:
     if len(row) == WARP + 1:
         op, *row = row
-    return _checked(_Row(op=op or "", addresses=[_number(text) if text.strip() else None for text in row]))
+    return _Row(op=op or "", addresses=[_number(text) if text.strip() else None for text in row])
 
 
-def _checked(row: _Row) -> _Row:
+def _check(row: _Row) -> None:
     if len(row.addresses) != WARP:
         raise ValueError(f"{len(row.addresses)} addresses instead of {WARP}")
     if row.source is not None and len(row.source) != WARP:
@@ -151,7 +151,6 @@ def _checked(row: _Row) -> _Row:
     if not row.op:
         raise ValueError("no operation: name it with --op, or in a column op")
     operations.find(row.op)
-    return row
 
 
 def _number(text: str) -> int:

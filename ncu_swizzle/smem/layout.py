@@ -1,8 +1,7 @@
-"""The fragments of mma.m16n8k8 and mma.m16n8k16 with 16-bit operands, and of ldmatrix: which lane holds which element.
+"""CuTe layouts, ``(shape):(stride)``: the offset of each coordinate, for whole arrays of coordinates at once.
 
-Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16; "ldmatrix", the
-fragment layout of .m8n8 with .b16: lane i holds elements 2 (i mod 4) and the next of row i / 4, with .trans of column
-i / 4, in one 32-bit register per matrix.
+Coordinates and offsets count elements. Modes may be nested; an integer coordinate of a nested mode runs through it
+first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import Union
 
@@ -18,15 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ncu_swizzle.base.errors import UsageError
-
-# CuTe layouts, ``(shape):(stride)``: the offset of each coordinate, for whole arrays of coordinates at once.
-#
-# Coordinates and offsets count elements. Modes may be nested; an integer coordinate of a nested mode runs through it
-# first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").
-
+from ncu_swizzle.smem.operations import WARP, Ints
 
 IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias has to be quoted
-Ints = npt.NDArray[np.int64]
 
 LARGEST = 1 << 18  # elements of a tile: even of 1 byte each, more than the shared memory of any SM
 LONGEST_TEXT = 10_000  # characters: parsing takes a stack, and more than linear time
@@ -149,18 +143,13 @@ def parse_layout(text: str) -> Layout:
     """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"a layout of {len(text):,} characters is too long", EXAMPLE)
-    parts = [_parse_one(part) for part in re.split(r"\s+o\s+|∘", text.strip())]
-    layout = parts[-1]
-    for outer in reversed(parts[:-1]):
-        layout = outer.compose(layout)
-    return layout
-
-
-def _parse_one(text: str) -> Layout:
-    shape, colon, stride = text.partition(":")
-    if not colon:
-        raise UsageError(f"{text!r} is not a valid layout: write shape:stride", EXAMPLE)
-    return Layout(_parse_ints(shape, text), _parse_ints(stride, text))
+    layouts = []
+    for part in re.split(r"\s+o\s+|∘", text.strip()):
+        shape, colon, stride = part.partition(":")
+        if not colon:
+            raise UsageError(f"{part!r} is not a valid layout: write shape:stride", EXAMPLE)
+        layouts.append(Layout(_parse_ints(shape, part), _parse_ints(stride, part)))
+    return reduce(lambda inner, outer: outer.compose(inner), reversed(layouts))
 
 
 def _parse_ints(part: str, whole: str) -> IntTuple:
@@ -257,7 +246,14 @@ def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, 
         yield size, last * stride
 
 
-LANES = 32
+# ---------------------------------------------------------------------------------------------- fragments
+
+
+# Which lane holds which element of mma.m16n8k8 and mma.m16n8k16 with 16-bit operands, and of ldmatrix.
+#
+# Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16; "ldmatrix", the
+# fragment layout of .m8n8 with .b16: lane i holds elements 2 (i mod 4) and the next of row i / 4, with .trans of column
+# i / 4, in one 32-bit register per matrix.
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +272,7 @@ class Fragment:
     @property
     def elements(self) -> int:
         """The number of elements per lane."""
-        return self.lane.size // LANES
+        return self.lane.size // WARP
 
 
 def fragments(depth: int) -> tuple[Fragment, ...]:

@@ -1,4 +1,4 @@
-"""Pictures of what swizzles do: address bits, positions in memory, the XOR map as nested squares. Plain data."""
+"""Mappings: the byte offset in shared memory of each cell (row, column) of a tile; and what they do, as plain data."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import numpy.typing as npt
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem import swizzle as swizzles
-from ncu_swizzle.smem.layout import EXAMPLE, Ints, Layout, product
+from ncu_swizzle.smem.layout import EXAMPLE, Layout, product
+from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.swizzle import SQUARE_4, Identity, Padding, Swizzle, Transform, XorMatrix, contents
-
-# Mappings: the byte offset in shared memory of each cell (row, column) of a tile.
-
 
 WIDEST = 16  # bytes of a lane's widest access
 ELEMENTS = (1, 2, 4, 8, 16)  # sizes, in bytes
@@ -184,6 +182,9 @@ def _vector(offsets: Ints, element_bytes: int) -> int:
                 return length
         length //= 2
     return 1
+
+
+# ---------------------------------------------------------------------------------------------- what swizzles do
 
 
 NESTED = (1, 2, 4, 8)  # the squares that the XOR map is drawn in

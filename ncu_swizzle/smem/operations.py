@@ -1,8 +1,9 @@
-"""Count how many words or lanes each of the 32 banks serves."""
+"""The instructions that access shared memory, and how many words or lanes each of the 32 banks serves them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,7 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.base.errors import UsageError, did_you_mean
 
-# The instructions that access shared memory, under their PTX names without ``.sync.aligned.m8n8`` and the like.
-
-
+# Names are those of PTX without ``.sync.aligned.m8n8`` and the like.
 WARP = 32
 LINE = 128  # bytes of a bank row, 32 banks of 4: the most that one wavefront moves
 ROW = 16  # bytes of a matrix row, which a lane of ldmatrix or stmatrix addresses
@@ -52,54 +51,36 @@ class Operation:
 
 def find(name: str) -> Operation:
     """Return the operation with this name; a type of the same size (f32 for b32) also works. Raises UsageError."""
-    if (operation := _BY_NAME.get(name) or _spelled_otherwise(name)) is not None:
-        return operation
-    raise UsageError(
-        f"unknown operation {name!r}{did_you_mean(name, NAMES, cutoff=0.5)}",
-        f"one of {', '.join(NAMES)}",
-    )
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if match := _PLAIN.fullmatch(name):
+        width = int(match[2] or 1) * int(match[3]) // 8
+        for operation in _BY_NAME.values():
+            if operation.width_bytes == width and operation.name.startswith(f"{match[1]}.shared."):
+                return operation
+    raise UsageError(f"unknown operation {name!r}{did_you_mean(name, NAMES, cutoff=0.5)}", f"one of {', '.join(NAMES)}")
 
 
-def _spelled_otherwise(name: str) -> Operation | None:
-    match = _PLAIN.fullmatch(name)
-    width = int(match[2] or 1) * int(match[3]) // 8 if match else 0
-    same = [operation for operation in _BY_NAME.values() if operation.width_bytes == width]
-    return next((o for o in same if match and o.name.startswith(f"{match[1]}.shared.")), None)
-
-
-def _operations() -> list[Operation]:
-    def lanes(width: int) -> int:
-        return min(WARP, LINE // width)
-
-    plain = [
-        Operation(
-            name=f"{opcode}.shared.{kind}",
-            kind=LOAD if opcode == "ld" else STORE,
-            width_bytes=width,
-            lanes=lanes(width),
-        )
-        for opcode in ("ld", "st")
-        for kind, width in _PLAIN_TYPES.items()
+def _operations() -> Iterator[Operation]:
+    rows = [
+        *((f"ld.shared.{kind}", LOAD, width) for kind, width in _PLAIN_TYPES.items()),
+        *((f"st.shared.{kind}", STORE, width) for kind, width in _PLAIN_TYPES.items()),
+        *(
+            (f"{opcode}.x{count}{transposed}", opcode, ROW)
+            for opcode in (LDMATRIX, STMATRIX)
+            for count in (1, 2, 4)
+            for transposed in ("", ".trans")
+        ),
+        *((f"atom.shared.{kind}", ATOMIC, 4) for kind in _ATOMICS),
+        *((f"red.shared.{kind}", ATOMIC, 4) for kind in _REDUCTIONS),
+        *((f"atom.shared.{kind}", ATOMIC, 8) for kind in _WIDE_ATOMICS),
+        *((name, ATOMIC, 4) for name in (ADD_ONE, SPIN)),
+        *((f"cp.async.ca.{width}", COPY, width) for width in (4, 8, 16)),
+        *((f"cp.async.cg.16{form}", COPY, 16) for form in ("", ZERO_FILL)),
     ]
-    matrices = [
-        Operation(name=f"{opcode}.x{count}{transposed}", kind=opcode, width_bytes=ROW, lanes=lanes(ROW))
-        for opcode in (LDMATRIX, STMATRIX)
-        for count in (1, 2, 4)
-        for transposed in ("", ".trans")
-    ]
-    atomics = [Operation(name=f"atom.shared.{kind}", kind=ATOMIC, width_bytes=4, lanes=WARP) for kind in _ATOMICS]
-    atomics += [Operation(name=f"red.shared.{kind}", kind=ATOMIC, width_bytes=4, lanes=WARP) for kind in _REDUCTIONS]
-    atomics += [
-        Operation(name=f"atom.shared.{kind}", kind=ATOMIC, width_bytes=8, lanes=lanes(8)) for kind in _WIDE_ATOMICS
-    ]
-    atomics += [Operation(name=name, kind=ATOMIC, width_bytes=4, lanes=WARP) for name in (ADD_ONE, SPIN)]
-    copies = [
-        Operation(name=f"cp.async.ca.{width}", kind=COPY, width_bytes=width, lanes=lanes(width)) for width in (4, 8, 16)
-    ]
-    copies += [
-        Operation(name=f"cp.async.cg.16{form}", kind=COPY, width_bytes=16, lanes=lanes(16)) for form in ("", ZERO_FILL)
-    ]
-    return [*plain, *matrices, *atomics, *copies]
+    for name, kind, width in rows:
+        # A phase has as many lanes as one wavefront has bytes for.
+        yield Operation(name=name, kind=kind, width_bytes=width, lanes=min(WARP, LINE // width))
 
 
 _BY_NAME = {operation.name: operation for operation in _operations()}

@@ -1,4 +1,4 @@
-"""Suggest a mapping for recorded accesses, which may have many requests: searched for on some, verified on all."""
+"""The cheapest mapping under which all accesses to a tile are conflict-free, or why there is none."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ import numpy as np
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Judge, find_matrix
-from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import ATOMIC, LINE
+from ncu_swizzle.smem.operations import ATOMIC, LINE, WORD, Ints
 from ncu_swizzle.smem.swizzle import Padding, Swizzle
 
 # Why no mapping can make some accesses conflict-free: more lanes than banks that they could use.
-
-
-WORD = 4
 
 
 def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
@@ -34,7 +30,7 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
         return None
     slots = LINE // (granule * size)
     offsets = plain.elements(access.rows, access.columns)
-    active = np.ones(offsets.shape, bool) if access.active is None else access.active
+    active = access.mask
     most = 0
     for phase in access.operation.phases:
         lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
@@ -232,7 +228,8 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     judge = Judge(plain, countable, limits, granule)
-    clean = tuple(islice(_verified(suggestion.clean[:VERIFIED], judge), KEPT))
+    verified = (counted for found in suggestion.clean[:VERIFIED] if (counted := judge.recounted(found)).clean)
+    clean = tuple(islice(verified, KEPT))
     first = judge.candidate(plain)
     closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.actual)
     return replace(
@@ -243,10 +240,6 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
         unjudged=tuple(access.name for access in accesses if access not in countable),
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
-
-
-def _verified(candidates: Sequence[Candidate], judge: Judge) -> Iterator[Candidate]:
-    return (counted for counted in map(judge.recounted, candidates) if counted.clean)
 
 
 def _sample(access: Access, plain: Mapping, most: int) -> Ints:

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.operations import Ints
 
 WHOLE = 1 << 30  # the granule of a transform that moves nothing
 EXAMPLE = "--swizzle 3,2,3 for Swizzle<3,2,3>, add:5,0,5 for a rotation, or 128B for TMA's mode"

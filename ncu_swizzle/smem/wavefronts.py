@@ -60,33 +60,23 @@ def count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple
     return actual, ideal, known
 
 
-def _slice(phase: range) -> slice:
-    return slice(phase.start, phase.stop)
-
-
 def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> Ints:
-    """Return (N,): the wavefronts of copies through L1."""
-    parts = [
-        _phase(lanes[:, p], mask[:, p], source[:, p], operation.width_bytes) for p in map(_slice, operation.phases)
-    ]
-    total: Ints = np.sum(parts, axis=0)
-    return total
-
-
-def _phase(lanes: Ints, mask: Bools, source: Ints, width: int) -> Ints:
-    """Return (N,): the wavefronts of one phase of copies through L1.
+    """Return (N,): the wavefronts of copies through L1, those of all phases.
 
     L1 and shared memory are one memory: lanes that read the same bank, or write the same bank, conflict even at the
-    same address. The lane with the most conflicts decides. Lanes that write zeros read no bank.
+    same address. The lane of a phase with the most conflicts decides. Lanes that write zeros read no bank.
     """
-    read, write = ((array % LINE // width).astype(np.uint8) for array in (source, lanes))
-    reads = source >= 0
-    conflicts = np.zeros(lanes.shape, np.uint8)
-    for lane in range(lanes.shape[1]):
-        same = (read == read[:, lane, None]) & reads & reads[:, lane, None] | (write == write[:, lane, None])
-        conflicts += same & mask[:, lane, None]
-    worst: Ints = np.where(mask, conflicts, 0).max(axis=1).astype(np.int64)
-    return worst
+    total = np.zeros(len(lanes), np.int64)
+    read, write = ((array % LINE // operation.width_bytes).astype(np.uint8) for array in (source, lanes))
+    of_lanes = (read, write, source >= 0, mask)
+    for phase in operation.phases:
+        reading, writing, reads, active = (array[:, phase.start : phase.stop] for array in of_lanes)
+        conflicts = np.zeros(active.shape, np.uint8)
+        for lane in range(operation.lanes):
+            same = (reading == reading[:, lane, None]) & reads & reads[:, lane, None]
+            conflicts += (same | (writing == writing[:, lane, None])) & active[:, lane, None]
+        total += np.where(active, conflicts, 0).max(axis=1)
+    return total
 
 
 def _lines(mask: Bools, width: int) -> Ints:
@@ -155,7 +145,8 @@ def _from_the_lowest(addresses: Ints, mask: Bools, bits: int) -> Ints:
     return lines - lowest
 
 
-__all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
+# ---------------------------------------------------------------------------------------------- all instructions
+
 
 BROADCAST_LANES = 16  # of a 128-bit load: a wavefront returns 256 bytes of one address
 CHUNK = 1 << 10  # requests per batch, so that the working set stays in the cache

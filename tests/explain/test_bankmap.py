@@ -21,8 +21,8 @@ from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access, bankmap, layout, mapping
 from ncu_swizzle.smem.bankmap import BankMap
-from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.wavefronts import wavefronts
 from tests.support.articles import PLAIN_001, SWIZZLED_001
 
