@@ -20,7 +20,7 @@ from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declaration
 from ncu_swizzle.fix.webs import Known, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.smem.judge import BANK_ROW
+from ncu_swizzle.smem.operations import LINE
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -117,7 +117,7 @@ class FixSubject:
         element, array = self.element_bytes(seen), _owner(seen)
         strides = self._strides(seen)
         if array.rank < 2:
-            strides |= self._declared_rows(seen) | {BANK_ROW}
+            strides |= self._declared_rows(seen) | {LINE}
             size = max(root.size for root in seen.roots)
             return [
                 Shape(columns=stride // element, rows=0, element_bytes=element)
