@@ -23,8 +23,7 @@ WEB = re.compile(r"@url:([^@:]*):([^@\s]*)@")
 
 def groups(comparison: Comparison) -> list[tuple[str, Sequence[Finding]]]:
     """Return the pack's findings for each profile that has any, by label."""
-    named = [(label, pack.findings(profile)) for label, profile in comparison.named]
-    return [(label, findings) for label, findings in named if findings]
+    return [(label, told) for label, told in pack.launch_findings(comparison) if told]
 
 
 def foreign(comparison: Comparison) -> list[tuple[str, model.Finding]]:

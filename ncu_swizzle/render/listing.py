@@ -62,18 +62,18 @@ def plain_table(title: str, *columns: str) -> PlainTable:
 
 def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
     """Print the rule pack's findings for each launch."""
-    for launch in launches:
-        console.print(table_line((launch.label, "bold"), "" if launch.findings else ": no findings."))
-        for finding in launch.findings:
+    for label, told in launches:
+        console.print(table_line((label, "bold"), "" if told else ": no findings."))
+        for finding in told:
             console.print()
             kind = findings.KINDS[finding.kind]
             console.print(table_line("  ", (finding.title, "bold"), f" ({finding.rule}, {kind})"))
             console.print(Padding(table_line(finding.message), (0, 0, 0, 2)))
-            for told in finding.tables:
-                table = plain_table(told.title)
-                for head, is_text in zip(told.heads, findings.of_words(told), strict=True):
+            for shown in finding.tables:
+                table = plain_table(shown.title)
+                for head, is_text in zip(shown.heads, findings.of_words(shown), strict=True):
                     table.add_column(head, justify="left" if is_text else "right", overflow="fold")
-                for row in told.rows:
+                for row in shown.rows:
                     table.add_row(*map(findings.cell, row))
                 console.print(Padding(table, (0, 0, 0, 4)))
 

@@ -1,9 +1,9 @@
-"""The tiles of a profile whose requests are known: those that the emulated engine saw."""
+"""Whose line an access is blamed on, and the tiles of a profile whose requests are known: an emulated one's."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath, PureWindowsPath
@@ -41,9 +41,8 @@ class FrameOwners:
 
     def own(self, stack: Stack) -> Stack:
         """Return the stack without the frames of others, innermost first; empty only if the stack is."""
-        ranks = [self._rank(file) for file, _ in stack]
-        best = max(ranks, default=0)
-        return tuple(frame for frame, rank in zip(stack, ranks, strict=True) if rank == best)
+        best = max((self._rank(file) for file, _ in stack), default=0)
+        return tuple(frame for frame in stack if self._rank(frame[0]) == best)
 
     def named(self, instruction: Instruction) -> Location | None:
         """Return the line that ncu shows for an instruction.
@@ -57,18 +56,16 @@ class FrameOwners:
         return self.own(callers)[0]
 
     def _rank(self, file: str) -> int:
-        rank = self._ranks.get(file)
-        if rank is None:
-            rank = self._ranks[file] = self._ranked(file)
+        if (rank := self._ranks.get(file)) is None:
+            relative = _relative(file)
+            if is_library(file) and not (relative and file in self._sources):
+                rank = 0
+            elif self._here(file):
+                rank = 3
+            else:
+                rank = 2 if relative or file in self._sources else 1
+            self._ranks[file] = rank
         return rank
-
-    def _ranked(self, file: str) -> int:
-        relative = _relative(file)
-        if is_library(file) and not (relative and file in self._sources):
-            return 0
-        if self._here(file):
-            return 3
-        return 2 if relative or file in self._sources else 1
 
 
 def _relative(file: str) -> bool:
@@ -105,7 +102,11 @@ def sites(profile: Profile, here: Here = nowhere) -> Iterator[Site]:
     for access in profile.shared():
         if access.stack:
             own = ownership.own(access.stack)
-            line = _blamed(own, totals, accesses)
+            line, *callers = own
+            for caller in callers:
+                if 2 * accesses[caller] <= totals[caller]:  # most of what the caller runs is something else
+                    break
+                line = caller
             inner = access.stack[: access.stack.index(line)]
             yield Site(access, line, tuple(frame for frame in inner if frame not in own))
 
@@ -117,15 +118,6 @@ def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
         for location in dict.fromkeys(instruction.stack):
             totals[location] += instruction.executed or 0
     return totals
-
-
-def _blamed(own: tuple[Location, ...], totals: Mapping[Location, int], accesses: Mapping[Location, int]) -> Location:
-    line, *callers = own
-    for caller in callers:
-        if 2 * accesses[caller] <= totals[caller]:
-            break
-        line = caller
-    return line
 
 
 # TMA and wgmma use the hardware's own swizzle modes, for tiles whose requests the emulator does not see.
@@ -167,9 +159,7 @@ def constraints(profile: Profile, given: Constraints = Constraints()) -> Constra
 
 
 def _labels(profile: Profile) -> Labels:
-    if not profile.requests:
-        return ()
-    return tuple((site.access.pc, site.name) for site in sites(profile))
+    return tuple((site.access.pc, site.name) for site in sites(profile)) if profile.requests else ()
 
 
 def _leading(profile: Profile) -> Offsets:

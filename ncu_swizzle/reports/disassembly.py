@@ -191,8 +191,11 @@ def _answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
 def _run(report: Path, both_ways: int) -> None:
     # Without site and runpy it starts in half the time; PYTHONPATH tells it where its modules are.
     command = [sys.executable, "-S", "-P", str(READER), str(both_ways)]
+    environment = child_environment()
+    modules = [environment["PYTHONPATH"], *(entry for entry in sys.path if entry)]
+    environment["PYTHONPATH"] = os.pathsep.join(modules)
     try:
-        outcome = child.run(command, TIMEOUT_S, environment=_environment(), pass_fds=(both_ways,))
+        outcome = child.run(command, TIMEOUT_S, environment=environment, pass_fds=(both_ways,))
     except TimeLimit as error:
         raise DamagedFile(
             f"reading {report} took more than {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
@@ -206,9 +209,3 @@ def _run(report: Path, both_ways: int) -> None:
         raise DamagedFile(f"{report} makes NVIDIA's reader run out of memory", AGAIN)
     if outcome.status:
         raise BadFile(f"{report} cannot be read: {last_line}", "pip install --upgrade ncu-report")
-
-
-def _environment() -> dict[str, str]:
-    environment = child_environment()
-    modules = [environment["PYTHONPATH"], *(entry for entry in sys.path if entry)]
-    return {**environment, "PYTHONPATH": os.pathsep.join(modules)}

@@ -210,14 +210,9 @@ def _same_lines(operation: LayoutOperation, site: Site) -> bool:
     lines = [(file.rpartition("/")[2], line) for file, line in site.access.stack]
     places = [(file.rpartition("/")[2], line) for file, line in operation.places]
     shared = min(len(lines), len(places))
-    return shared > 0 and lines[:shared] == places[:shared] and _crosses(operation)
-
-
-def _crosses(operation: LayoutOperation) -> bool:
-    """Return whether an operation needs shared memory: a reduction does only along an axis of several warps."""
-    if operation.name not in ("tt.reduce", "tt.scan") or operation.axis is None:
-        return True
-    return _warps_along(operation) > 1
+    # A reduction needs shared memory only along an axis of several warps.
+    reduces = operation.name in ("tt.reduce", "tt.scan") and operation.axis is not None
+    return shared > 0 and lines[:shared] == places[:shared] and not (reduces and _warps_along(operation) <= 1)
 
 
 def _warps_along(operation: LayoutOperation) -> int:

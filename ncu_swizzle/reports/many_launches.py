@@ -24,74 +24,61 @@ def lay_out(
     `columns` are the reports' names. With a single row, its comparison carries the notes as warnings; without
     `columns`, its profiles are labelled with their kernels' names.
     """
+    # The launches that each row has, with their column's index.
+    launches = [[(index, profile) for index, profile in enumerate(row) if profile is not None] for row in rows]
     if len(rows) == 1:
-        present = _present(rows[0])
-        labels = [columns[index] for index, _ in present] if columns and len(present) > 1 else ()
-        return (compare([profile for _, profile in present], notes, labels),), ()
-    titles = distinct([*map(_renamed, rows, demangled.distinct([_full_name(_present(row)[-1][1]) for row in rows]))])
-    comparisons = tuple(_comparison(row, columns, title) for row, title in zip(rows, titles, strict=True))
-    return comparisons, (*notes, *_unpaired(rows, columns), *_lacking(rows))
-
-
-def _present(row: Row) -> list[tuple[int, Profile]]:
-    """Return the launches that a row has, with their column's index."""
-    return [(index, profile) for index, profile in enumerate(row) if profile is not None]
-
-
-def _renamed(row: Row, name: str) -> str:
-    """Return the name, preceded by the first launch's if that is another function."""
-    first = demangled.function(_full_name(_present(row)[0][1]))
-    last = demangled.function(_full_name(_present(row)[-1][1]))
-    return name if first == last else f"{first} → {name}"
+        labels = [columns[index] for index, _ in launches[0]] if columns and len(launches[0]) > 1 else ()
+        return (compare([profile for _, profile in launches[0]], notes, labels),), ()
+    lasts = [_full_name(row[-1][1]) for row in launches]
+    firsts = [demangled.function(_full_name(row[0][1])) for row in launches]
+    titles = distinct(
+        [
+            name if first == demangled.function(last) else f"{first} → {name}"  # paired although they differ
+            for first, last, name in zip(firsts, lasts, demangled.distinct(lasts), strict=True)
+        ]
+    )
+    several = len(rows[0]) > 1
+    comparisons = tuple(
+        compare(
+            [profile for _, profile in row],
+            labels=[columns[index] for index, _ in row] if several else [title],
+            title=title,
+        )
+        for row, title in zip(launches, titles, strict=True)
+    )
+    alone: dict[int, list[Profile]] = {}
+    for row in launches:
+        if several and len(row) == 1:
+            alone.setdefault(row[0][0], []).append(row[0][1])
+    unpaired = [f"Only in {columns[i]}, not paired: {pairing.launch_list(alone[i])}." for i in sorted(alone)]
+    return comparisons, (*notes, *unpaired, *_lacking([profile for row in launches for _, profile in row]))
 
 
 def _full_name(profile: Profile) -> str:
     return profile.kernel.name if profile.kernel.family else profile.kernel.function or profile.kernel.name
 
 
-def _comparison(row: Row, columns: Sequence[str], title: str) -> Comparison:
-    present = _present(row)
-    labels = [columns[index] for index, _ in present] if len(row) > 1 else [title]
-    return compare([profile for _, profile in present], labels=labels, title=title)
-
-
-def _unpaired(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Say which launches have no partner, report by report."""
-    alone: dict[int, list[Profile]] = {}
-    for row in rows:
-        present = _present(row)
-        if len(row) > len(present) == 1:
-            alone.setdefault(present[0][0], []).append(present[0][1])
-    return [
-        f"Only in {columns[i]}, not paired: {pairing.launch_list(launches)}." for i, launches in sorted(alone.items())
-    ]
-
-
-def _lacking(rows: Sequence[Row]) -> list[str]:
-    lacking = [profile for row in rows for _, profile in _present(row) if profile.missing]
+def _lacking(profiles: Sequence[Profile]) -> list[str]:
+    lacking = [profile for profile in profiles if profile.missing]
     if not lacking:
         return []
     missing = dict.fromkeys(name for profile in lacking for name in profile.missing)
-    launches = sum(len(_present(row)) for row in rows)
     return [
-        f"{len(lacking)} of {launches} launches lack metrics: {', '.join(missing)}. "
+        f"{len(lacking)} of {len(profiles)} launches lack metrics: {', '.join(missing)}. "
         f"Collect them with: {remarks.command_for_all(lacking[0])}"
     ]
 
 
 def columns(entries: Sequence[str]) -> tuple[str, ...]:
-    """Return the reports' labels: their file names, or before and after if these are equal."""
-    stems = [_stem(entry) for entry in entries]
+    """Return the reports' labels: their file names without suffixes, or before and after if these are equal."""
+    stems = []
+    for entry in entries:
+        name = PurePosixPath(entry).name
+        suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
+        stems.append(one_line(name.removesuffix(suffix)) or entry)
     if len(set(stems)) < len(stems):
         return (BEFORE, AFTER) if len(stems) == 2 else distinct(stems)
     return tuple(stems)
-
-
-def _stem(entry: str) -> str:
-    """Return what to call a file or folder: its own name without the suffix."""
-    name = PurePosixPath(entry).name
-    suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
-    return one_line(name.removesuffix(suffix)) or entry
 
 
 def excess(profile: Profile) -> int | None:

@@ -46,6 +46,11 @@ class KernelId:
     title: str = ""
     mangled: str = ""
 
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What `-k` and `--kernel-name` may mean it by."""
+        return self.name, self.function, self.mangled
+
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchId:

@@ -1,4 +1,4 @@
-"""The rule pack as files: list its contents, and install copies into Nsight Compute's own section folders.
+"""The rule pack: evaluated on a profile, listed, and installed into Nsight Compute's own section folders.
 
 A manifest with the SHA-256 of every file marks a copy as ours. Files that it does not name, or that were changed since,
 are neither replaced nor removed.
@@ -23,6 +23,7 @@ from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed, reason
 from ncu_swizzle.base.files import brief, not_writable, read_bytes, write_atomically, write_json
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.model import Profile
@@ -52,9 +53,9 @@ def facts(profile: Profile) -> Facts:
     """
     types = pack("facts")
     ownership = FrameOwners(profile)
-    numbers = ((name, profile.number(name)) for name in profile.metrics)
+    instructions = [(instruction, ownership.named(instruction)) for instruction in profile.instructions]
     result: Facts = types.Facts(
-        {name: value for name, value in numbers if value is not None},
+        {name: value for name in profile.metrics if (value := profile.number(name)) is not None},
         tuple(
             types.Instruction(
                 executed=instruction.executed or 0,
@@ -68,21 +69,13 @@ def facts(profile: Profile) -> Facts:
                 samples=instruction.samples,
                 header=instruction.named[0] if instruction.named and line != instruction.named else "",
             )
-            for instruction in profile.instructions
-            for line in [ownership.named(instruction)]
+            for instruction, line in instructions
         ),
-        _tried(profile),
+        # Only emulated profiles have requests, whose tiles a mapping is tried on.
+        tuple(advice.text for advice in attribution.advice(profile)) if profile.requests else (),
         tuple(note.text for note in profile.layouts),
     )
     return result
-
-
-def _tried(profile: Profile) -> tuple[str, ...]:
-    if not profile.requests:
-        return ()
-    from ncu_swizzle.reports import attribution  # the emulator's model, which measured profiles do not need
-
-    return tuple(advice.text for advice in attribution.advice(profile))
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
@@ -104,27 +97,17 @@ def is_ours(rule: str) -> bool:
 
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class LaunchFindings:
-    """The findings for one launch."""
-
-    label: str
-    findings: tuple[Finding, ...]
+LaunchFindings = tuple[str, "tuple[Finding, ...]"]  # a launch's label, and its findings
 
 
 def launch_findings(comparison: Comparison) -> tuple[LaunchFindings, ...]:
     """Return the findings for every profile of a comparison."""
-    return tuple(
-        LaunchFindings(label, findings(profile))
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-    )
+    return tuple((label, findings(profile)) for label, profile in comparison.named)
 
 
 def rows(launches: Sequence[LaunchFindings]) -> list[dict[str, Any]]:
     """Return the findings as plain data, one entry per finding."""
-    return [{"label": launch.label, **asdict(finding)} for launch in launches for finding in launch.findings]
+    return [{"label": label, **asdict(finding)} for label, told in launches for finding in told]
 
 
 def to_json(launches: Sequence[LaunchFindings]) -> str:
@@ -179,17 +162,14 @@ def destinations(given: Path | None) -> list[Path]:
     """Return the folder given, or the section folder of every Nsight Compute version this user has run."""
     if given is not None:
         return [given]
-    folders = sorted(folder for folder in _documents().glob("*/Sections") if folder.is_dir())
+    documents = Path.home() / "Documents" / "NVIDIA Nsight Compute"
+    folders = sorted(folder for folder in documents.glob("*/Sections") if folder.is_dir())
     if not folders:
         raise EnvironmentLacking(
-            f"no section folder in {_documents()}",
+            f"no section folder in {documents}",
             "run ncu --list-sections once to create it, or name a folder with --dest",
         )
     return folders
-
-
-def _documents() -> Path:
-    return Path.home() / "Documents" / "NVIDIA Nsight Compute"
 
 
 # ---------------------------------------------------------------------------------- install and uninstall

@@ -57,12 +57,7 @@ def matches(profile: Profile, wanted: str) -> bool:
     """Return whether a side of a forced pair means a launch: by its number, or as `KernelFilter` does."""
     if wanted.isdecimal():
         return str(profile.launch.index) == (wanted.lstrip("0") or "0")
-    return _passes(profile, KernelFilter(wanted, "--pair"))
-
-
-def _passes(profile: Profile, kernels: KernelFilter) -> bool:
-    kernel = profile.kernel
-    return kernels.passes((kernel.name, kernel.function, kernel.mangled))
+    return KernelFilter(wanted, "--pair").passes(profile.kernel.names)
 
 
 def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequence[int] = ()) -> list[Profile]:
@@ -71,7 +66,7 @@ def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequenc
     selected = [
         profile
         for profile in profiles
-        if (not launches or profile.launch.index in launches) and _passes(profile, kernels)
+        if (not launches or profile.launch.index in launches) and kernels.passes(profile.kernel.names)
     ]
     if profiles and not selected:
         filters = [f"--kernel-name {kernel_name}"] if kernel_name else []
@@ -124,7 +119,10 @@ def _partners(first: Sequence[Profile], other: Sequence[Profile], forced: Sequen
             raise UsageError(f"--pair: the {side} report has no {wanted}", f"it has: {launch_list(report)}")
         partners |= zip(left, right, strict=False)
         free = _without(free, partners)
-    for criterion in (_exact, _loose):
+    for criterion in (
+        lambda p: (p.kernel.function, p.grid, p.block, p.launch.workload),
+        lambda p: (demangled.function(p.kernel.function or p.kernel.name), p.launch.workload),
+    ):
         candidates = dict(zip(_keys(free, criterion), free, strict=True))
         unpaired = [index for index in range(len(first)) if index not in partners]
         keys = _keys([first[index] for index in unpaired], criterion)
@@ -147,11 +145,3 @@ def _keys(profiles: Sequence[Profile], criterion: Callable[[Profile], Hashable])
         keys.append((key, seen[key]))
         seen[key] += 1
     return keys
-
-
-def _exact(profile: Profile) -> Hashable:
-    return profile.kernel.function, profile.grid, profile.block, profile.launch.workload
-
-
-def _loose(profile: Profile) -> Hashable:
-    return demangled.function(profile.kernel.function or profile.kernel.name), profile.launch.workload

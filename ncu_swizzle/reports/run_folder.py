@@ -21,9 +21,6 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.reports.pairing import Row
 
-# Where a run is saved.
-
-
 # How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
 
 
@@ -40,17 +37,13 @@ _MOST: tuple[tuple[str, int, Callable[[Profile], Sized]], ...] = (
 )
 
 
-def excess(profile: Profile) -> str:
-    """Return which part of a profile is larger than any that ncu writes, and the limit; empty if none is."""
-    return next(_excesses(profile), "")
-
-
 def _excesses(profile: Profile) -> Iterator[str]:
+    """Yield which parts of a profile are larger than any that ncu writes, and the limits."""
     for what, most, part in _MOST:
         if len(part(profile)) > most:
             yield f"it has {len(part(profile)):,} {what}, and the limit is {most:,}"
     kernel = profile.kernel
-    for name in (kernel.name, kernel.function, kernel.family, kernel.title, kernel.mangled, *profile.metrics):
+    for name in (*kernel.names, kernel.family, kernel.title, *profile.metrics):
         if len(name) > LONGEST_NAME:
             yield f"the name {name[:20]}… has {len(name):,} characters, and the limit is {LONGEST_NAME:,}"
     for text in (profile.command, *profile.notes, *(finding.message for finding in profile.findings)):
@@ -93,20 +86,20 @@ def staging(near: Path) -> Iterator[Path]:
     Parent folders created for it are removed too if they are still empty.
     """
     created = [parent for parent in near.parents if not parent.exists()]
+
+    def remove_empty() -> None:
+        for folder in created:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
     with contextlib.ExitStack() as stack:
-        stack.callback(_remove_empty, created)
+        stack.callback(remove_empty)
         try:
             near.parent.mkdir(parents=True, exist_ok=True)
             folder = stack.enter_context(unfinished.folder(near.parent, f".{near.name}"))
         except OSError as error:
             raise not_writable(f"to {near.parent}", error) from error
         yield folder
-
-
-def _remove_empty(folders_: Sequence[Path]) -> None:
-    for folder in folders_:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
 
 
 def refuse_to_overwrite(destination: Destination) -> None:
@@ -266,6 +259,6 @@ def load_profile(file: Path) -> Profile:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
     if wrong := sanity.impossible(profile):
         raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
-    if too_large := excess(profile):
+    if too_large := next(_excesses(profile), ""):
         raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)
     return profile

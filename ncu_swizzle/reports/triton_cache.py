@@ -13,9 +13,10 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
@@ -41,8 +42,7 @@ _CALL = re.compile(
 _BYTE = re.compile(r"\.b8 (\d+)")
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A line of a file, by its number in the PTX, and the column."""
 
     file: int
@@ -83,33 +83,24 @@ class PtxLines:
         if match is None:
             return None
         line, column = map(int, match.group(2, 3))
-        frames = [Frame(number, line, column) for number, path in self.files.items() if _name(path) == match[1]]
+        files = [number for number, path in self.files.items() if path.rpartition("/")[2] == match[1]]
+        frames = [Frame(number, line, column) for number in files]
         if len(frames) > 1:
             frames = [frame for frame in frames if frame in self.calls]
         return frames[0] if len(frames) == 1 else None
 
-    def stack(self, frames: Sequence[Frame]) -> tuple[Location, ...]:
-        """Return frames as files and lines."""
-        return tuple((self.files.get(frame.file, ""), frame.line) for frame in frames)
-
 
 def stacks(ptx: str) -> dict[int, tuple[Location, ...]]:
     """Return the stack of each line of PTX that follows a ``.loc``, innermost first, by its number from 1 on."""
-    return dict(_stacks_ptx_lines(ptx))
-
-
-def _stacks_ptx_lines(ptx: str) -> Iterator[tuple[int, tuple[Location, ...]]]:
     known = PtxLines.of_text(ptx)
     stack: tuple[Location, ...] = ()
+    by_line: dict[int, tuple[Location, ...]] = {}
     for number, line in enumerate(ptx.split("\n"), start=1):
         if frames := known.frames(line):
-            stack = known.stack(frames)
+            stack = tuple((known.files.get(frame.file, ""), frame.line) for frame in frames)
         elif stack:
-            yield number, stack
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+            by_line[number] = stack
+    return by_line
 
 
 def _whole(first: str, more: str) -> int:
