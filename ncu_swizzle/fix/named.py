@@ -11,8 +11,7 @@ import numpy as np
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.cuda import CudaFile, field_of
 from ncu_swizzle.fix.excess import NOWHERE, Moved
 from ncu_swizzle.fix.expressions import Edit, edited
 from ncu_swizzle.fix.layout_values import Escapes, LayoutValues
@@ -62,34 +61,23 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
     regions = Regions(file.text)
     for node in file.nodes("init_declarator", "alias_declaration"):
         type_ = node.type == "alias_declaration"
-        written = cuda.field_of(node, "type" if type_ else "value")
-        if written is None or regions.file(node) or in_other_kernel(file, node, kernel):
+        written = field_of(node, "type" if type_ else "value")
+        name = field_of(node, "name") if type_ else declared_name(node)
+        if written is None or name is None or regions.file(node) or in_other_kernel(file, node, kernel):
             continue
-        named = _named(written)
-        text = file.of(named) if named is not None else ""
-        head = text.partition("<")[0]
-        if head.rpartition("::")[2] in TENSOR_LAYOUTS and (type_ or written.type in EXPRESSIONS):
-            name = cuda.field_of(node, "name") if type_ else declared_name(node)
-            if name is None:
-                continue
-            prefix = head[: head.rfind("::") + 2] if "::" in head else ""
+        if written.type not in (("type_descriptor",) if type_ else EXPRESSIONS):
+            continue
+        named = file.of(field_of(written, "function" if written.type == "call_expression" else "type"))
+        scope, _, called = named.partition("<")[0].rpartition("::")
+        if called in TENSOR_LAYOUTS:
             yield DeclaredLayout(
                 start=written.start_byte,
                 end=written.end_byte,
                 line=file.line(written),
-                prefix=prefix,
+                prefix=f"{scope}::" if "::" in named.partition("<")[0] else "",
                 type_=type_,
                 name=name,
             )
-
-
-def _named(written: Node) -> Node | None:
-    """Return what a type or an expression names: the function that is called, the type that is made."""
-    if written.type == "call_expression":
-        return cuda.field_of(written, "function")
-    if written.type in ("compound_literal_expression", "type_descriptor"):
-        return cuda.field_of(written, "type")
-    return None
 
 
 MOST_BITS = 5

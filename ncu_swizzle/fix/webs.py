@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import Member, Obstacle, Reach, ReachedPlace, Web
+from ncu_swizzle.fix.cuda import Member, Obstacle, Reach, ReachedPlace, Web, field_of, is_field
 from ncu_swizzle.fix.scopes import Scopes
 from ncu_swizzle.fix.sums import SIZES, Constants
 from ncu_swizzle.kernels.family import Target
@@ -80,7 +80,16 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
     starts = {root.place.declared.id for root in roots}
     edges = [r for r in web.reaches if r.end is None or r.advance or r.end.declared.id not in starts]
     groups = _joined(web.places, [(r.start.declared.id, r.end.declared.id) for r in edges if r.end is not None])
-    return tuple(_tile(web, group, roots, edges) for group in groups)
+    return tuple(
+        SourceTile(
+            roots=tuple(root for root in roots if root.place.declared.id in group),
+            places=tuple(place for id_, place in web.places.items() if id_ in group),
+            reaches=tuple(reach for reach in edges if reach.start.declared.id in group),
+            obstacles=tuple(obstacle for obstacle in web.obstacles if obstacle.start.declared.id in group),
+            web=web,
+        )
+        for group in groups
+    )
 
 
 def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> Iterator[Root]:
@@ -116,7 +125,7 @@ def _copies(member: Member, offsets: Mapping[int, int], members: Mapping[tuple[i
 
 
 def _begins(web: Web, place: ReachedPlace, offsets: Mapping[int, int]) -> bool:
-    """Say whether a tile of its own begins at a place: a pointer made once, by adding to another one."""
+    """Return whether a tile of its own begins at a place: a pointer made once, by adding to another one."""
     made = [reach for reach in web.to(place) if not reach.advance]
     flat = all(step.rank == 1 for reach in made for step in reach.steps) and all(r.start.rank == 1 for r in made)
     added = any(reach.steps for reach in made)
@@ -143,16 +152,6 @@ def _joined(places: Mapping[int, ReachedPlace], pairs: Iterable[tuple[int, int]]
     return list({id(members): members for members in group.values()}.values())
 
 
-def _tile(web: Web, group: set[int], roots: Sequence[Root], edges: Sequence[Reach]) -> SourceTile:
-    return SourceTile(
-        roots=tuple(root for root in roots if root.place.declared.id in group),
-        places=tuple(place for id_, place in web.places.items() if id_ in group),
-        reaches=tuple(reach for reach in edges if reach.start.declared.id in group),
-        obstacles=tuple(obstacle for obstacle in web.obstacles if obstacle.start.declared.id in group),
-        web=web,
-    )
-
-
 # What is known of a kernel's source without running it.
 
 
@@ -171,7 +170,6 @@ class Known:
 
 
 AXES = "xyz"
-CHANGING = ("assignment_expression", "update_expression", "pointer_expression")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -198,35 +196,27 @@ class _Launched:
         if declared.id not in self.found:
             self.found[declared.id] = None  # while it is being found
             self.found[declared.id] = self._initialised(declared)
-        changing = self.found[declared.id] is not None and self._changes(declared)
-        return None if changing else self.found[declared.id]
+        known = self.found[declared.id]
+        return None if known is None or self._changes(declared) else known
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""
-        holder = declared.parent
-        if holder is not None and holder.type == "init_declarator":
-            value = cuda.field_of(holder, "value")
-            return self.within.value(value) if value is not None else None
-        values = {self.within.value(node) for node in self._given(declared)}
+        if declared.parent is not None and declared.parent.type == "init_declarator":
+            given = [value for value in [field_of(declared.parent, "value")] if value is not None]
+        else:
+            taken = ((made, number) for made, number in self.scopes.taking(declared) if not made.macro)
+            calls = ((call, number) for made, number in taken for call in self.scopes.calls(made.name))
+            given = [node for call, number in calls for node in cuda.arguments(call)[number : number + 1]]
+        values = {self.within.value(node) for node in given}
         return values.pop() if len(values) == 1 else None
 
-    def _given(self, declared: Node) -> Iterator[Node]:
-        """Yield what a function's parameter is given."""
-        for made in (made for every in self.scopes.callables.values() for made in every if not made.macro):
-            position = next((i for i, p in enumerate(made.parameters) if cuda.same(p, declared)), None)
-            if position is None:
-                continue
-            for call in self.scopes.file.nodes("call_expression"):
-                listed = cuda.field_of(call, "arguments")
-                if listed is not None and self.scopes.file.called(call) == made.name:
-                    yield from listed.named_children[position : position + 1]
-
     def _changes(self, declared: Node) -> bool:
-        """Say whether a variable is assigned to, or its address taken."""
-        text = self.scopes.file.of(declared)
-        changing = (cuda.field_of(n, "left") or cuda.field_of(n, "argument") for n in self.scopes.file.nodes(*CHANGING))
-        named = (n for n in changing if n is not None and n.type == "identifier" and self.scopes.file.of(n) == text)
-        return any(cuda.same(self.scopes.resolve(node), declared) for node in named)
+        """Return whether a variable is assigned to, or its address taken."""
+        return any(
+            is_field(use, "left", "assignment_expression")
+            or is_field(use, "argument", "update_expression", "pointer_expression")
+            for use in self.scopes.uses(declared)
+        )
 
 
 def launched_constants(target: Target, scopes: Scopes, constants: Constants) -> Constants:
@@ -272,16 +262,11 @@ def _offsets(web: Web, constants: Constants, known: Known) -> Iterator[tuple[int
 def _distance(reach: Reach, constants: Constants, known: Known) -> int | None:
     """Return how many bytes the steps of a use add; None if that is not known."""
     distance = 0
-    for step in reach.steps:
-        if step.node is None:
-            continue
-        array = next(iter(known.element_bytes.values()), 0) if reach.start.array else 0
-        unit = (
-            known.unit_bytes.get(step.unit, SIZES.get(step.unit, 0))
-            if step.unit
-            else known.element_bytes.get(reach.start.declared.id, array)
-        )
-        number = constants.value(step.node)
+    array = next(iter(known.element_bytes.values()), 0) if reach.start.array else 0
+    element = known.element_bytes.get(reach.start.declared.id, array)
+    for step in (step for step in reach.steps if step.node is not None):
+        unit = known.unit_bytes.get(step.unit, SIZES.get(step.unit, 0)) if step.unit else element
+        number = constants.value(step.node) if step.node is not None else None
         if number is None or not unit or step.rank > 1:
             return None
         distance += -number * unit if step.negative else number * unit
