@@ -42,7 +42,8 @@ def demangle_all(names: Iterable[str]) -> dict[str, str]:
     every = dict.fromkeys(names)
     mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
     simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
-    known = translated(simple) | _translated_elsewhere(tuple(name for name in mangled if name not in set(simple)))
+    others = tuple(name for name in mangled if name not in set(simple))
+    known = translated(simple) | _translated_elsewhere(others)
     return {name: known.get(name) or name for name in every}
 
 
@@ -116,7 +117,10 @@ def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
     instances: dict[str, set[str]] = {}
     for name in demangled:
         instances.setdefault(function(name), set()).add(name)
-    short = {name: _among(name, instances[function(name)], most) for name in dict.fromkeys(demangled)}
+    short = {}
+    for name in dict.fromkeys(demangled):
+        bare = function(name)
+        short[name] = shorten(name if len(instances[bare]) > 1 else bare, most)
     taken: dict[str, list[str]] = {}
     for name, text in short.items():
         taken.setdefault(text, []).append(name)
@@ -124,10 +128,6 @@ def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
         for number, name in enumerate(names, start=1):
             short[name] = text if len(names) == 1 else f"{text} ({number})"
     return [short[name] for name in demangled]
-
-
-def _among(name: str, instances: set[str], most: int) -> str:
-    return shorten(name if len(instances) > 1 else function(name), most)
 
 
 # ---------------------------------------------------------------------------------------------- names to match

@@ -1,4 +1,7 @@
-"""The last few cubins, opened once: a sweep emulates each at many sizes."""
+"""What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
+
+``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,6 @@ from elftools.elf.sections import Section, SymbolTableSection
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief
 from ncu_swizzle.smem.access import RESERVED_BYTES
-
-# What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
-#
-# ``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
-
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
@@ -99,16 +97,15 @@ class Cubin:
     def __init__(self, data: bytes, name: str) -> None:
         """Raise BadFile if it is not a cubin, DamagedFile if it is truncated or invalid."""
         self.data, self.name = data, name
-        self._known: dict[str, Attributes] = {}
+        self._attributes: dict[str, Attributes] = {}
         if data[:4] != b"\x7fELF":
             raise BadFile(f"{name} is not a cubin", AGAIN)
         with self._reading():
             self.elf = open_elf(data)
             if self.elf["e_machine"] != MACHINE:
                 raise BadFile(f"{name} is code for {self.elf['e_machine']}, not a cubin", AGAIN)
-            self._whole()
-            self.symbols = tuple(self._symbols())
-            self.kernels = tuple(self._kernels())
+            self._check_size()
+            self.symbols, self.kernels = self._names()
         if not self.kernels:
             raise BadFile(f"{name} has no kernel", UNLAUNCHABLE)
 
@@ -122,7 +119,7 @@ class Cubin:
         except Exception as error:
             raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
 
-    def _whole(self) -> None:
+    def _check_size(self) -> None:
         end = max(s["sh_offset"] + s["sh_size"] for s in self.elf.iter_sections() if s["sh_type"] != "SHT_NOBITS")
         for table in ("sh", "ph"):  # section headers and program headers
             last = self.elf[f"e_{table}off"] + self.elf[f"e_{table}num"] * self.elf[f"e_{table}entsize"]
@@ -130,32 +127,30 @@ class Cubin:
         if end > len(self.data):
             raise ValueError(f"it ends at byte {len(self.data)}, {end - len(self.data)} bytes too early")
 
-    def _table(self) -> SymbolTableSection:
+    def _names(self) -> tuple[tuple[Symbol, ...], tuple[str, ...]]:
+        """Return all symbols in order, and the names of those that are kernels."""
         table = self.elf.get_section_by_name(".symtab")
         if not isinstance(table, SymbolTableSection):
             raise ValueError("it has no symbol table")
         if table["sh_entsize"] != SYMBOL_BYTES[self.elf.elfclass]:
             raise ValueError(f"its symbols have {table['sh_entsize']} bytes each")
-        return table
-
-    def _symbols(self) -> Iterator[Symbol]:
+        symbols: list[Symbol] = []
+        kernels: list[str] = []
         characters = 0
-        for symbol in self._table().iter_symbols():
-            characters += len(symbol.name)
+        for symbol in table.iter_symbols():
+            name, index = symbol.name, symbol["st_shndx"]
+            characters += len(name)
             if characters > MOST_NAMES:
                 raise ValueError("its symbols' names overlap")
             if symbol["st_value"] + symbol["st_size"] > MOST_ADDRESS:
-                raise ValueError(f"{symbol.name} lies at {symbol['st_value']:#x}")
-            index = symbol["st_shndx"]
+                raise ValueError(f"{name} lies at {symbol['st_value']:#x}")
             section = self.elf.get_section(index).name if isinstance(index, int) else ""
-            yield Symbol(name=symbol.name, section=section, offset=symbol["st_value"], size=symbol["st_size"])
-
-    def _kernels(self) -> Iterator[str]:
-        # Each kernel has its own constant bank, which holds its parameters.
-        for symbol in self._table().iter_symbols():
-            function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(symbol["st_shndx"], int)
-            if function and self.elf.get_section_by_name(f".nv.constant0.{symbol.name}") is not None:
-                yield symbol.name
+            symbols.append(Symbol(name=name, section=section, offset=symbol["st_value"], size=symbol["st_size"]))
+            # Each kernel has its own constant bank, which holds its parameters.
+            function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(index, int)
+            if function and self.elf.get_section_by_name(f".nv.constant0.{name}") is not None:
+                kernels.append(name)
+        return tuple(symbols), tuple(kernels)
 
     def section(self, name: str) -> bytes:
         """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""
@@ -182,12 +177,12 @@ class Cubin:
 
     def attributes(self, kernel: str) -> Attributes:
         """Return the properties of the kernel with this symbol; raise DamagedFile."""
-        if kernel not in self._known:
+        if kernel not in self._attributes:
             with self._reading():
-                self._known[kernel] = self._attributes(kernel)
-        return self._known[kernel]
+                self._attributes[kernel] = self._read_attributes(kernel)
+        return self._attributes[kernel]
 
-    def _attributes(self, kernel: str) -> Attributes:
+    def _read_attributes(self, kernel: str) -> Attributes:
         own = list(_attribute_values(self.section(f".nv.info.{kernel}")))
         values = dict(own)
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
@@ -204,13 +199,15 @@ class Cubin:
             parameter_bytes=bank[2],
             static_shared=max(shared - within, 0),
             reserved_shared=reserved,
-            registers=self._registers().get(kernel, 0),
+            registers=self._registers.get(kernel, 0),
             max_threads=math.prod(threads) if threads else 0,
             required_block=_words(values.get(REQUIRED_THREADS, b"")),
             cluster=_words(values.get(CLUSTER, b"")),
         )
 
+    @cached_property
     def _registers(self) -> dict[str, int]:
+        """Registers per thread, by function."""
         counts = {}
         for attribute, value in _attribute_values(self.section(".nv.info")):
             if attribute == REGISTERS:
@@ -272,14 +269,12 @@ def _slots(attributes: Sequence[tuple[int, bytes]]) -> tuple[ParameterSlot, ...]
     return tuple(ParameterSlot(offset, size) for _, offset, size in sorted(slots))
 
 
-# A kernel's parameter buffer, laid out as the cubin specifies.
-#
-# PyCUDA packs arguments as plain C would. Parameters with larger alignment, such as a CUtensorMap, have other offsets,
-# which only the cubin knows.
-
-
 def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
-    """Return the parameter buffer for a launch; raise ProgramFailed if the arguments do not fit the function."""
+    """Return the parameter buffer for a launch; raise ProgramFailed if the arguments do not fit the function.
+
+    PyCUDA packs arguments as plain C would. Parameters with larger alignment, such as a CUtensorMap, have other
+    offsets, which only the cubin knows.
+    """
     if function not in cubin.kernels:
         raise ProgramFailed(
             f"the compiled source has no kernel {function}", "the variant's name must match its function's"
@@ -298,7 +293,7 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
     return np.void(bytes(buffer))
 
 
-MOST = 8  # variants of one family
+MOST = 8  # variants of one family, opened once: a sweep emulates each at many sizes
 
 
 def opened(data: bytes, name: str) -> Cubin:

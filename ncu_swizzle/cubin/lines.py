@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -71,11 +71,10 @@ def _plain_path(file: str) -> str:
     return plain
 
 
-# A source line.
+# ---------------------------------------------------------------------------------------------- line tables
 
 
-Location = tuple[str, Count]  # file and line
-
+Location = tuple[str, Count]  # file and line of a source
 
 SOURCE, PTX = ".debug_line", ".nv_debug_line_sass"  # the lines of sources; the same of the PTX that the cubin keeps
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
@@ -193,7 +192,7 @@ class _Program:
         self.line_base = int.from_bytes(self._bytes(1), "little", signed=True)
         self.line_range, self.opcode_base = self._fixed(1), self._fixed(1)
         self.operands = list(self._bytes(self.opcode_base - 1))
-        folders = ["", *self._strings()]
+        folders = ["", *iter(self._string, "")]
         self.files = [""]
         while name := self._string():
             folder = folders[self._unsigned()]
@@ -265,10 +264,6 @@ class _Program:
 
     def _fixed(self, count: int) -> int:
         return int.from_bytes(self._bytes(count), "little")
-
-    def _strings(self) -> Iterator[str]:
-        while text := self._string():
-            yield text
 
     def _string(self) -> str:
         end = self.data.index(0, self.position)

@@ -1,6 +1,6 @@
-"""Where a kernel's shared arrays lie.
+"""What the PTX that nvcc -lineinfo keeps in a cubin says of a kernel: its parameters, and where its shared arrays lie.
 
-A cubin has no symbols for them, but the PTX that nvcc -lineinfo keeps in it declares them, and ptxas lays them out in
+A cubin has no symbols for the arrays, but the PTX declares them, and ptxas lays them out in
 the order of the declarations, each at its alignment; dynamic shared memory follows. The sum is checked against the size
 of the kernel's section.
 """
@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.smem.access import RESERVED_BYTES
 
-# A kernel's entry in PTX: what its parameters are, and which axes and shared memory it uses.
-#
-# nvcc -lineinfo keeps the PTX in the cubin; ``nv_debug_ptx_txt`` has its lines.
-
-
-SECTION = ".nv_debug_ptx_txt"
+SECTION = ".nv_debug_ptx_txt"  # the lines of the PTX
 AXES = "xyz"
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
@@ -55,7 +50,7 @@ def entry_in(ptx: str, symbol: str) -> PtxEntry | None:
     if head is None:
         return None
     code = ptx_body(ptx, symbol)
-    dynamic = any(re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$.])", code) for name in _EXTERN_SHARED.findall(ptx))
+    dynamic = any(_names(code, name) for name in _EXTERN_SHARED.findall(ptx))
     kinds = tuple(_kinds(head[2] or "", code))
     return PtxEntry(
         kinds=kinds,
@@ -88,14 +83,12 @@ def _kinds(parameters: str, body: str) -> Iterator[str]:
         elif ".ptr" in match["marks"]:
             yield "pointer"
         elif match["bits"] == "64" and match["kind"] != "f":
-            yield "pointer" if _becomes_address(match["name"], body) else ""
+            # What is converted to a global address is a pointer.
+            loads = re.findall(rf"ld\.param\.\w+\s+(%\w+),\s*\[{re.escape(match['name'])}\]", body)
+            converted = (rf"cvta\.to\.global\.\w+\s+%\w+,\s*{re.escape(register)}\b" for register in loads)
+            yield "pointer" if any(re.search(pattern, body) for pattern in converted) else ""
         else:
             yield match["kind"]
-
-
-def _becomes_address(parameter: str, body: str) -> bool:
-    loads = re.findall(rf"ld\.param\.\w+\s+(%\w+),\s*\[{re.escape(parameter)}\]", body)
-    return any(re.search(rf"cvta\.to\.global\.\w+\s+%\w+,\s*{re.escape(register)}\b", body) for register in loads)
 
 
 _DECLARED = re.compile(
@@ -129,32 +122,24 @@ def shared_arrays(cubin: Cubin, kernel: str, dynamic_bytes: int = 0) -> tuple[Sh
     body = ptx_body(ptx, kernel)
     if not body:
         return ()
-    used = [match for match in _DECLARED.finditer(ptx) if _uses(ptx, body, match[3])]
+    # Functions that are not inlined use arrays too.
+    functions = re.finditer(r"^(?:\.\w+\s+)*\.func\b.*?^\}", ptx, re.MULTILINE | re.DOTALL)
+    code = body + "".join(match[0] for match in functions) if re.search(r"\bcall\b", body) else body
+    used = [match for match in _DECLARED.finditer(ptx) if _names(code, match[3])]
     base = RESERVED_BYTES if cubin.sm >= 90 else 0
     static, end = [], base
     for match in used:
         if match[4] != "":
-            static.append(_placed(match, end, _size(match)))
+            static.append(_placed(match, end, int(match[2]) // 8 * int(match[4] or 1)))
             end = static[-1].start + static[-1].size
     dynamic = [_placed(match, end, dynamic_bytes, dynamic=True) for match in used if match[4] == ""]
     aligned = max((array.start for array in dynamic), default=end)  # the section ends where dynamic memory begins
     return (*static, *dynamic) if aligned - base == cubin.attributes(kernel).static_shared else ()
 
 
-def _uses(ptx: str, body: str, symbol: str) -> bool:
-    """Say whether an entry uses an array: it, or a function that is not inlined, names it."""
-    called = "".join(_functions(ptx)) if re.search(r"\bcall\b", body) else ""
-    return re.search(rf"(?<![\w$.]){re.escape(symbol)}(?![\w$.])", body + called) is not None
-
-
-def _functions(ptx: str) -> Iterator[str]:
-    """Yield the bodies of a module's functions, its entries left out."""
-    for match in re.finditer(r"^(?:\.\w+\s+)*\.func\b.*?^\}", ptx, re.MULTILINE | re.DOTALL):
-        yield match[0]
-
-
-def _size(match: re.Match[str]) -> int:
-    return int(match[2]) // 8 * int(match[4] or 1)
+def _names(code: str, symbol: str) -> bool:
+    """Return whether PTX mentions a symbol."""
+    return re.search(rf"(?<![\w$.]){re.escape(symbol)}(?![\w$.])", code) is not None
 
 
 def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) -> SharedArray:
