@@ -22,7 +22,6 @@ from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import build, naming
 from ncu_swizzle.kernels.build import cubin_of
 from ncu_swizzle.kernels.family import Family, Kernel
-from ncu_swizzle.kernels.guess import LaunchGuess
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -95,25 +94,22 @@ class Page:
         more = {"page": self.number, "pages": self.pages} if self.pages > 1 else {}
         first = {"summary": self.answer.summary, **self.answer.facts} if self.number == 1 else {}
         rows = {"rows": list(self.rows)} if self.rows else {}
-        return {**first, **rows, **more, **({"next": _data(self._next)} if self._next else {})}
+        following = asdict(self._next) if self._next else {}
+        call = {"next": {name: value for name, value in following.items() if value != ""}} if following else {}
+        return {**first, **rows, **more, **call}
 
     def text(self) -> str:
         """Return the page in words: a line per row."""
         first = [self.answer.summary, *_lines([self.answer.facts])] if self.number == 1 else []
         last = [f"page {self.number} of {self.pages}"] if self.pages > 1 else []
-        return visible(
-            "\n".join([*first, *_lines(self.rows), *last, *([f"next: {self._next.words}"] if self._next else [])])
-        )
+        last += [f"next: {self._next.words}"] if self._next else []
+        return visible("\n".join([*first, *_lines(self.rows), *last]))
 
     @property
     def _next(self) -> Call | None:
         if self.number < self.pages:
             return Call(self.call.tool, {**self.call.arguments, "page": self.number + 1})
         return self.answer.next
-
-
-def _data(call: Call) -> Row:
-    return {name: value for name, value in asdict(call).items() if value != ""}
 
 
 def page(answer: Answer, call: Call, number: int = 1, most: int = MOST_CHARACTERS) -> Page:
@@ -172,17 +168,19 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _lines(rows: Sequence[Row]) -> list[str]:
-    return [line for row in rows if (line := ", ".join(_cells(row)))]
-
-
-def _cells(row: Row) -> Iterator[str]:
-    for name, value in row.items():
-        if value in (None, "", [], {}):
+    """Return a line per row that says anything; None is unknown, and is said."""
+    lines = []
+    for row in rows:
+        cells = []
+        for name, value in row.items():
             if value is None:
-                yield f"{name}: unknown"
-            continue
-        shown = value if isinstance(value, str) else in_json(value).strip()
-        yield f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}"
+                cells.append(f"{name}: unknown")
+            elif value not in ("", [], {}):
+                text = value if isinstance(value, str) else in_json(value).strip()
+                cells.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
+        if cells:
+            lines.append(", ".join(cells))
+    return lines
 
 
 # Make a call in a process of its own, which can be ended, and hear how far it is.
@@ -270,15 +268,14 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     config = caller.folders.config(Path.cwd())
     rows = [_row(family, kernel) for family, kernel in naming.everything(CatalogOptions(config))]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
-    return Answer(
-        summary=f"{len(rows)} kernels; those with a file are the project's.", rows=tuple(rows), next=_linting(rows)
-    )
+    following = next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
+    summary = f"{len(rows)} kernels; those with a file are the project's."
+    return Answer(summary=summary, rows=tuple(rows), next=following)
 
 
 def _row(family: Family, kernel: Kernel) -> Row:
     source = "" if family.shipped else shown(family.source(kernel))
-    row = {"name": kernel.name, "file": source, "title": kernel.title, "baseline": kernel.baseline}
-    return without_empty(row)
+    return without_empty({"name": kernel.name, "file": source, "title": kernel.title, "baseline": kernel.baseline})
 
 
 def _of_file(caller: Caller, file: str) -> Answer:
@@ -290,39 +287,25 @@ def _of_file(caller: Caller, file: str) -> Answer:
         for family, kernel in naming.everything(CatalogOptions(config))
         if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
     ]
-    guesses = list(_guesses(source, Toolchain(timeout_s=caller.timeout_s)))
-    others = [guess for guess in guesses if not any(_is(guess.launch.entry, kernel) for _, kernel in described)]
-    rows = (*({**_row(*each), "described": True} for each in described), *map(_guess, others))
-    words = "; launches are guessed from signatures: check them" if others else ", with described launches"
-    following = Call("lint", {"files": [file], **_guessed(others, len(guesses) > 1)})
-    return Answer(summary=f"{file}: {len(guesses)} kernels{words}.", rows=rows, next=following)
-
-
-def _linting(rows: Sequence[Row]) -> Call | None:
-    """Return the call that lints the project's first source."""
-    return next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
-
-
-def _guessed(others: Sequence[LaunchGuess], several: bool) -> Row:
-    """Return the guess for a kernel that nothing describes, if there is one."""
-    if not others:
-        return {}
-    row = _guess(others[0])
-    return {"launch": {**({"kernel": row["function"]} if several else {}), **row["launch"]}}
-
-
-def _is(function: str, kernel: Kernel) -> bool:
-    """Return whether a demangled function is the one that a kernel names, maybe without template arguments."""
-    base = function.partition("<")[0].partition("(")[0]
-    return kernel.entry in ("", function, base, base.rpartition("::")[2])
-
-
-def _guesses(source: Path, toolchain: Toolchain) -> Iterator[LaunchGuess]:
+    toolchain = Toolchain(timeout_s=caller.timeout_s)
     spec = KernelSpec(name=source.stem, source=source)
     cubin = cubin_of(spec, toolchain)
-    for symbol in cubin.kernels:
-        yield build.guess_in(cubin, symbol, spec, toolchain)
+    guesses = [build.guess_in(cubin, symbol, spec, toolchain) for symbol in cubin.kernels]
+    guessed: list[dict[str, Any]] = [
+        {"function": guess.launch.entry, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}
+        for guess in guesses
+        if not any(_names(kernel, guess.launch.entry) for _, kernel in described)
+    ]
+    rows = (*({**_row(*variant), "described": True} for variant in described), *guessed)
+    words = "; launches are guessed from signatures: check them" if guessed else ", with described launches"
+    arguments: dict[str, Any] = {"files": [file]}
+    if guessed:  # the first kernel that nothing describes
+        named = {"kernel": guessed[0]["function"]} if len(guesses) > 1 else {}
+        arguments["launch"] = {**named, **guessed[0]["launch"]}
+    return Answer(summary=f"{file}: {len(guesses)} kernels{words}.", rows=rows, next=Call("lint", arguments))
 
 
-def _guess(guess: LaunchGuess) -> Row:
-    return {"function": guess.launch.entry, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}
+def _names(kernel: Kernel, function: str) -> bool:
+    """Return whether a kernel names a demangled function, maybe without its template arguments."""
+    base = function.partition("<")[0].partition("(")[0]
+    return kernel.entry in ("", function, base, base.rpartition("::")[2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
@@ -147,10 +147,22 @@ class Folders:
             self.source(file)
             if file.suffix in HEADERS:
                 raise UsageError(f"{entry} is a header", "name a .cu file that includes it")
-        for named in (*_files_in(launch.args), *launch.include):
+        for named in launch.include:
             self.path(named)
+        for text in launch.args:  # not parsed, which would open the files
+            for kind, part in pairwise(["", *map(str.strip, re.split("[=:,]", text))]):
+                if part.endswith(fills.FILE) or (kind == BYTES and not part.isdecimal()):
+                    self.path(part)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
-        self._refuse_outside(entry, launch.described(CatalogOptions(config)))
+        try:
+            known, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
+            targets = [Target(*known.named(name), problem={}) for name in names]
+        except Untrusted:
+            raise
+        except NcuSwizzleError:  # the call itself will say so
+            return config
+        for target in targets:
+            self.target(target)
         return config
 
     def is_path(self, entry: str) -> bool:
@@ -178,26 +190,6 @@ class Folders:
                 if argument.file:
                     self.path(argument.file)
 
-    def _refuse_outside(self, entry: str, description: KernelDescription) -> None:
-        """Raise Untrusted if a kernel that an entry names has files that must not be read."""
-        try:
-            known, (names,) = naming.catalog_with([entry], description)
-            kernels = [Target(*known.named(name), problem={}) for name in names]
-        except Untrusted:
-            raise
-        except NcuSwizzleError:  # the call itself will say so
-            return
-        for kernel in kernels:
-            self.target(kernel)
-
-
-def _files_in(args: Sequence[str]) -> Iterator[str]:
-    """Yield the files that arguments may name. Parsing them would open the files."""
-    for text in args:
-        for kind, part in pairwise(["", *map(str.strip, re.split("[=:,]", text))]):
-            if part.endswith(fills.FILE) or (kind == BYTES and not part.isdecimal()):
-                yield part
-
 
 # Hints in the words of clients: they make calls with a launch, and type no command.
 
@@ -212,7 +204,7 @@ def hint(error: NcuSwizzleError) -> Hint:
         options, _ = build.completed(error)
         if options.startswith("--"):
             kernel = {"kernel": error.kernel} if error.kernel else {}
-            return Hint(f"launch={_json({**kernel, **build.keywords(options)})}")
+            return Hint(f"launch={in_json({**kernel, **build.keywords(options)}).strip()}")
     if isinstance(error, UnknownKernel):
         return Hint("list_kernels names all kernels; with file, those in a file")
     return Hint(*(_sent(part) if isinstance(part, Typed) else part for part in error.hint.parts))
@@ -224,12 +216,12 @@ def _sent(typed: Typed) -> str:
         case ["ncu-swizzle", "list"]:
             return "list_kernels"
         case ["ncu-swizzle", command, kernel] if command in OF_KERNELS:
-            return f"{command} {_json({'kernel': kernel})}"
+            return f"{command} {in_json({'kernel': kernel}).strip()}"
         case ["--timeout", _]:
             return f"the server's option {typed}"
         case words:
             launch = _launch(words)
-            return f"launch={_json(launch)}" if launch else typed
+            return f"launch={in_json(launch).strip()}" if launch else typed
 
 
 def _launch(words: Sequence[str]) -> dict[str, Any]:
@@ -248,10 +240,6 @@ def _launch(words: Sequence[str]) -> dict[str, Any]:
         else:
             given[name] = int(value) if name == "sample" and value.isdecimal() else value
     return given
-
-
-def _json(content: Any) -> str:
-    return in_json(content).strip()
 
 
 @dataclass(frozen=True)

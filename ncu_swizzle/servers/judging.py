@@ -12,11 +12,11 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
-from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all, written_together
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import LintOptions
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Verdict
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.servers.answer import Answer, Call, Row
@@ -44,8 +44,10 @@ def lint(
     settings = EmulationSettings.of(caller.request(launch, "emulated"))
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     verdict = linting.verdict_of(kernels)
-    drawn = launch.sample is None and any(kernel.sampling for kernel in kernels)
-    following = _fixing(caller, verdict, files, launch, targets) or (_sampled(files, launch) if drawn else None)
+    following = _fixing(caller, verdict, files, launch, targets)
+    if following is None and launch.sample is None and any(kernel.sampling for kernel in kernels):
+        sampled = {**launch.as_json(), "sample": 1}
+        following = Call("lint", {"files": list(files), "launch": sampled}, "takes random data")
     return _judged_answer(verdict, following)
 
 
@@ -66,28 +68,23 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
 
 
 def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:
-    rows = [_row(each) for each in verdict.checks]
+    rows = [
+        without_empty(
+            {
+                "outcome": check.outcome,
+                "kernel": check.kernel,
+                "access": check.access,
+                "place": str(check.place) if check.place else "",
+                "criterion": check.criterion,
+                "message": check.message,
+                **({"actual": check.actual, "limit": check.limit} if check.actual is not None else {}),
+            }
+        )
+        for check in verdict.checks
+    ]
     notes = [{"note": note} for note in verdict.notes]
-    return Answer(
-        summary=f"{verdict.outcome}: {verdict.summary}",
-        rows=(*rows, *notes),
-        next=following,
-        facts={"outcome": verdict.outcome},
-    )
-
-
-def _row(check: Check) -> Row:
-    return without_empty(
-        {
-            "outcome": check.outcome,
-            "kernel": check.kernel,
-            "access": check.access,
-            "place": str(check.place) if check.place else "",
-            "criterion": check.criterion,
-            "message": check.message,
-            **({"actual": check.actual, "limit": check.limit} if check.actual is not None else {}),
-        }
-    )
+    summary, facts = f"{verdict.outcome}: {verdict.summary}", {"outcome": verdict.outcome}
+    return Answer(summary=summary, rows=(*rows, *notes), next=following, facts=facts)
 
 
 def _fixing(
@@ -109,11 +106,6 @@ def _fixing(
     return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})
 
 
-def _sampled(files: Sequence[str], launch: LaunchGiven) -> Call:
-    """Return the call that judges what data decide on random data."""
-    return Call("lint", {"files": list(files), "launch": {**launch.as_json(), "sample": 1}}, "takes random data")
-
-
 def fix(
     caller: Caller,
     file: str,
@@ -131,20 +123,21 @@ def fix(
         for changed in fixed.files:
             caller.folders.path(changed.path)
         written_together(fixed.files, "fix it again")
-    rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
-    again = {"file": file, **caller.again(file, launch)}
-    limits = {name: value for name, value in (("only", only), ("max_shared", max_shared)) if value not in ("", None)}
-    following = (
-        Call("fix", {**again, **limits, "write": True}) if fixed.changed else _by_hand(caller, fixed, file, launch)
-    )
+    rows = [row for kernel in fixed.kernels for row in _kernel(kernel)]
+    rows += [{"patch": shown.patch_of(fixed)}] if fixed.changed else []
+    again, following = caller.again(file, launch), None
     if written:
-        following = Call("lint", {"files": [file], **caller.again(file, launch)})
-    return Answer(
-        summary=_summary(fixed),
-        rows=tuple(rows),
-        next=following,
-        facts={"outcome": fixed.outcome, "written": written},
-    )
+        following = Call("lint", {"files": [file], **again})
+    elif fixed.changed:
+        options = (("only", only), ("max_shared", max_shared))
+        limits = {name: value for name, value in options if value not in ("", None)}
+        following = Call("fix", {"file": file, **again, **limits, "write": True})
+    elif refused := next((kernel.kernel for kernel in fixed.kernels if not kernel.clean), ""):
+        # Code to apply by hand, for the first kernel that was refused.
+        several = refused if len(fixed.kernels) > 1 else ""
+        following = Call("suggest", {"kernel": file, **caller.again(file, launch, several)})
+    facts = {"outcome": fixed.outcome, "written": written}
+    return Answer(summary=_summary(fixed), rows=tuple(rows), next=following, facts=facts)
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
@@ -182,40 +175,25 @@ def _summary(fixed: SourceFix) -> str:
 
 
 def _kernel(kernel: KernelFix) -> Iterator[Row]:
-    yield from (_tile(kernel, tile) for tile in kernel.tiles)
+    for tile in kernel.tiles:
+        there = f" ({tile.reason_file or kernel.source.name}:{tile.reason_line})"
+        yield without_empty(
+            {
+                "kernel": kernel.kernel,
+                "array": tile.name,
+                "file": tile.file,
+                "line": tile.line,
+                "proved": tile.proved,
+                "mapping": tile.mapping,
+                "excessive": tile.excess_before,
+                "excessive after": tile.excess_after,
+                "extra_bytes": tile.extra_bytes,
+                "in the way": f"{tile.reason}{there}" if tile.reason else "",
+            }
+        )
     for claim in kernel.proof.claims if kernel.proof else ():
         place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
         row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
         yield without_empty({"kernel": kernel.kernel, **row})
     yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
     yield from ({"kernel": kernel.kernel, "also proved for": other.kernel} for other in kernel.others)
-
-
-def _tile(kernel: KernelFix, tile: TileFix) -> Row:
-    there = f" ({tile.reason_file or kernel.source.name}:{tile.reason_line})"
-    return without_empty(
-        {
-            "kernel": kernel.kernel,
-            "array": tile.name,
-            "file": tile.file,
-            "line": tile.line,
-            "proved": tile.proved,
-            "mapping": tile.mapping,
-            "excessive": tile.excess_before,
-            "excessive after": tile.excess_after,
-            "extra_bytes": tile.extra_bytes,
-            "in the way": f"{tile.reason}{there}" if tile.reason else "",
-        }
-    )
-
-
-def _patch(fixed: SourceFix) -> Iterator[Row]:
-    if fixed.changed:
-        yield {"patch": shown.patch_of(fixed)}
-
-
-def _by_hand(caller: Caller, fixed: SourceFix, file: str, launch: LaunchGiven) -> Call | None:
-    """Return the call that gives code to apply by hand, for the first kernel that was refused."""
-    refused = next((kernel.kernel for kernel in fixed.kernels if not kernel.clean), "")
-    several = refused if len(fixed.kernels) > 1 else ""
-    return Call("suggest", {"kernel": file, **caller.again(file, launch, several)}) if refused else None

@@ -5,7 +5,9 @@ The only module that imports the `mcp` package.
 
 from __future__ import annotations
 
+import inspect
 import threading
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -67,121 +69,103 @@ PageNumber = Annotated[int, Field(description="Of a long answer; pages have abou
 Here: TypeAlias = Context[Any, Any]
 
 
-class Tools:
-    """The tools, and the answers whose further pages a client may ask for."""
+# The tools: a call of `answer` each, with the same name and parameters. `_tool` adds the page.
+
+
+def list_kernels(file: str = "") -> None:
+    """List the kernels of a file, with guessed launches; without a file, those of the project and the catalogue."""
+
+
+def lint(
+    files: Files,
+    launch: Launch = None,
+    max_degree: Annotated[float | None, Field(description="Actual over ideal wavefronts; default 1.")] = None,
+) -> None:
+    """List every line whose shared-memory accesses conflict, and which mapping would free it. Needs no GPU."""
+
+
+def explain(
+    kernel: Kernel,
+    access: Annotated[str, Field(description='A line, "my.cu:12", or an operation; default: the worst.')] = "",
+    launch: Launch = None,
+) -> None:
+    """Explain why one access conflicts: which lanes meet in which bank, now and under the suggested mapping."""
+
+
+def suggest(
+    kernel: Kernel,
+    launch: Launch = None,
+    max_bytes: Annotated[int | None, Field(description="At most this many extra bytes per tile.", ge=0)] = None,
+    language: Annotated[Literal["cuda", "cute", "both", "none"], Field(description="Of the code.")] = "cuda",
+) -> None:
+    """Find the cheapest swizzles and paddings that free a kernel's tiles of conflicts, with code to paste."""
+
+
+def fix(
+    file: Annotated[str, Field(description="A .cu file, or a kernel of ncu-swizzle.toml.")],
+    launch: Launch = None,
+    only: Annotated[Literal["padding", "swizzle"] | None, Field(description="Only this kind of mapping.")] = None,
+    max_shared: Annotated[int | None, Field(description="Bytes of shared memory per block, at most.", ge=0)] = None,
+    write: Annotated[bool, Field(description="Change the file, if everything is proved.")] = False,
+) -> None:
+    """Rewrite the shared arrays that conflict; answers the patch and its proof: counts, meaning, resources."""
+
+
+def profile(
+    kernel: Kernel,
+    launch: Launch = None,
+    engine: Annotated[
+        Literal["auto", "ncu", "emulated", "recorded"], Field(description="ncu needs a GPU and --allow-run.")
+    ] = "auto",
+) -> None:
+    """Count a kernel's wavefronts by access and by line, beside its baseline; says which engine counted."""
+
+
+def compare(entries: Entries, launch: Launch = None) -> None:
+    """Compare kernels, reports or saved profiles; the first is the baseline."""
+
+
+def check(
+    entries: Entries,
+    launch: Launch = None,
+    max_excessive: float | None = None,
+    max_degree: float | None = None,
+    baseline: Annotated[str | None, Field(description="A file of ncu-swizzle baseline save.")] = None,
+) -> None:
+    """Judge kernels or profiles as CI does: pass, fail, or inconclusive if anything is unknown."""
+
+
+def read_report(
+    path: Annotated[str, Field(description="A .ncu-rep file, a saved profile, or a run's folder.")],
+    kernel: str = "",
+    index: Annotated[int | None, Field(description="Of the profile in the report, from 0.", ge=0)] = None,
+) -> None:
+    """Read a report: its kernels, or the counts and findings of one of them."""
+
+
+READING = (list_kernels, lint, explain, suggest, profile, compare, check, read_report)
+
+
+class Answers:
+    """Makes the calls, and keeps the answers whose further pages a client may ask for."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._kept: dict[str, Answer] = {}
         self._slots = anyio.CapacityLimiter(AT_ONCE)
 
-    async def list_kernels(self, here: Here, file: str = "", page: PageNumber = 1) -> CallToolResult:
-        """List the kernels of a file, with guessed launches; without a file, those of the project and the catalogue."""
-        return await self._answer(here, "list_kernels", {"file": file}, page)
-
-    async def lint(
-        self,
-        here: Here,
-        files: Files,
-        launch: Launch = None,
-        max_degree: Annotated[float | None, Field(description="Actual over ideal wavefronts; default 1.")] = None,
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """List every line whose shared-memory accesses conflict, and which mapping would free it. Needs no GPU."""
-        given = {"files": files, "launch": _plain(launch), "max_degree": max_degree}
-        return await self._answer(here, "lint", given, page)
-
-    async def explain(
-        self,
-        here: Here,
-        kernel: Kernel,
-        access: Annotated[str, Field(description='A line, "my.cu:12", or an operation; default: the worst.')] = "",
-        launch: Launch = None,
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Explain why one access conflicts: which lanes meet in which bank, now and under the suggested mapping."""
-        given = {"kernel": kernel, "access": access, "launch": _plain(launch)}
-        return await self._answer(here, "explain", given, page)
-
-    async def suggest(
-        self,
-        here: Here,
-        kernel: Kernel,
-        launch: Launch = None,
-        max_bytes: Annotated[int | None, Field(description="At most this many extra bytes per tile.", ge=0)] = None,
-        language: Annotated[Literal["cuda", "cute", "both", "none"], Field(description="Of the code.")] = "cuda",
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Find the cheapest swizzles and paddings that free a kernel's tiles of conflicts, with code to paste."""
-        given = {"kernel": kernel, "launch": _plain(launch), "max_bytes": max_bytes, "language": language}
-        return await self._answer(here, "suggest", given, page)
-
-    async def fix(
-        self,
-        here: Here,
-        file: Annotated[str, Field(description="A .cu file, or a kernel of ncu-swizzle.toml.")],
-        launch: Launch = None,
-        only: Annotated[Literal["padding", "swizzle"] | None, Field(description="Only this kind of mapping.")] = None,
-        max_shared: Annotated[int | None, Field(description="Bytes of shared memory per block, at most.", ge=0)] = None,
-        write: Annotated[bool, Field(description="Change the file, if everything is proved.")] = False,
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Rewrite the shared arrays that conflict; answers the patch and its proof: counts, meaning, resources."""
-        given = {"file": file, "launch": _plain(launch), "only": only, "max_shared": max_shared, "write": write}
-        return await self._answer(here, "fix", given, page)
-
-    async def profile(
-        self,
-        here: Here,
-        kernel: Kernel,
-        launch: Launch = None,
-        engine: Annotated[
-            Literal["auto", "ncu", "emulated", "recorded"], Field(description="ncu needs a GPU and --allow-run.")
-        ] = "auto",
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Count a kernel's wavefronts by access and by line, beside its baseline; says which engine counted."""
-        given = {"kernel": kernel, "launch": _plain(launch), "engine": engine}
-        return await self._answer(here, "profile", given, page)
-
-    async def compare(
-        self, here: Here, entries: Entries, launch: Launch = None, page: PageNumber = 1
-    ) -> CallToolResult:
-        """Compare kernels, reports or saved profiles; the first is the baseline."""
-        return await self._answer(here, "compare", {"entries": entries, "launch": _plain(launch)}, page)
-
-    async def check(
-        self,
-        here: Here,
-        entries: Entries,
-        launch: Launch = None,
-        max_excessive: float | None = None,
-        max_degree: float | None = None,
-        baseline: Annotated[str | None, Field(description="A file of ncu-swizzle baseline save.")] = None,
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Judge kernels or profiles as CI does: pass, fail, or inconclusive if anything is unknown."""
-        limits = {"max_excessive": max_excessive, "max_degree": max_degree, "baseline": baseline}
-        return await self._answer(here, "check", {"entries": entries, "launch": _plain(launch), **limits}, page)
-
-    async def read_report(
-        self,
-        here: Here,
-        path: Annotated[str, Field(description="A .ncu-rep file, a saved profile, or a run's folder.")],
-        kernel: str = "",
-        index: Annotated[int | None, Field(description="Of the profile in the report, from 0.", ge=0)] = None,
-        page: PageNumber = 1,
-    ) -> CallToolResult:
-        """Read a report: its kernels, or the counts and findings of one of them."""
-        return await self._answer(here, "read_report", {"path": path, "kernel": kernel, "index": index}, page)
-
-    async def _answer(self, here: Here, call: str, arguments: Mapping[str, Any], page: int) -> CallToolResult:
-        given = {name: value for name, value in arguments.items() if value is not None}
+    async def page(self, here: Here, call: str, arguments: Mapping[str, Any], number: int) -> CallToolResult:
+        """Return a page of the answer to a call, which is made again for the first page."""
+        given = {name: _plain(value) for name, value in arguments.items() if value is not None}
         key = in_json([call, given])
         try:
-            if page == 1 or key not in self._kept:
-                self._keep(key, await self._called(here, call, given))
-            shown = answer.page(self._kept[key], Call(call, given), page)
+            if number == 1 or key not in self._kept:
+                made = await self._called(here, call, given)
+                self._kept.pop(key, None)
+                self._kept[key] = made
+                if len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]  # the oldest
+            shown = answer.page(self._kept[key], Call(call, given), number)
         except NcuSwizzleError as error:
             raise ToolError(visible(f"{error}\ntry: {error.hint}" if error.hint else str(error))) from None
         return CallToolResult(content=[TextContent(type="text", text=shown.text())], structured_content=shown.data())
@@ -198,28 +182,16 @@ class Tools:
         finally:
             stop.set()
 
-    def _keep(self, key: str, made: Answer) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = made
-        if len(self._kept) > KEPT:
-            del self._kept[next(iter(self._kept))]  # the oldest
 
-
-def _plain(launch: LaunchGiven | None) -> dict[str, Any] | None:
-    return None if launch is None else {**asdict(launch), "problem": dict(launch.problem)}
+def _plain(argument: Any) -> Any:
+    return {**asdict(argument), "problem": dict(argument.problem)} if isinstance(argument, LaunchGiven) else argument
 
 
 def server(service: Service, version: str) -> MCPServer[Any]:
     """Return the server, with its tools and the pages of the documentation."""
-    tools = Tools(service)
-    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    writing = ToolAnnotations(read_only_hint=False, open_world_hint=False)
-    looks = (
-        tools.list_kernels, tools.lint, tools.explain, tools.suggest, tools.profile, tools.compare, tools.check,
-        tools.read_report,
-    )  # fmt: skip
-    listed = [*(_tool(look, reading) for look in looks), _tool(tools.fix, writing)]
-    made: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version, tools=listed)
+    answers = Answers(service)
+    tools = [*(_tool(answers, declared, read_only=True) for declared in READING), _tool(answers, fix, read_only=False)]
+    made: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version, tools=tools)
     for name, title in PAGES.items():
         made.resource(f"{NAME}://docs/{name}", name=name, title=title, mime_type="text/markdown")(partial(_page, name))
     return made
@@ -233,9 +205,22 @@ def serve(service: Service, version: str) -> None:
         pass
 
 
-def _tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
-    """Return a tool that refuses arguments which it does not have; the SDK alone would ignore a misspelt one."""
-    made = Tool.from_function(function, annotations=annotations)
+def _tool(answers: Answers, declared: Callable[..., None], read_only: bool) -> Tool:
+    """Return the tool that is declared; it refuses arguments that it lacks, which the SDK alone would ignore."""
+
+    async def call(here: Here, page: PageNumber = 1, **given: Any) -> CallToolResult:
+        return await answers.page(here, declared.__name__, given, page)
+
+    hints = typing.get_type_hints(declared, include_extras=True)
+    parameters = [
+        inspect.Parameter("here", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Here),
+        *(one.replace(annotation=hints[one.name]) for one in inspect.signature(declared).parameters.values()),
+        inspect.Parameter("page", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=1, annotation=PageNumber),
+    ]
+    call.__name__, call.__doc__ = declared.__name__, declared.__doc__
+    call.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": CallToolResult}
+    vars(call)["__signature__"] = inspect.Signature(parameters, return_annotation=CallToolResult)
+    made = Tool.from_function(call, annotations=ToolAnnotations(read_only_hint=read_only, open_world_hint=False))
     arguments = made.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
