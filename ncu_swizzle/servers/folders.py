@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
-from ncu_swizzle.base.texts import Sizes, in_commas, in_json
+from ncu_swizzle.base.texts import Sizes, in_json
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, catalog, fills, naming
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
@@ -57,20 +57,8 @@ class LaunchGiven:
 
     def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
-        options = PairOptions(
-            entry=self.kernel,
-            grid=in_commas(self.grid),
-            block=in_commas(self.block),
-            shared=str(self.shared),
-            args=self.args,
-            define=self.define,
-            include=self.include,
-            std=self.std,
-            tuning=self.option,
-            arch=self.arch,
-            sample=self.sample,
-        )
-        return options.described(self.problem, sources)
+        given = {name: value for name, value in self.keywords().items() if name != "problem"}
+        return PairOptions(**given).described(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
         """Return what is given, as a client sends it."""
