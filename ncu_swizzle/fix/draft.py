@@ -59,10 +59,10 @@ class Draft:
         """Return the bytes that a step counts; raise Unfit if they are unknown."""
         if step_unit == BYTES:
             return 1
-        known = self.unit_bytes.get(step_unit, SIZES.get(step_unit)) if step_unit else self.declared_bytes
-        if known is None:
+        size = self.unit_bytes.get(step_unit, SIZES.get(step_unit)) if step_unit else self.declared_bytes
+        if size is None:
             raise self.unfit(node, f"the size of {step_unit} is unknown")
-        return known
+        return size
 
     def moving(self, reach: Reach) -> tuple[ReachStep, ...]:
         """Return the steps of a use that go anywhere: not those to the first element, nor within a granule."""
@@ -74,38 +74,37 @@ class Draft:
         return self.constants.terms(step.node, step.negative) if step.node is not None else ()
 
     def closed(self, start: int, end: int, within: Node) -> bool:
-        """Say whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
-        inline = self.constants.inline
-        for node in cuda.walk(within) if inline is not None else ():
-            made = inline(node) if inline is not None and node.type in CALLS else None
-            for given in made.arguments.values() if made is not None else ():
-                if (given.start_byte, given.end_byte) == (start, end):
-                    return made is not None and made.takes(given)
+        """Return whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
+        for node in cuda.walk(within):
+            call = self.constants.inline(node) if node.type in CALLS else None
+            for argument in call.arguments.values() if call is not None else ():
+                if (argument.start_byte, argument.end_byte) == (start, end):
+                    return call is not None and call.takes(argument)
         return False
 
     def indexing(self, node: Node) -> Inlined | None:
-        """Return the index that a method of a view computes; None if a node is no call of one."""
-        made = self.constants.inline(cuda.bare(node)) if self.constants.inline is not None else None
-        return made if made is not None and made.indexing else None
+        """Return the index that a method of a view computes; None if a node is not a call of one."""
+        call = self.constants.inline(cuda.bare(node))
+        return call if call is not None and call.indexing else None
 
     def launch_decides(self, term: Term) -> list[str]:
         """Return the factors of a product that only the launch makes constant, such as a row's length."""
-        known = self.source
-        if known is None or not term.variable:
+        source = self.source
+        if source is None or not term.variable:
             return []
-        return [self.file.of(f.node) for f in term.factors if f.value is not None and known.value(f.node) is None]
+        return [self.file.of(f.node) for f in term.factors if f.value is not None and source.value(f.node) is None]
 
     def full(self, reach: Reach) -> bool:
-        """Whether the steps of a use begin with a subscript for every dimension."""
+        """Return whether the steps of a use begin with a subscript for every dimension."""
         rank = reach.start.rank
         return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
 
     def zero(self, steps: Sequence[ReachStep]) -> bool:
-        """Say whether all of some subscripts are the constant 0."""
+        """Return whether all of some subscripts are the constant 0."""
         return all(step.node is not None and self.constants.value(step.node) == 0 for step in steps)
 
     def inner(self, place: ReachedPlace, columns: int) -> bool:
-        """Say whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
+        """Return whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
         sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
         length = self.constants.value(sizes[-1]) if sizes else None
         size = self.unit_bytes.get(place.unit) or self.declared_bytes
@@ -126,7 +125,7 @@ class Draft:
         return None
 
     def ends(self, place: ReachedPlace, seen: frozenset[int] = frozenset()) -> bool:
-        """Say whether a place is only accessed as it is: nothing is added to it any more."""
+        """Return whether a place is only accessed as it is: nothing is added to it any more."""
         if place.array or place.declared.id in seen or any(root.place is place for root in self.tile.roots):
             return False
         inner = seen | {place.declared.id}
@@ -137,7 +136,7 @@ class Draft:
         )  # fmt: skip
 
     def holds_use(self, node: Node) -> bool:
-        """Say whether an expression contains another use of the tile."""
+        """Return whether an expression contains another use of the tile."""
         own = node if self.indexing(node) else None  # the call that indexes is the use itself
         return any(cuda.inside(r.node, node) and not cuda.same(r.node, own) for r in self.tile.reaches)
 

@@ -264,7 +264,7 @@ def _qualified(file: CudaFile, node: Node) -> tuple[Node, str]:
 
 
 def _names(whole: Node, holder: Node) -> bool:
-    """Say whether a type stands where a policy is chosen, or a function of it is called."""
+    """Return whether a type stands where a policy is chosen, or a function of it is called."""
     if holder.type == "type_descriptor":
         return holder.parent is not None and holder.parent.type in NAMING
     if holder.type == "qualified_identifier":
@@ -273,7 +273,7 @@ def _names(whole: Node, holder: Node) -> bool:
 
 
 def in_other_kernel(file: CudaFile, node: Node, kernel: str) -> bool:
-    """Say whether a node is in the body of another kernel than the one of this name."""
+    """Return whether a node is in the body of another kernel than the one of this name."""
     function = cuda.above(node, "function_definition")
     if function is None:
         return False

@@ -42,22 +42,22 @@ def named(node: Node) -> Iterator[Node]:
 
 def parts(scopes: Scopes, node: Node) -> Iterator[Node]:
     """Yield an expression; of a call that indexes, its arguments, the index, and what the view was given."""
-    made = scopes.indexing.get(node.id)
-    if made is None:
+    index = scopes.indexing.get(node.id)
+    if index is None:
         yield node
-        members = (scopes.indexing.get(part.id) for part in cuda.walk(node) if part.type == "field_expression")
+        members = (scopes.indexing.get(inner.id) for inner in cuda.walk(node) if inner.type == "field_expression")
         yield from (member.body for member in members if member is not None)
     else:
-        yield from (*made.arguments.values(), *made.fields.values())
-        yield from _bodies(scopes, made.body)
+        yield from (*index.arguments.values(), *index.fields.values())
+        yield from _bodies(scopes, index.body)
 
 
 def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
     """Yield an index, and the expressions that the calls in it stand for."""
     yield body
-    for call in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
-        if (made := inlined(scopes, call)) is not None:
-            yield from _bodies(scopes, made.body, depth - 1)
+    for node in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
+        if (call := inlined(scopes, node)) is not None:
+            yield from _bodies(scopes, call.body, depth - 1)
 
 
 # Ask the compiler what is constant: statements that leave values in the PTX, in a copy of the source.
@@ -196,24 +196,18 @@ class Questions:
         statement = cuda.above(declared, "declaration", "expression_statement")
         if statement is not None and not cuda.above(declared, "parameter_declaration"):
             return self.after(statement)
-        made = self.scopes.holder(declared) or next(
-            (
-                m
-                for all_ in self.scopes.callables.values()
-                for m in all_
-                if declared.id in {p.id for p in m.parameters if p}
-            ),
-            None,
-        )
-        return made.body.start_byte + 1 if made is not None and not made.macro else None
+        function = self.scopes.holder(declared)
+        if function is None:  # a parameter, which stands before the body that it belongs to
+            every = (callable_ for named in self.scopes.callables.values() for callable_ in named)
+            function = next((f for f in every if declared.id in {p.id for p in f.parameters if p}), None)
+        return function.body.start_byte + 1 if function is not None and not function.macro else None
 
     def after(self, statement: Node) -> int | None:
         """Return where a statement ends; of a declaration outside of functions, where the kernel begins."""
         if statement.parent is not None and statement.parent.type == "compound_statement":
             return statement.end_byte
-        for made in self.scopes.callables.get(self.kernel, []):
-            return made.body.start_byte + 1
-        return None
+        kernels = self.scopes.callables.get(self.kernel, [])
+        return kernels[0].body.start_byte + 1 if kernels else None
 
     def _before(self, use: Node) -> int | None:
         """Return where the statement that holds a name begins, in the block that it is in."""
@@ -275,12 +269,12 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
 
 
 def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
-    found: dict[str, dict[tuple[int | str, str], int]] = {}
+    by_kind: dict[str, dict[tuple[int | str, str], int]] = {}
     for number, (kind, about, name) in enumerate(questions.probes):
         if number in values:
-            found.setdefault(kind, {})[about, name] = values[number]
+            by_kind.setdefault(kind, {})[about, name] = values[number]
     scopes, declared = questions.scopes, questions.declared
-    names = {(about, name): n for (about, name), n in found.get("name", {}).items() if isinstance(about, int)}
+    names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
 
     def value(node: Node) -> int | None:
         text = scopes.file.of(node)
@@ -296,9 +290,9 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         return asked if asked is not None else _fixed(scopes, constants, node)
 
     def by_id(kind: str) -> dict[int, int]:
-        return {about: number for (about, _), number in found.get(kind, {}).items() if isinstance(about, int)}
+        return {about: number for (about, _), number in by_kind.get(kind, {}).items() if isinstance(about, int)}
 
-    units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
+    units = {about: number for (about, _), number in by_kind.get("unit", {}).items() if isinstance(about, str)}
     constants = Constants(
         file=scopes.file, name=value, inline=lambda node: inlined(scopes, node),
         part=lambda object_, call: part_called(scopes, object_, call),
@@ -311,7 +305,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         row_elements=by_id("row"),
         row_counts=by_id("rows"),
         offsets=by_id("offset"),
-        members=_members(found),
+        members=_members(by_kind),
     )
 
 
@@ -326,14 +320,15 @@ def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
     return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
 
 
-def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
-    sizes, strides = found.get("size", {}), found.get("stride", {})
+def _members(by_kind: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
+    """Return where the arrays in structs lie, by their declaration and that of what they are reached through."""
+    sizes, strides = by_kind.get("size", {}), by_kind.get("stride", {})
     held = {(str(id_), ""): size for (id_, _), size in sizes.items()}  # arrays of structs in structs
-    whole = {**{(str(id_), name): size for (id_, name), size in found.get("array", {}).items()}, **held}
-    made: dict[tuple[int, int], Members] = {}
-    for (id_, through), at in found.get("at", {}).items():
+    arrays = {**{(str(id_), name): size for (id_, name), size in by_kind.get("array", {}).items()}, **held}
+    members: dict[tuple[int, int], Members] = {}
+    for (id_, through), at in by_kind.get("at", {}).items():
         size, stride = sizes.get((id_, through)), strides.get((id_, through))
         if isinstance(id_, int) and size and stride:
-            array = whole.get((through, ""), stride)
-            made[id_, int(through)] = Members(offset=at, size=size, stride=stride, count=max(1, array // stride))
-    return made
+            count = max(1, arrays.get((through, ""), stride) // stride)
+            members[id_, int(through)] = Members(offset=at, size=size, stride=stride, count=count)
+    return members

@@ -85,11 +85,11 @@ def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes])
     left_out: frozenset[Path] = frozenset()
     while True:
         splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
-        made = splicing.text(source, text)
-        if made.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
+        whole = splicing.text(source, text)
+        if whole.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
             return Spliced(text)
         if not splicing.again:
-            return Spliced(made, left_out)
+            return Spliced(whole, left_out)
         left_out |= splicing.again
 
 
@@ -142,7 +142,7 @@ def _includes(text: bytes, name: str) -> Iterator[Node]:
 
 
 def _guarded(text: bytes, name: str) -> bool:
-    """Say whether a header is only read once: by ``#pragma once``, or as all of it is in an ``#ifndef`` of its own."""
+    """Return whether a header is read only once: by ``#pragma once``, or because an ``#ifndef`` holds all of it."""
     file = cuda.parse(text, name)
     nodes = [node for node in file.root.named_children if node.type != "comment"]
     if any(node.type == "preproc_call" and file.of(node).split() == ["#pragma", "once"] for node in nodes):

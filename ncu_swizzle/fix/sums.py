@@ -65,8 +65,8 @@ class Constants:
     file: CudaFile
     name: Value  # of an identifier
     of_launch: bool = False  # `name` also knows members, such as blockDim.x
-    inline: Callable[[Node], Inlined | None] | None = None  # what a call stands for
-    part: Callable[[Node, Node], Inlined | None] | None = None  # what a call of a member stands for, as it was made
+    inline: Callable[[Node], Inlined | None] = lambda node: None  # what a call stands for
+    part: Callable[[Node, Node], Inlined | None] = lambda object_, call: None  # the same of a member's, as it was made
     bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
     outer: Constants | None = None  # by which its arguments are understood
     fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is: understood as they are
@@ -77,55 +77,25 @@ class Constants:
         return within._value(node)
 
     def _value(self, node: Node) -> int | None:
+        """Return the value of an expression as it is written, without what a parameter of it stands for."""
         if node.type in NAMES or (self.of_launch and node.type == "field_expression"):
-            known = self.name(node)
-            made = self.inline(node) if known is None and self.inline is not None else None
-            return self.value(made.body) if made is not None and node.type == "identifier" else known
-        if node.type == "cast_expression":
-            inner = cuda.field_of(node, "value")
-            return self.value(inner) if inner is not None else None
-        read = {"number_literal": self._literal, "sizeof_expression": self._size, "binary_expression": self._binary}
-        return read[node.type](node) if node.type in read else None
-
-    def _reached(self, node: Node) -> tuple[Node, Constants]:
-        """Return what a parameter or a call stands for, with the constants by which it is understood."""
-        given = self.bound.get(self.file.of(node)) if node.type == "identifier" else None
-        if given is not None and self.outer is not None:
-            return self.outer._reached(cuda.bare(given))
-        kept = self.fields.get(self.file.of(node)) if node.type == "identifier" else None
-        if kept is not None:
-            return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(kept))
-        made = self.inline(node) if self.inline is not None and node.type in MEMBERS else None
-        if made is None and (object_ := self._called(node)) is not None and self.part is not None:
-            made = self.part(object_, node)
-        if made is None:
-            return node, self
-        within = replace(self, bound=made.arguments, outer=self, fields=made.fields or self.fields)
-        named = (n for n in cuda.walk(made.body) if n.type == "identifier" and _is_value(n))
-        names = (n for n in named if self.file.of(n) not in {*within.bound, *within.fields})
-        if any(within._value(n) is None for n in names):
-            return node, self  # it depends on more than its arguments
-        return within._reached(cuda.bare(made.body))
-
-    def _called(self, node: Node) -> Node | None:
-        """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
-        function = cuda.field_of(node, "function") if node.type == "call_expression" and self.fields else None
-        named = (
-            cuda.field_of(function, "argument")
-            if function is not None and function.type == "field_expression"
-            else None
-        )
-        name = named or function
-        return self.fields.get(self.file.of(name)) if name is not None else None
-
-    def _literal(self, node: Node) -> int | None:
-        match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))
-        return int(match[1], 8 if re.fullmatch("0[0-7]+", match[1]) else 0) if match else None
-
-    def _size(self, node: Node) -> int | None:
-        text = self.file.of(node).removeprefix("sizeof").strip()[1:-1].strip()
-        known = self.name(node)
-        return SIZES.get(text) if known is None else known
+            named = self.name(node)
+            call = self.inline(node) if named is None and node.type == "identifier" else None
+            return self.value(call.body) if call is not None else named
+        text = self.file.of(node)
+        match node.type:
+            case "cast_expression":
+                inner = cuda.field_of(node, "value")
+                return self.value(inner) if inner is not None else None
+            case "number_literal":
+                match = _LITERAL.fullmatch(text.replace("'", ""))
+                return int(match[1], 8 if re.fullmatch("0[0-7]+", match[1]) else 0) if match else None
+            case "sizeof_expression":
+                asked = self.name(node)
+                return SIZES.get(text.removeprefix("sizeof").strip()[1:-1].strip()) if asked is None else asked
+            case "binary_expression":
+                return self._binary(node)
+        return None
 
     def _binary(self, node: Node) -> int | None:
         left, right = cuda.field_of(node, "left"), cuda.field_of(node, "right")
@@ -134,11 +104,38 @@ class Constants:
         operator = operator_of(self.file, node)
         if one is None or other is None or (operator in "/%" and other <= 0) or (operator == "<<" and other > 30):
             return None
-        made: dict[str, Callable[[int, int], int]] = {
+        operations: dict[str, Callable[[int, int], int]] = {
             "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__,
             "<<": int.__lshift__, "&": int.__and__, "|": int.__or__,
         }  # fmt: skip
-        return made[operator](one, other) if operator in made else None
+        return operations[operator](one, other) if operator in operations else None
+
+    def _reached(self, node: Node) -> tuple[Node, Constants]:
+        """Return what a parameter or a call stands for, with the constants by which it is understood."""
+        named, text = node.type == "identifier", self.file.of(node)
+        if named and text in self.bound and self.outer is not None:
+            return self.outer._reached(cuda.bare(self.bound[text]))
+        if named and text in self.fields:
+            return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(self.fields[text]))
+        call = self.inline(node) if node.type in MEMBERS else None
+        if call is None and (object_ := self._called(node)) is not None:
+            call = self.part(object_, node)
+        if call is None:
+            return node, self
+        within = replace(self, bound=call.arguments, outer=self, fields=call.fields or self.fields)
+        for name in (n for n in cuda.walk(call.body) if n.type == "identifier"):
+            function = name.parent is not None and name.parent.type == "call_expression"
+            own = self.file.of(name) in within.bound or self.file.of(name) in within.fields
+            if not function and not own and within._value(name) is None:
+                return node, self  # it depends on more than its arguments
+        return within._reached(cuda.bare(call.body))
+
+    def _called(self, node: Node) -> Node | None:
+        """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
+        function = cuda.field_of(node, "function") if node.type == "call_expression" and self.fields else None
+        method = function is not None and function.type == "field_expression"
+        name = (cuda.field_of(function, "argument") if function is not None and method else None) or function
+        return self.fields.get(self.file.of(name)) if name is not None else None
 
     def terms(self, node: Node, negative: bool = False) -> tuple[Term, ...]:
         """Return the sum that an expression is."""
@@ -148,7 +145,7 @@ class Constants:
         inner, within = self._reached(cuda.bare(node))
         left, right = cuda.field_of(inner, "left"), cuda.field_of(inner, "right")
         operator = operator_of(self.file, inner)
-        if inner.type == "binary_expression" and left is not None and right is not None and operator in ("+", "-"):
+        if left is not None and right is not None and operator in ("+", "-"):
             yield from within._terms(left, negative)
             yield from within._terms(right, negative ^ (operator == "-"))
             return
@@ -157,30 +154,24 @@ class Constants:
         yield Term(inner, tuple(within._factors(inner)), negative)
 
     def _factors(self, node: Node) -> Iterator[Factor]:
-        known, (made, within) = self.value(node), self._reached(cuda.bare(node))
-        if within is not self and (known is None or cuda.bare(node).type == "identifier"):
-            yield from within._factors(made)
+        value, (inner, within) = self.value(node), self._reached(cuda.bare(node))
+        if within is not self and (value is None or cuda.bare(node).type == "identifier"):
+            yield from within._factors(inner)
             return
         left, right = cuda.field_of(node, "left"), cuda.field_of(node, "right")
         operator = operator_of(self.file, node)
-        product = node.type == "binary_expression" and left is not None and right is not None
-        if product and operator == "*" and left is not None and right is not None:
-            inner = cuda.bare(left)
-            yield from self._factors(inner if operator_of(self.file, inner) == "*" else left)
+        if left is not None and right is not None and operator == "*":
+            product = cuda.bare(left)
+            yield from self._factors(product if operator_of(self.file, product) == "*" else left)
             yield from self._factors(right)
         elif left is not None and right is not None and operator == "<<" and (shift := self.value(right)) is not None:
             yield from self._factors(left)
             yield Factor(right, 1 << shift, shift=True)
         else:
-            yield Factor(node, known)
-
-
-def _is_value(name: Node) -> bool:
-    """Say whether an identifier is not that of a function."""
-    return name.parent is None or name.parent.type != "call_expression"
+            yield Factor(node, value)
 
 
 def operator_of(file: CudaFile, node: Node) -> str:
     """Return the operator of a binary expression; empty for anything else."""
-    found = cuda.field_of(node, "operator") if node.type == "binary_expression" else None
-    return file.of(found) if found is not None else ""
+    operator = cuda.field_of(node, "operator") if node.type == "binary_expression" else None
+    return file.of(operator) if operator is not None else ""
