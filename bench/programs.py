@@ -31,7 +31,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.kernels.toolchain import Toolchain
 
 WORKERS = 2
@@ -123,7 +123,7 @@ def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts
         block=tuple(recorded["block"]),
         shared_dynamic=recorded["shared"],
         parameters=bytes(parameters),
-        memory=measured.initial(cubin),
+        memory=module_image.initial(cubin),
         cluster=tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, timeout_s=timeout_s)

@@ -266,7 +266,13 @@ def record(
     into = scratch / "recording"
     into.mkdir(0o700)
     kernels = dict(_kernels(program, gpu, toolchain, cached))
-    (into / "kernels.table").write_text("".join(_table(kernels)), encoding="utf-8")
+    table = []  # for the stand-in, a line per kernel: its fat binary, its name, offset and size of each parameter
+    for checksum, cubins in kernels.items():
+        for kernel, cubin in cubins.items():
+            slots = cubin.attributes(kernel).parameters
+            numbers = " ".join(f"{slot.offset} {slot.size}" for slot in slots)
+            table.append(f"{checksum:x} {kernel} {len(slots)} {numbers}\n")
+    (into / "kernels.table").write_text("".join(table), encoding="utf-8")
     _build(program, scratch, gpu, cached)
     path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("LD_LIBRARY_PATH"))))
     environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
@@ -352,42 +358,24 @@ def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bo
             yield Cubin(build.assembled(newest, name, toolchain, cached, f"sm_{gpu.sm}"), name)
 
 
-def _table(kernels: Mapping[int, Mapping[str, Cubin]]) -> Iterator[str]:
-    for checksum, found in kernels.items():
-        for kernel, cubin in found.items():
-            slots = cubin.attributes(kernel).parameters
-            numbers = " ".join(f"{slot.offset} {slot.size}" for slot in slots)
-            yield f"{checksum:x} {kernel} {len(slots)} {numbers}\n"
-
-
 # ---------------------------------------------------------------------------------------------- the stand-in
 
 
 def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) -> None:
     """Build the stand-in, under the name and with the symbol version that the program asks for."""
-    major = int(_version(program.runtime))
+    match, present = _RUNTIME.match(program.runtime), defined()
+    # What the program calls and the stand-in lacks says so, and ends the program.
+    missing = [name for name in dict.fromkeys(program.called) if name not in present]
     generated: dict[str, Any] = {
-        "device.h": running.header(gpu, major * 1000),
-        "missing.h": "".join(_missing(program.called, defined())),
+        "device.h": running.header(gpu, int(match[1] if match else 0) * 1000),
+        "missing.h": "".join(f'API int {name}(void) {{ return give_up("{name}"); }}\n' for name in missing),
         "versions.map": f"{program.runtime} {{ global: *; }};\n",
     }
     options = (f"-Wl,-soname,{program.runtime}", "-Wl,--version-script=versions.map")
     running.build(SOURCE, scratch, name=program.runtime, options=options, generated=generated, cached=cached)
 
 
-def _version(runtime: str) -> str:
-    match = _RUNTIME.match(runtime)
-    return match[1] if match else "0"
-
-
 def defined() -> frozenset[str]:
     """Return the functions of the runtime that the stand-in has."""
     texts = [file.read_text(encoding="utf-8") for file in sorted(running.sources().glob("standin*"))]
     return frozenset(name for text in texts for name in _DEFINED.findall(text))
-
-
-def _missing(called: Sequence[str], present: frozenset[str]) -> Iterator[str]:
-    """Yield a function for each that the program calls and the stand-in lacks, which says so and ends the program."""
-    for name in dict.fromkeys(called):
-        if name not in present:
-            yield f'API int {name}(void) {{ return give_up("{name}"); }}\n'

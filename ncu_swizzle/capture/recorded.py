@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -98,16 +98,11 @@ class Modules:
         fitting = [cubin for cubin in self._cubins[first:end] if cubin.fits(event)]
         named = frozenset(module["functions"])
         fitting = [cubin for cubin in fitting if cubin.names == named] or fitting
-        return _only(fitting, event["kernel"])
-
-
-def _only(cubins: Sequence[Kernels], kernel: str) -> int | str:
-    """Return the only cubin's number, or the first one's if the kernel is the same in all of them."""
-    if not cubins:
-        return "no cubin that was loaded has it"
-    if len(cubins) > 1 and len({cubin.code(kernel) for cubin in cubins}) > 1:
-        return f"{len(cubins)} cubins that were loaded have a different kernel of that name"
-    return cubins[0].number
+        if not fitting:
+            return "no cubin that was loaded has it"
+        if len(fitting) > 1 and len({cubin.code(event["kernel"]) for cubin in fitting}) > 1:
+            return f"{len(fitting)} cubins that were loaded have a different kernel of that name"
+        return fitting[0].number  # of several, the kernel is the same in all
 
 
 MISSING = "its recording is incomplete"

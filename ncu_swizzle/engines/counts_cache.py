@@ -54,20 +54,15 @@ def pack(value: Any) -> bytes:
 def unpack(kind: Any, data: bytes) -> Any:
     """Return the value of this type; raise ValueError if the data does not hold one."""
     try:
-        content = _inflated(data)
+        inflating = zlib.decompressobj()
+        content = inflating.decompress(data, MOST_PACKED_BYTES)
+        if not inflating.eof or inflating.unused_data:
+            raise ValueError("it is too large, or incomplete")
         end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
         described, plain = json.loads(content[LENGTH_BYTES:end])
         return _unpacker(kind)(plain, _arrays(described, content, end))
     except (TypeError, LookupError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
         raise ValueError(f"no packed {kind.__name__}: {error}") from error
-
-
-def _inflated(data: bytes) -> bytes:
-    inflating = zlib.decompressobj()
-    content = inflating.decompress(data, MOST_PACKED_BYTES)
-    if not inflating.eof or inflating.unused_data:
-        raise ValueError("it is too large, or incomplete")
-    return content
 
 
 def _plain(value: Any, arrays: Arrays) -> Any:
@@ -126,7 +121,8 @@ def _unpacker(hint: Any) -> Unpacker:
     elif origin is np.ndarray:
         unpacker = _array(np.dtype(typing.get_args(arguments[1])[0]))
     elif isinstance(origin, type) and issubclass(origin, Mapping):
-        unpacker = _mapping(*map(_unpacker, arguments))
+        key, item = map(_unpacker, arguments)
+        unpacker = lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in _list(value)}  # noqa: E731
     elif dataclasses.is_dataclass(hint):
         unpacker = _fields(hint)
     else:
@@ -140,10 +136,6 @@ def _tuple(arguments: Sequence[Any]) -> Unpacker:
         return lambda value, arrays: tuple(item(part, arrays) for part in _list(value))
     items = [_unpacker(argument) for argument in arguments]
     return lambda value, arrays: tuple(f(v, arrays) for f, v in zip(items, _list(value), strict=True))
-
-
-def _mapping(key: Unpacker, item: Unpacker) -> Unpacker:
-    return lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in _list(value)}
 
 
 def _optional(arguments: Sequence[Any]) -> Unpacker:

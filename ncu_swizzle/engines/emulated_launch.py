@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.base.errors import ProgramFailed, Typed, UsageError
+from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import elf
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
@@ -20,8 +21,8 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.measured import APART, GLOBAL_SECTIONS, GLOBALS
+from ncu_swizzle.engines import module_image
+from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
 from ncu_swizzle.kernels import by_value, check, fills, limits
 from ncu_swizzle.kernels.arguments import parse_arguments
 from ncu_swizzle.kernels.family import Argument, Problem, Target
@@ -67,17 +68,17 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
     return machine_code.from_disassembly(
         text,
         kernel,
-        constants=measured.constants(cubin, kernel),
-        unknown_constants=measured.unknown_constants(cubin, kernel),
-        shared_bytes=_static_shared(cubin, attributes),
+        constants=module_image.constants(cubin, kernel),
+        unknown_constants=module_image.unknown_constants(cubin, kernel),
+        shared_bytes=static_shared(cubin, attributes),
         parameter_offset=attributes.parameter_offset,
         parameter_bytes=attributes.parameter_bytes,
-        symbols=measured.addresses(cubin),
-        externals=measured.externals(cubin),
+        symbols=module_image.addresses(cubin),
+        externals=module_image.externals(cubin),
     )
 
 
-def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
+def static_shared(cubin: Cubin, attributes: Attributes) -> int:
     """Return the bytes of static shared memory, including those reserved by the system on sm_90 and newer."""
     return attributes.static_shared + (access.RESERVED_BYTES if cubin.sm >= 90 else 0)
 
@@ -106,8 +107,11 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
     if family.cluster:
         launched = replace(launched, cluster=_three(family.cluster))
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
-    notes = tuple(_unknown_contents(argument, problem) for argument in too_large)
-    return replace(launched, notes=notes, buffers=buffers)
+    notes = []
+    for argument in too_large:
+        size, most = fills.size(argument, problem), ARRAY_BYTES >> 20
+        notes.append(f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {most} MiB kept")
+    return replace(launched, notes=tuple(notes), buffers=buffers)
 
 
 def _known(argument: Argument, sample: int | None) -> bool:
@@ -122,11 +126,6 @@ def _too_large(arguments: Sequence[Argument], problem: Problem, sample: int | No
     filled.sort(key=lambda argument: fills.size(argument, problem))
     totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
     return [argument for argument, total in zip(filled, totals, strict=True) if total > ARRAY_BYTES]
-
-
-def _unknown_contents(argument: Argument, problem: Problem) -> str:
-    size = fills.size(argument, problem)
-    return f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {ARRAY_BYTES >> 20} MiB kept"
 
 
 def described_values(
@@ -152,11 +151,7 @@ def described_values(
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
         passed = [argument for argument in arguments if argument.passed]
         check.refuse_mismatch(cubin, symbol, passed, sizes, source)
-    return _with_addresses(arguments, values)
-
-
-def _with_addresses(arguments: Sequence[Argument], values: list[ArgumentValue]) -> list[ArgumentValue]:
-    """Return the values, structs with the addresses of the buffers that they point to."""
+    # Structs get the addresses of the buffers that they point to.
     at = {argument.name: address for argument, address in zip(arguments, _addresses(values), strict=True)}
     return [
         replace(value, scalar=by_value.pointing(argument, value.scalar, at)) if value.scalar else value
@@ -170,28 +165,39 @@ def launch(
     """Return a launch with its parameters laid out. Raises UsageError if CUDA would reject it."""
     attributes = cubin.attributes(symbol)
     _refuse_invalid(attributes, symbol, grid, block, shared)
-    packed, memory = _packed(cubin, symbol, values)
+    sizes = [slot.size for slot in attributes.parameters]
+    given = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+    if sizes != given:
+        raise UsageError(
+            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
+            "pass every parameter in the kernel's order; a pointer has 8 bytes",
+        )
+    memory, buffers, arguments = module_image.initial(cubin), [], []
+    for number, (value, address) in enumerate(zip(values, _addresses(values), strict=True)):
+        if value.passed:
+            arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
+        if value.buffer:
+            buffers.append(Buffer(value.name or f"parameter {number}", address, value.size))
+            if value.content is not None:
+                memory[address] = value.content
+    start = GLOBALS
+    for section in GLOBAL_SECTIONS:
+        if cubin.size(section):
+            buffers.append(Buffer("the module's global variables", start, cubin.size(section)))
+        start += APART + cubin.size(section)
+    try:
+        packed = elf.pack(cubin, symbol, arguments).tobytes()
+    except ProgramFailed as error:
+        raise UsageError(str(error), error.hint) from error
     return Launch(
         grid=_three(grid),
         block=_three(block),
         shared_dynamic=shared,
         parameters=packed,
-        memory={**measured.initial(cubin), **memory},
+        memory=memory,
         cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
-        buffers=tuple(_buffers(cubin, values)),
+        buffers=tuple(buffers),
     )
-
-
-def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
-    """Yield the buffers among the arguments, and the module's global variables."""
-    for number, (value, address) in enumerate(zip(values, _addresses(values), strict=True)):
-        if value.buffer:
-            yield Buffer(value.name or f"parameter {number}", address, value.size)
-    start = GLOBALS
-    for section in GLOBAL_SECTIONS:
-        if cubin.size(section):
-            yield Buffer("the module's global variables", start, cubin.size(section))
-        start += APART + cubin.size(section)
 
 
 def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
@@ -206,28 +212,6 @@ def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generat
     return ArgumentValue(
         size=fills.size(argument, problem), content=content, name=argument.name, passed=argument.passed
     )
-
-
-def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
-    """Return the parameter buffer, and the memory with known contents by address."""
-    sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
-    given = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
-    if sizes != given:
-        raise UsageError(
-            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
-            "pass every parameter in the kernel's order; a pointer has 8 bytes",
-        )
-    memory: dict[int, bytes] = {}
-    arguments = []
-    for value, address in zip(values, _addresses(values), strict=True):
-        if value.passed:
-            arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
-        if value.buffer and value.content is not None:
-            memory[address] = value.content
-    try:
-        return elf.pack(cubin, symbol, arguments).tobytes(), memory
-    except ProgramFailed as error:
-        raise UsageError(str(error), error.hint) from error
 
 
 def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
@@ -245,27 +229,19 @@ def _three(sizes: Sequence[int]) -> Dim3:
 
 
 def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
-    limits: tuple[tuple[str, Sequence[int], Sequence[int]], ...] = (
-        ("grid", grid, MOST_GRID),
-        ("block", block, MOST_BLOCK),
-    )
-    for what, sizes, most in limits:
+    for what, sizes, most in (("grid", grid, MOST_GRID), ("block", block, MOST_BLOCK)):
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
-                f"{what} {_by(sizes) or 'without sizes'} is not valid",
-                f"--{what} {USUAL[what]}: one to three sizes, at most {_by(most)}",
+                f"{what} {in_crosses(sizes) or 'without sizes'} is not valid",
+                f"--{what} {USUAL[what]}: one to three sizes, at most {in_crosses(most)}",
             )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(
-            f"{name} was compiled for blocks of {_by(attributes.required_block)}",
+            f"{name} was compiled for blocks of {in_crosses(attributes.required_block)}",
             Typed(f"--block {','.join(map(str, attributes.required_block))}"),
         )
     threads = attributes.max_threads or access.MOST_THREADS
     refuse_oversized(name, block, shared, Limits(threads, MOST_SHARED, attributes.static_shared))
-
-
-def _by(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))
 
 
 def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
@@ -324,23 +300,16 @@ def described(
     """Return the launch, its sizes evaluated for the problem. Raises UsageError."""
     if args and parameters:
         raise UsageError("args and parameters both describe the arguments", "give one of them")
+    evaluated = {}
+    for what, sizes in (("grid", grid), ("block", block)):
+        three = limits.three(sizes, what)
+        limits.refuse_bad_sizes(three, what, problem)
+        evaluated[what] = [evaluate(size, problem) for size in three]
     arguments = parse_arguments(args, Path(), problem)
-    blocks, threads = (_evaluated(sizes, what, problem) for what, sizes in (("grid", grid), ("block", block)))
     return BinaryLaunch(
-        grid=blocks,
-        block=threads,
-        shared=evaluate(shared, problem),
-        arguments=arguments,
-        parameters=parameters,
-        problem=problem,
+        **evaluated, shared=evaluate(shared, problem), arguments=arguments, parameters=parameters, problem=problem,
         sample=sample,
-    )
-
-
-def _evaluated(sizes: str, what: str, problem: Mapping[str, int]) -> list[int]:
-    three = limits.three(sizes, what)
-    limits.refuse_bad_sizes(three, what, problem)
-    return [evaluate(size, problem) for size in three]
+    )  # fmt: skip
 
 
 def values_of(parameters: Sequence[Parameter], sizes: Sequence[int]) -> list[ArgumentValue]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, BinaryLaunch
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
-from ncu_swizzle.engines.measured import GLOBALS
+from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import build, fills, recipe
@@ -166,7 +166,13 @@ def emulate_target(
     try:
         return _emulate_built(target, settings, on_progress)
     except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
-        if not (settings.cached and _forget(target, settings.toolchain)):
+        if target.compiled:
+            cached = (read_bytes(target.source), target.source.name, settings.toolchain, target.family.arch)
+            forgotten = settings.cached and build.forget(*cached)
+        else:
+            arch = target.family.architecture(target.kernel, ARCH)
+            forgotten = settings.cached and forget(target.family, target.kernel, arch, settings.toolchain)
+        if not forgotten:
             raise
     return _emulate_built(target, settings, on_progress)
 
@@ -185,14 +191,6 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnD
     return emulate_cubin(target, cubin(*compiling, settings.cached), version, settings, on_progress)
 
 
-def _forget(target: Target, toolchain: Toolchain) -> bool:
-    """Drop the cached cubin of a source or a PTX file; return whether there was one."""
-    if target.compiled:
-        return build.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
-    arch = target.family.architecture(target.kernel, ARCH)
-    return forget(target.family, target.kernel, arch, toolchain)
-
-
 def emulate_cubin(
     target: Target,
     code: bytes,
@@ -209,11 +207,29 @@ def emulate_cubin(
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
     named = KernelId(name=kernel.name, function=demangle(symbol), family=family.name, title=kernel.title)
+    why = []
+    if option := fills.options(family.arguments, counts.decisive) if counts.on_data else "":
+        drawn = fills.or_random(family.arguments, counts.decisive)
+        why = [f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."]
     profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
-    data = tuple(_data(target, counts))
-    notes = (*profile.notes, *data, *_sampled(target.name, sample))
-    profile = replace(profile, commit=commit_of_family(family), notes=notes, sample=sample)
-    return Emulated(profile, counts, binary, (*unknown_notes(target.name, counts), *data))
+    return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
+
+
+def emulated_of(
+    profile: Profile, counts: Counts, binary: Binary, why: Sequence[str] = (), sample: int | None = None
+) -> Emulated:
+    """Return what was emulated, with notes.
+
+    `why` says what would make unknown counts known; `sample` is the seed of random inputs that stand for the data.
+    """
+    name, notes = profile.kernel.name, (*profile.notes, *why)
+    if sample is not None:
+        notes += (
+            f"{name}: counts depend on data, for which random inputs stand: they are those of one sample, with seed "
+            f"{sample}, and other data give others.",
+        )
+    profile = replace(profile, notes=notes, sample=sample)
+    return Emulated(profile, counts, binary, (*unknown_notes(name, counts), *why))
 
 
 def _counted(
@@ -235,24 +251,6 @@ def _counted(
     if drawn.memory == launch.memory:  # nothing is random
         return launch, counts, None
     return drawn, counts_of(binary, drawn, settings, on_progress), sample
-
-
-def _sampled(name: str, sample: int | None) -> Iterator[str]:
-    """Yield a note if random inputs stand for the data."""
-    if sample is not None:
-        yield (
-            f"{name}: counts depend on data, for which random inputs stand: they are those of one sample, with seed "
-            f"{sample}, and other data give others."
-        )
-
-
-def _data(target: Target, counts: Counts) -> Iterator[str]:
-    """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
-    decisive = counts.decisive
-    option = fills.options(target.family.arguments, decisive) if counts.on_data else ""
-    if option:
-        drawn = fills.or_random(target.family.arguments, decisive)
-        yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."
 
 
 def profile_launch(
@@ -283,8 +281,7 @@ def profile_launch(
     profile = profile_of_counts(
         KernelId(name=name, function=demangle(symbol)), {}, binary=binary, launch=launch, counts=counts, compiler=""
     )
-    notes = (*profile.notes, *_sampled(name, sample))
-    return Emulated(replace(profile, notes=notes, sample=sample), counts, binary, tuple(unknown_notes(name, counts)))
+    return emulated_of(profile, counts, binary, sample=sample)
 
 
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
@@ -328,17 +325,11 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
             error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
-        raise _located(error, binary) from error
-
-
-def _located(error: NcuSwizzleError, binary: Binary) -> NcuSwizzleError:
-    table = triton_cache.lines(binary.cubin.data, binary.symbol)
-    stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
-    if stack:
-        error.args = (f"{binary.symbol}, {stack[0][0]}:{stack[0][1]}: {error}",)
-    else:
-        error.args = (f"{binary.symbol}: {error}",)
-    return error
+        table = triton_cache.lines(binary.cubin.data, binary.symbol)
+        stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
+        line = f", {stack[0][0]}:{stack[0][1]}" if stack else ""
+        error.args = (f"{binary.symbol}{line}: {error}",)
+        raise
 
 
 def save_cubin(emulated: Emulated, folder: Path) -> None:

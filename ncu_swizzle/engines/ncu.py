@@ -9,7 +9,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.base import child, paths
@@ -81,22 +80,13 @@ def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwi
         return EnvironmentLacking(f"ncu failed, and its lock file {state.lock} belongs to another user", OWN_TMPDIR)
     if not state.home_writable:
         return EnvironmentLacking("ncu failed, and the home folder is not writable", WRITABLE_HOME)
-    return ProgramFailed(
-        f"ncu {_end(status, state)}{quoted_end(log)}", f"{WITHOUT_NCU}; to use another ncu: --ncu PATH"
-    )
-
-
-def nothing_profiled(log: str, state: MachineState) -> NcuSwizzleError:
-    """Return the error for an ncu that succeeded but left a report without kernels."""
-    return diagnose(f"{log}\n==WARNING== No kernels were profiled.", 0, state)
-
-
-def recognized_failure(log: str) -> Failure | None:
-    """Return the first known failure that matches the log."""
-    return _recognized(Log.of(log))
+    report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
+    end = f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
+    return ProgramFailed(f"ncu {end}{quoted_end(log)}", f"{WITHOUT_NCU}; to use another ncu: --ncu PATH")
 
 
 def _recognized(log: Log) -> Failure | None:
+    """Return the first known failure that matches the log."""
     return next((failure for failure in FAILURES if failure.match(log)), None)
 
 
@@ -106,7 +96,7 @@ def _filled_in(message: str, match: re.Match[str]) -> str:
 
 def busy(log: str) -> bool:
     """Return whether ncu failed because another profiler held the counters, which may be temporary."""
-    failure = recognized_failure(log)
+    failure = _recognized(Log.of(log))
     return failure is not None and failure.number == BUSY
 
 
@@ -115,26 +105,6 @@ def disk_full() -> NcuSwizzleError:
     return EnvironmentLacking(
         "the disk is full: ncu could not write its report", "free some space, or write to another disk with -o"
     )
-
-
-def hung(error: TimeLimit) -> TimeLimit:
-    """Return the time limit's error with a hint on what makes programs hang under ncu (failure 17)."""
-    return TimeLimit(
-        str(error),
-        Hint(
-            "raise the limit with ",
-            Typed("--timeout SECONDS"),
-            ", or profile a smaller --problem; a kernel that waits for another one "
-            "hangs because ncu serializes kernels: try --replay-mode application",
-        ),
-    )
-
-
-def half_written(reason: str, log: str, state: MachineState) -> NcuSwizzleError:
-    """Return the error for an ncu that succeeded but left a damaged report."""
-    if state.full:
-        return disk_full()
-    return ProgramFailed(f"ncu left a damaged report: {reason}{quoted_end(log)}", "profile again")
 
 
 def notes(log: str) -> tuple[str, ...]:
@@ -150,11 +120,14 @@ def quoted_end(log: str) -> str:
     return f"; its last lines:\n{last}" if last else ""
 
 
-def _end(status: int, state: MachineState) -> str:
-    report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
-    return f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
-
-
+# Failure 17: what makes programs hang under ncu.
+HANGS = Hint(
+    "raise the limit with ",
+    Typed("--timeout SECONDS"),
+    ", or profile a smaller --problem; a kernel that waits for another one "
+    "hangs because ncu serializes kernels: try --replay-mode application",
+)
+_turn = threading.Lock()  # a worker reads one report while ncu measures the next, but measures one at a time
 WAITS_S = (1.0, 2.0, 4.0)  # before each retry if another profiler holds the counters
 
 _log = logging.getLogger(__name__)
@@ -162,10 +135,11 @@ _log = logging.getLogger(__name__)
 
 def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
     """Return the command line that profiles the program with our section."""
+    section = ["--section-folder", str(paths.rules()), "--section", SECTION]
     return [
         str(ncu),
         *options.launches.argv(),
-        *_collected(options),
+        *(["--metrics", options.metrics] if options.metrics else section),
         *("--clock-control", options.clock_control),
         *("--cache-control", options.cache_control),
         *("--replay-mode", options.replay_mode),
@@ -176,12 +150,6 @@ def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> li
         "--",
         *program,
     ]
-
-
-def _collected(options: Options) -> list[str]:
-    if options.metrics:
-        return ["--metrics", options.metrics]
-    return ["--section-folder", str(paths.rules()), "--section", SECTION]
 
 
 def collect(
@@ -201,12 +169,31 @@ def collect(
     `on_progress` gets the fraction of replay passes done over all launches, `on_output` what ncu and the program
     print. Raises the error that `diagnosis` makes of a failure.
     """
+    folder = folder or report.parent
+
+    def attempt(follow: Callable[[str], None]) -> tuple[str, NcuSwizzleError | None]:
+        """Run ncu once; return what it printed, and the error if there is no report."""
+        with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
+            export = Path(unfinished, report.name).absolute()
+            words = argv(ncu, os.path.relpath(export, folder), program, options)
+            try:
+                with _turn:
+                    ended = child.run(words, timeout_s, folder, environment, follow)
+            except TimeLimit as error:
+                raise TimeLimit(str(error), HANGS) from error
+            failure = _judge(export, ended)
+            if failure is None:
+                export.replace(report)
+            return ended.log, failure
+
     for wait_s in (*WAITS_S, None):
-        follow = _both(Progress(on_progress, options.launch_count).feed, on_output)
-        command = _Command(
-            ncu=ncu, program=tuple(program), options=options, folder=folder or report.parent, environment=environment
-        )
-        log, error = _attempt(command, report, timeout_s, follow)
+        progress = Progress(on_progress, options.launch_count)
+
+        def follow(text: str, progress: Progress = progress) -> None:
+            progress.feed(text)
+            on_output(text)
+
+        log, error = attempt(follow)
         if error is None:
             return notes(log)
         if wait_s is None or not busy(log):
@@ -214,44 +201,6 @@ def collect(
         _log.warning("%s; trying again in %g s", one_line(str(error)), wait_s)
         time.sleep(wait_s)
     raise AssertionError("the last attempt returns or raises")
-
-
-_turn = threading.Lock()  # a worker reads one report while ncu measures the next, but measures one at a time
-
-
-def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
-    def follow(text: str) -> None:
-        first(text)
-        second(text)
-
-    return follow
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Command:
-    ncu: Path
-    program: tuple[str, ...]
-    options: Options
-    folder: Path
-    environment: Mapping[str, str] | None
-
-
-def _attempt(
-    command: _Command, report: Path, timeout_s: float, on_output: Callable[[str], None]
-) -> tuple[str, NcuSwizzleError | None]:
-    """Run ncu once; return what it printed, and the error if there is no report."""
-    with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
-        export = Path(unfinished, report.name).absolute()
-        words = argv(command.ncu, os.path.relpath(export, command.folder), command.program, command.options)
-        try:
-            with _turn:
-                ended = child.run(words, timeout_s, command.folder, command.environment, on_output)
-        except TimeLimit as error:
-            raise hung(error) from error
-        failure = _judge(export, ended)
-        if failure is None:
-            export.replace(report)
-        return ended.log, failure
 
 
 def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
@@ -264,8 +213,13 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     try:
         results = container.inspect(export).results
     except NcuSwizzleError as error:
-        return half_written(str(error.__cause__ or error), ended.log, state)
-    return None if results else nothing_profiled(ended.log, state)
+        if state.full:
+            return disk_full()
+        reason = f"ncu left a damaged report: {error.__cause__ or error}"
+        return ProgramFailed(f"{reason}{quoted_end(ended.log)}", "profile again")
+    if not results:
+        return diagnose(f"{ended.log}\n==WARNING== No kernels were profiled.", 0, state)
+    return None
 
 
 def state_around(export: Path, system: System | None = None) -> MachineState:

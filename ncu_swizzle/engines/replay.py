@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,86 +17,18 @@ from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchFilter
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.control import EXTERNALS
-from ncu_swizzle.emulate.counts import Launch, Span
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import emulation, measured
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, unknown_notes
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.measured import CONSTANT, GLOBAL_SECTIONS, GLOBALS, POINTER
+from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import OnDone, Progress, silent, unheard
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import KernelId, LaunchId
-
-# A module's variables as a capture found them before a launch.
-#
-# The host and earlier kernels may have written any of them, so what the cubin initializes them with is not believed.
-# What was captured is, except for addresses in it: they are those of another process's module.
-
-
-@dataclass(frozen=True)
-class ModuleImage:
-    """Contents of global variables by address, the bank of __constant__ variables, and its unknown bytes."""
-
-    memory: Mapping[int, bytes]
-    constants: Mapping[int, bytes]
-    unknown_constants: Mapping[int, tuple[Span, ...]]
-
-
-def captured_image(cubin: Cubin, kernel: str, contents: Mapping[str, bytes]) -> ModuleImage:
-    """Return the image, given the contents of some variables by name."""
-    bank = measured.constants(cubin, kernel).get(CONSTANT)
-    if bank is None:
-        return ModuleImage(dict(_memory(cubin, contents)), {}, {})
-    filled, unknown = _filled(cubin, bank, contents)
-    return ModuleImage(dict(_memory(cubin, contents)), {CONSTANT: filled}, {CONSTANT: unknown} if unknown else {})
-
-
-def _memory(cubin: Cubin, contents: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield address and content of the global variables, in pieces between what the loader relocates."""
-    places = measured.variables(cubin)
-    for section in GLOBAL_SECTIONS:
-        relocated = list(_relocated(cubin, section))
-        for symbol in cubin.symbols:
-            content = contents.get(symbol.name)
-            if symbol.section == section and content is not None and len(content) == symbol.size:
-                address = places[symbol.name][0]
-                for first, end in _between(relocated, symbol.offset, symbol.size):
-                    yield address + first - symbol.offset, content[first - symbol.offset : end - symbol.offset]
-
-
-def _filled(cubin: Cubin, bank: bytes, contents: Mapping[str, bytes]) -> tuple[bytes, tuple[Span, ...]]:
-    """Return the bank with what was captured, and the spans of it that are unknown."""
-    section = f".nv.constant{CONSTANT}"
-    filled, unknown = bytearray(bank), list(_relocated(cubin, section))
-    for symbol in cubin.symbols:
-        if symbol.section != section or not symbol.size:
-            continue
-        content = contents.get(symbol.name)
-        if content is None or len(content) != symbol.size:
-            unknown.append((symbol.offset, symbol.offset + symbol.size))
-        else:
-            filled[symbol.offset : symbol.offset + symbol.size] = content
-    return bytes(filled[: len(bank)]), tuple(sorted(unknown))
-
-
-def _relocated(cubin: Cubin, section: str) -> Iterator[Span]:
-    for relocation in cubin.relocations(section):
-        yield relocation.offset, relocation.offset + POINTER
-
-
-def _between(relocated: Iterable[Span], start: int, size: int) -> Iterator[Span]:
-    """Yield the spans of a variable that no relocation touches."""
-    at, stop = start, start + size
-    for first, end in sorted(relocated):
-        if at < min(first, stop):
-            yield at, min(first, stop)
-        at = max(at, end)
-    if at < stop:
-        yield at, stop
-
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
 
@@ -123,10 +55,7 @@ class Replay:
         chosen = settings or EmulationSettings()
         toolchain = _Remembering(chosen.toolchain.nvcc, chosen.toolchain.timeout_s)
         self.file, self.settings, self.builds = file, replace(chosen, toolchain=toolchain), tuple(builds)
-        self._cubin = functools.lru_cache(maxsize=8)(self._read_cubin)
-
-    def _read_cubin(self, sha256: str) -> Cubin:
-        return Cubin(self.file.cubin(sha256), f"{sha256[:12]}.cubin")
+        self._cubin = functools.lru_cache(maxsize=8)(lambda sha256: Cubin(file.cubin(sha256), f"{sha256[:12]}.cubin"))
 
     def emulate(self, captured: CapturedLaunch, on_progress: OnDone = unheard) -> Emulated:
         """Emulate one launch.
@@ -142,12 +71,13 @@ class Replay:
         kernel = KernelId(name=demangled.function(function), function=function, mangled=symbol)
         profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
+        earlier = itertools.takewhile(lambda other: other is not captured, self.file.manifest.launches)
         named = LaunchId(
-            index=captured.index, occurrence=self._occurrence(captured), grid=captured.grid, block=captured.block
-        )
+            index=captured.index, occurrence=sum(other.kernel == captured.kernel for other in earlier),
+            grid=captured.grid, block=captured.block,
+        )  # fmt: skip
         commit = "" if self.builds else self.file.manifest.commit
-        profile = replace(profile, launch=named, notes=(*profile.notes, *memory), commit=commit)
-        return Emulated(profile, counts, binary, (*unknown_notes(kernel.name, counts), *memory))
+        return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return a launch's own cubin; raise UsageError if it does not fit, which nobody's capture writes."""
@@ -158,10 +88,6 @@ class Replay:
                 "capture again",
             )
         return cubin, captured.kernel
-
-    def _occurrence(self, captured: CapturedLaunch) -> int:
-        earlier = itertools.takewhile(lambda launch: launch is not captured, self.file.manifest.launches)
-        return sum(launch.kernel == captured.kernel for launch in earlier)
 
     # ------------------------------------------------------------------------------------------ a new build
 
@@ -196,13 +122,15 @@ class Replay:
             if variable.contents.sha256 and variable.bytes <= ARRAY_BYTES
         }
         image = captured_image(cubin, symbol, variables)
-        own = attributes.cluster if any(attributes.cluster) else (1, 1, 1)
-        cluster = captured.cluster or own
+        cluster = captured.cluster or (attributes.cluster if any(attributes.cluster) else (1, 1, 1))
+        parameters = bytearray(attributes.parameter_bytes)
+        for parameter in captured.parameters:
+            parameters[parameter.offset : parameter.offset + len(parameter.bytes)] = parameter.bytes
         return Launch(
             grid=captured.grid,
             block=captured.block,
             shared_dynamic=captured.shared,
-            parameters=_packed(captured, attributes.parameter_bytes),
+            parameters=bytes(parameters[: attributes.parameter_bytes]),
             memory={**image.memory, **memory},
             cluster=(cluster[0], cluster[1], cluster[2]),
             constants=image.constants,
@@ -235,13 +163,6 @@ class Replay:
         for why in dict.fromkeys(contents.why for contents in captured.contents if not contents.sha256):
             hint = f"; {CAPTURE_MEMORY}" if "--memory" in why else ""
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
-
-
-def _packed(captured: CapturedLaunch, size: int) -> bytes:
-    content = bytearray(size)
-    for parameter in captured.parameters:
-        content[parameter.offset : parameter.offset + len(parameter.bytes)] = parameter.bytes
-    return bytes(content[:size])
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
@@ -313,13 +234,11 @@ class ChosenLaunches:
         self.manifest = file.manifest
         self.chosen = settings.only.chosen(file.manifest.launches)
         self._progress = progress
-        self._replay = Replay(file, settings.emulation, self._builds(file, settings))
-
-    def _builds(self, file: LaunchesFile, settings: ReplaySettings) -> Sequence[Cubin]:
-        if not settings.build.given:
-            return ()
-        captured = Cubin(file.cubin(self.chosen[0].cubin), file.name)
-        return build.cubins(settings.build, settings.emulation.toolchain, f"sm_{captured.sm}")
+        builds: Sequence[Cubin] = ()
+        if settings.build.given:
+            captured = Cubin(file.cubin(self.chosen[0].cubin), file.name)
+            builds = build.cubins(settings.build, settings.emulation.toolchain, f"sm_{captured.sm}")
+        self._replay = Replay(file, settings.emulation, builds)
 
     def emulate(self, launch: CapturedLaunch) -> Emulated:
         """Emulate one of them; raises what `Replay.emulate` raises."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.explain.predict import CheckedPrediction, PredictAnswer, Prediction, PredictQuery, answers
+from ncu_swizzle.explain.predict import PredictAnswer, Prediction, PredictQuery, answers
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
@@ -36,7 +36,13 @@ def show_prediction(query: PredictQuery, console: Console, data: bool = False) -
 
 def _show(result: PredictAnswer, console: Console) -> None:
     console.print(table_line(result.title, style="bold"))
-    console.print(_table(result.predictions))
+    table = columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
+    for predicted in result.predictions:
+        degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
+        conflicts = "*" if predicted.excessive else " "
+        counts = map(_count, (predicted.executed, predicted.wavefronts, predicted.ideal))
+        table.add_row(predicted.name or predicted.access, predicted.op, *counts, degree + conflicts)
+    console.print(table)
     for note in result.notes:
         console.print(table_line(note))
     if result.unknown:
@@ -47,31 +53,18 @@ def _show(result: PredictAnswer, console: Console) -> None:
     if result.checks:
         console.print()
         console.print(table_line(f"Compared with the counts ({result.origin})", style="bold"))
-        console.print(_checks(result.checks))
+        checked = columns("access", right=("predicted", "counted"))
+        checked.add_column("", overflow="fold")
+        for check in result.checks:
+            counted = check.counted.wavefronts if check.counted else None
+            checked.add_row(check.predicted.access, _count(check.predicted.wavefronts), _count(counted), check.verdict)
+        console.print(checked)
     elif result.origin:
         console.print(table_line(f"Not compared: {result.origin}."))
 
 
-def _table(predictions: Iterable[Prediction]) -> PlainTable:
-    table = _columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
-    for predicted in predictions:
-        degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
-        conflicts = "*" if predicted.excessive else " "
-        counts = map(_count, (predicted.executed, predicted.wavefronts, predicted.ideal))
-        table.add_row(predicted.name or predicted.access, predicted.op, *counts, degree + conflicts)
-    return table
-
-
-def _checks(checks: Iterable[CheckedPrediction]) -> PlainTable:
-    table = _columns("access", right=("predicted", "counted"))
-    table.add_column("", overflow="fold")
-    for check in checks:
-        counted = check.counted.wavefronts if check.counted else None
-        table.add_row(check.predicted.access, _count(check.predicted.wavefronts), _count(counted), check.verdict)
-    return table
-
-
-def _columns(*left: str, right: Sequence[str]) -> PlainTable:
+def columns(*left: str, right: Sequence[str] = ()) -> PlainTable:
+    """Return a table with columns of texts, and of numbers at the right."""
     table = PlainTable(gap=2, header_style="dim")
     for name in left:
         table.add_column(name, overflow="fold")

@@ -12,7 +12,7 @@ from rich.text import Text
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.emulate.observed import ObservedTile
-from ncu_swizzle.explain import own_kernels, predict
+from ncu_swizzle.explain import own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import KernelQuery
 from ncu_swizzle.kernels import declared_tiles
 from ncu_swizzle.kernels.family import Target
@@ -199,7 +199,7 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:
-    table = _table("access", "instruction")
+    table = shown.columns("access", "instruction")
     for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
         table.add_column(title, justify="right", overflow="fold")
     plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
@@ -218,9 +218,7 @@ def _accesses(answer: SuggestAnswer) -> PlainTable:
 
 
 def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
-    table = _table("mapping")
-    for title in ("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"):
-        table.add_column(title, justify="right")
+    table = shown.columns("mapping", right=("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"))
     for candidate in candidates[:SHOWN]:
         also = f" = {', '.join(candidate.also)}" if candidate.also else ""
         table.add_row(
@@ -232,13 +230,6 @@ def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
             str(candidate.blocks),
             f"{candidate.excessive:,}",
         )
-    return table
-
-
-def _table(*columns: str) -> PlainTable:
-    table = PlainTable(gap=2, header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
     return table
 
 

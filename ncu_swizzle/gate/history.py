@@ -11,7 +11,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +23,9 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, Us
 from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, in_crosses, in_words
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.gate.judge import line_accesses
 from ncu_swizzle.kernels import git
-from ncu_swizzle.reports.attribution import sites
-from ncu_swizzle.reports.counts import Instruction, Total, added
+from ncu_swizzle.reports.counts import Total, added
 from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
@@ -142,7 +142,7 @@ def mismatch(kept: pd.DataFrame) -> str:
 
 
 def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
-    lines = dict(_lines(profile))
+    lines = line_accesses(profile)
     if not lines:
         why = why_unknown(profile, "")
         yield KeptRow(
@@ -154,28 +154,19 @@ def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
             total=UNCOUNTED if why else NOTHING,
             why=why,
         )
-    doubts = {access: why_unknown(profile, access) for access, _ in lines}
-    for (access, line), instructions in lines.items():
-        why = doubts[access]
-        total = UNCOUNTED if why and profile.engine != EMULATED else added(instructions)
+    doubts = {line.access: why_unknown(profile, line.access) for line in lines}
+    for line in lines:
+        why = doubts[line.access]
+        total = UNCOUNTED if why and profile.engine != EMULATED else added(line.instructions)
         yield KeptRow(
             label=label,
             launch=launch,
             profile=profile,
-            access=access,
-            line=line,
+            access=line.access,
+            line=(line.place.file, line.place.line) if line.place else ("", 0),  # of a report that names none
             total=total,
             why=why if total.excessive is None else "",
         )
-
-
-def _lines(profile: Profile) -> Mapping[tuple[str, Location], list[Instruction]]:
-    """Return the accesses by their kind and the line to blame, which is empty if the report names none."""
-    blamed = {id(site.access): site.line for site in sites(profile)}
-    lines: dict[tuple[str, Location], list[Instruction]] = {}
-    for access in profile.shared():
-        lines.setdefault((access.access, blamed.get(id(access), ("", 0))), []).append(access)
-    return lines
 
 
 # The commits of a repository, by name.
@@ -198,19 +189,11 @@ def root_of(folder: Path) -> Path:
 
 def find(root: Path, name: str) -> str:
     """Return a commit's full name by anything that names it; raise UsageError."""
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    found = git.said(root, *words, timeout_s=TIMEOUT_S).decode().strip()
     if not found:
         raise UsageError(f"git knows no commit {name!r}", "git log shows the commits")
     return found
-
-
-def time_of(root: Path, commit: str) -> str:
-    """Return when a commit was made, in ISO 8601; empty if git does not say."""
-    return _git(root, "log", "--no-walk", "--format=%cI", commit).decode(errors="replace").strip()
-
-
-def _git(folder: Path, *arguments: str) -> bytes:
-    return git.said(folder, *arguments, timeout_s=TIMEOUT_S)
 
 
 FOLDER = Path("ncu-swizzle-history")
@@ -289,7 +272,8 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
             raise
         return RunLabel(name, accepted=accepted)
     dirty = DIRTY if name.endswith(DIRTY) else ""
-    return replace(RunLabel(f"{found}{dirty}", accepted=accepted), committed=in_utc(time_of(root, found)))
+    when = git.said(root, "log", "--no-walk", "--format=%cI", found, timeout_s=TIMEOUT_S).decode(errors="replace")
+    return RunLabel(f"{found}{dirty}", in_utc(when.strip()), accepted)
 
 
 def in_utc(text: str) -> str:

@@ -95,10 +95,13 @@ def render(tracks: Sequence[Track]) -> str:
 def _section(track: Track) -> HistorySection:
     unit = tracks.unit_of(track)
     charts = (_counts(track), _times(track, unit))
+    changed = [tracks.commit(run) for run in track.runs if run.changes]
+    where = f"changed at {text.listed(changed)}" if changed else "nothing changed"
+    last = f"last good: {tracks.commit(track.last_good)}" if track.last_good else "no run is good"
     return HistorySection(
         kernel=track.kernel,
         conditions=tracks.conditions(track),
-        summary=_summary(track),
+        summary=f"{len(track.runs)} run{'s' * (len(track.runs) > 1)}; {where}; {last}",
         kinds=tuple(kind or "shared" for kind in track.kinds),
         unit=unit.name,
         charts=tuple(chart for chart in charts if chart.lines),
@@ -106,33 +109,17 @@ def _section(track: Track) -> HistorySection:
     )
 
 
-def _summary(track: Track) -> str:
-    changed = [tracks.commit(run) for run in track.runs if run.changes]
-    last = f"last good: {tracks.commit(track.last_good)}" if track.last_good else "no run is good"
-    plural = "s" if len(track.runs) > 1 else ""
-    where = f"changed at {text.listed(changed)}" if changed else "nothing changed"
-    return f"{len(track.runs)} run{plural}; {where}; {last}"
-
-
 def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
     state = "unknown" if not run.known else "good" if run.good else "bad"
-    cells = tuple(_cell(run, kind) for kind in track.kinds)
-    notes = "; ".join(tracks.notes(run))
+    cells = []
+    for kind in track.kinds:
+        counts = run.entry.accesses.get(kind)
+        all_of_them = f" of {text.count(counts.wavefronts)}" if counts and counts.excessive is not None else ""
+        cells.append(f"{tracks.excess(run, kind)}{all_of_them}")
     return HistoryRow(
-        commit=tracks.commit(run),
-        day=run.entry.when[:10],
-        cells=cells,
-        time=tracks.duration(run, unit),
-        notes=notes,
-        state=state,
-    )
-
-
-def _cell(run: KeptRun, kind: str) -> str:
-    counts = run.entry.accesses.get(kind)
-    if not counts or counts.excessive is None:
-        return tracks.excess(run, kind)
-    return f"{text.count(counts.excessive)} of {text.count(counts.wavefronts)}"
+        commit=tracks.commit(run), day=run.entry.when[:10], cells=tuple(cells), time=tracks.duration(run, unit),
+        notes="; ".join(tracks.notes(run)), state=state,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- charts

@@ -21,7 +21,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.kernels import gpu
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.options import FleetOptions
-from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, identity
+from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, Whereabouts, identity
 
 # The workers that are fit for a job: examined when they appear, dropped when they are gone.
 
@@ -81,7 +81,7 @@ class Roster:
         self._gone = {address: since for address, since in self._gone.items() if now - since < FORGOTTEN_S}
         known = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
         if fresh := [address for address in present if address not in known]:
-            self._examine(fresh, present)
+            self._examine(fresh)
         for address in self._refused.keys() - present.keys():
             del self._refused[address]
         return gone
@@ -94,36 +94,25 @@ class Roster:
 
     def retire(self, station: Station, why: str) -> None:
         """Use a worker no more, though it is still there."""
-        self._refused[station.address] = f"the worker {station.member.name} is not used: {why}"
+        self._refused[station.address] = f"the worker {station.member.where.worker} is not used: {why}"
 
-    def _examine(self, fresh: list[str], threads: dict[str, int]) -> None:
+    def _examine(self, fresh: list[str]) -> None:
         # A worker that lacks this version may fail in any way.
         answers = self._client.run(
             worker.examine, self._token, self._job, self._wanted, workers=fresh, on_error="return"
         )
-        names = self._names()
+        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
         for address, answer in sorted(answers.items()):
-            name = names.get(address, address)
+            name = str(known.get(address, {}).get("name", address))
             if why := self._unfit(name, answer):
                 self._refused[address] = why
                 continue
-            if answer.lacks:
-                self._send(address, answer)
+            if answer.lacks:  # all files are sent, as they include each other by relative paths
+                contents = {path: read_bytes(Path(path)) for path in self._wanted}
+                self._client.run(worker.receive, self._token, contents, workers=[address])
             uuid, model = answer.gpus[0] if answer.gpus else ("", "")
-            member = CrewMember(
-                facts=answer.facts,
-                name=name,
-                host=answer.host,
-                gpu=model,
-                uuid=uuid,
-                threads=threads.get(address, 1),
-                pid=answer.pid,
-            )
-            self.stations.append(Station(address=address, member=member))
-
-    def _names(self) -> dict[str, str]:
-        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
-        return {address: str(worker.get("name", address)) for address, worker in known.items()}
+            where = Whereabouts(worker=name, host=answer.host, gpu=model, uuid=uuid)
+            self.stations.append(Station(address=address, member=CrewMember(answer.facts, where)))
 
     def _unfit(self, name: str, answer: Examined | BaseException) -> str:
         """Return why a worker cannot do the job; empty if it can."""
@@ -147,14 +136,10 @@ class Roster:
         uuid, model = answer.gpus[0]
         if self._options.gpu.casefold() not in model.casefold():
             return f"the worker {name} is not used: its GPU is {model}, not {self._options.gpu}"
-        taken = next((station.member.name for station in self.stations if station.member.uuid == uuid), "")
+        taken = next(
+            (station.member.where.worker for station in self.stations if station.member.where.uuid == uuid), ""
+        )
         return f"the worker {name} is not used: it shares a GPU with {taken}" if taken else ""
-
-    def _send(self, address: str, answer: Examined) -> None:
-        """Send a worker the files of the job: all of them, as they include each other by relative paths."""
-        contents = {path: read_bytes(Path(path)) for path in self._wanted}
-        assert answer.lacks
-        self._client.run(worker.receive, self._token, contents, workers=[address])
 
 
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
@@ -179,7 +164,8 @@ def connected(options: FleetOptions) -> Iterator[Any]:
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(QUIET))
         try:
-            stack.callback(_restore, environment)  # Dask changes it for the workers
+            stack.callback(os.environ.update, environment)  # Dask changes it for the workers
+            stack.callback(os.environ.clear)
             if options.own:
                 with _deaf():
                     cluster = stack.enter_context(_own(options))
@@ -300,9 +286,3 @@ def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
         why = f"none is called {options.gpu}: {names}" if found else gpu.absent()
         raise EnvironmentLacking(f"--workers gpus: {why}", "--workers 2 --engine emulated, or ncu-swizzle doctor")
     return chosen
-
-
-def _restore(environment: dict[str, str]) -> None:
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)

@@ -36,7 +36,7 @@ class OneProcess:
     notes = ()
 
     def __init__(self, job: FleetJob, progress: Progress) -> None:
-        self.members = (CrewMember(facts=job.examine(job.common)),)
+        self.members = (CrewMember(job.examine(job.common)),)
         self._job, self._progress = job, progress
 
     def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:

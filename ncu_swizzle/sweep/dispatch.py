@@ -13,6 +13,7 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,10 +54,10 @@ class CrewProgress:
         self._failed = 0
         self._say_total(total, f"Dask's dashboard: {link}" if link else "")
 
-    def joined(self, address: str, member: CrewMember) -> None:
+    def joined(self, address: str, where: Whereabouts) -> None:
         """Give a worker its line: one that was started again, or took another's place, has the line of its name."""
-        if address not in self._lines and len({*self._lines.values(), label(member)}) <= MOST_LINES:
-            self._lines[address] = label(member)
+        if address not in self._lines and len({*self._lines.values(), label(where)}) <= MOST_LINES:
+            self._lines[address] = label(where)
 
     def hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Take what a worker said."""
@@ -88,9 +89,9 @@ class CrewProgress:
         self._progress(TOGETHER, Done(finished / max(self._total, 1), words, aside))
 
 
-def label(member: CrewMember) -> str:
+def label(where: Whereabouts) -> str:
     """Return a worker's name and what it runs on: gpu-0, NVIDIA H200 on host1."""
-    return f"{', '.join(filter(None, (member.name, member.gpu)))}{f' on {member.host}' if member.host else ''}"
+    return f"{', '.join(filter(None, (where.worker, where.gpu)))}{f' on {where.host}' if where.host else ''}"
 
 
 GONE = ("cancelled", "lost")  # of a future
@@ -159,7 +160,7 @@ class ManyWorkers:
         looked = alone_since = time.monotonic()
         while self._open:
             for station in self._roster.stations:
-                self._shown.joined(station.address, station.member)
+                self._shown.joined(station.address, station.member.where)
                 self._feed(station)
             with suppress(queue.Empty):
                 self._take(*self._ended.get(timeout=LOOK_EVERY_S))
@@ -167,8 +168,12 @@ class ManyWorkers:
             if now - looked >= LOOK_EVERY_S:
                 looked = now
                 for station in self._roster.look():
-                    self._lose(station, f"the worker {station.member.name} was lost")
-                self._refuse_impossible()
+                    self._lose(station, f"the worker {station.member.where.worker} was lost")
+                present = {station.member.where.uuid for station in self._roster.stations}
+                for unit in self._units:
+                    # Any worker takes a unit whose preferred GPU is gone: the caller does all of such a unit again.
+                    if unit.prefers and present and not unit.prefers & present:
+                        unit.prefers = frozenset()
             alone_since = now if self._roster.stations else alone_since
             if now - alone_since > NOBODY_S:
                 raise EnvironmentLacking(
@@ -184,9 +189,12 @@ class ManyWorkers:
                 scarce = len(self._units) <= len(self._roster.stations)
                 if station.sent and station.unit and len(station.unit.all) > 1 and scarce:
                     return  # a worker that is about to be idle takes it
-                station.unit = self._next_unit(station)
+                uuid = station.member.where.uuid
+                fitting = (unit for unit in self._units if not unit.prefers or uuid in unit.prefers)
+                station.unit = next(fitting, None)
                 if station.unit is None:
                     return
+                self._units.remove(station.unit)
             number = station.unit.waiting[0]
             if station.sent and (number in self._tries or self._tries.keys() & station.sent.keys()):
                 return  # a task whose worker was lost runs alone: if it is lost again, that was why
@@ -207,13 +215,6 @@ class ManyWorkers:
             fetch = partial(self._fetch, future, station, number)
             future.add_done_callback(lambda _, fetch=fetch: threading.Thread(target=fetch, daemon=True).start())
 
-    def _next_unit(self, station: Station) -> Unit | None:
-        for unit in self._units:
-            if not unit.prefers or station.member.uuid in unit.prefers:
-                self._units.remove(unit)
-                return unit
-        return None
-
     def _fetch(self, future: Any, station: Station, number: int) -> None:
         """Pass on what a worker has ready, or the error that asking for it ended with.
 
@@ -232,30 +233,23 @@ class ManyWorkers:
         if sent is None or sent[0] is not future or future.status in GONE:
             return
         if isinstance(outcome, BaseException):
-            if not self._ended_with_its_worker(outcome, station):
+            import distributed
+
+            died = isinstance(outcome, (distributed.KilledWorker, distributed.CancelledError, CancelledError))
+            if not died and station.address in self._client.nthreads():  # it ended by itself
                 raise InternalError(f"{self._tasks[number].name}: {outcome!r}", "") from outcome
-            self._lose(station, f"the worker {station.member.name} was lost")
+            self._lose(station, f"the worker {station.member.where.worker} was lost")
             return
         future.release()
         if outcome.unfit:
             self._roster.retire(station, outcome.unfit)
-            self._lose(station, f"the worker {station.member.name} is not used any more: {outcome.unfit}")
+            self._lose(station, f"the worker {station.member.where.worker} is not used any more: {outcome.unfit}")
             return
         del station.sent[number]
         self._hand_over(number, station, outcome)
 
-    def _ended_with_its_worker(self, error: BaseException, station: Station) -> bool:
-        """Return whether Dask says that a task ended because of its worker, not by itself."""
-        import distributed
-
-        died = isinstance(error, (distributed.KilledWorker, distributed.CancelledError, CancelledError))
-        return died or station.address not in self._client.nthreads()
-
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
-        member = station.member
-        where = Whereabouts(
-            worker=member.name, host=member.host, gpu=member.gpu, uuid=member.uuid, seconds=round(returned.seconds, 3)
-        )
+        where = replace(station.member.where, seconds=round(returned.seconds, 3))
         with self._place(self._tasks[number]) as folder:
             for name, content in (returned.files or {}).items():
                 write(folder / name, content)
@@ -298,7 +292,7 @@ class ManyWorkers:
             f"{self._tasks[number].name} was started again: {why}." for number in named if number is not None
         ]
         for number in candidates:
-            self._tries.setdefault(number, []).append(station.member.name)
+            self._tries.setdefault(number, []).append(station.member.where.worker)
         if len(candidates) == 1 and len(self._tries[candidates[0]]) >= MOST_TRIES:
             self._give_up(candidates[0])
 
@@ -310,13 +304,6 @@ class ManyWorkers:
         error = ProgramFailed(f"{len(tried)} workers ended while they ran it: {', '.join(tried)}", NO_WORKERS)
         with self._place(self._tasks[number]) as folder:
             self._on_result(number, FleetResult(error=error), folder)
-
-    def _refuse_impossible(self) -> None:
-        """Let any worker take a unit whose preferred GPU is gone: the caller does all of such a unit again."""
-        present = {station.member.uuid for station in self._roster.stations}
-        for unit in self._units:
-            if unit.prefers and present and not unit.prefers & present:
-                unit.prefers = frozenset()
 
 
 def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:

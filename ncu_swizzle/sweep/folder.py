@@ -198,7 +198,7 @@ def save(sweep: Sweep, fingerprint: Fingerprint) -> None:
                 "state": outcome.state,
                 **({"profile": f"{POINTS}/{outcome.point.folder}/{PROFILE}"} if outcome.values else {}),
                 **({"worker": outcome.where.worker, "host": outcome.where.host} if outcome.where.worker else {}),
-                **(_error(outcome.error) if outcome.error else {}),
+                **({"error": _told(outcome.error)} if outcome.error else {}),
             }
             for outcome in sweep.outcomes
         ],
@@ -224,5 +224,5 @@ def _read(file: Path) -> dict[str, Any]:
     return content
 
 
-def _error(error: NcuSwizzleError) -> dict[str, Any]:
-    return {"error": {"type": type(error).__name__, "message": str(error), "hint": error.hint}}
+def _told(error: NcuSwizzleError) -> dict[str, Any]:
+    return {"type": type(error).__name__, "message": str(error), "hint": error.hint}

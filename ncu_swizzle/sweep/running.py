@@ -249,7 +249,7 @@ def run(
             folder.clear(path)
         if resume:
             sweep = _with_saved(sweep, begun.common, [member.facts for member in workers.members])
-            sweep = _on_one_gpu(sweep, {member.uuid for member in workers.members})
+            sweep = _on_one_gpu(sweep, {member.where.uuid for member in workers.members})
         return _Run(sweep, begun.common, workers, on_point).finished()
 
 
@@ -262,7 +262,7 @@ class _Run:
         self._folder = sweep.folder
         self._outcomes = list(sweep.outcomes)
         self._numbers = {str(outcome.point): number for number, outcome in enumerate(self._outcomes)}
-        self._facts = {member.name: member.facts for member in workers.members}
+        self._facts = {member.where.worker: member.facts for member in workers.members}
         self._next_save = 0.0
 
     def finished(self) -> Sweep:
@@ -312,7 +312,7 @@ class _Run:
 
     def _tools(self, where: Whereabouts) -> Fingerprint:
         if where.worker not in self._facts:  # it came later
-            self._facts = {member.name: member.facts for member in self._workers.members} | self._facts
+            self._facts = {member.where.worker: member.facts for member in self._workers.members} | self._facts
         tools: Fingerprint = self._facts[where.worker]
         return tools
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median_low
 
@@ -152,37 +152,43 @@ class ChartGroup:
     charts: tuple[Chart, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TableLine:
     """A row of the table; `first` of its problem."""
 
+    row: PointRow
     cells: tuple[str, ...]
-    baseline: str
     first: bool
-    bad: bool
-    error: str
-    hint: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    title: str
-    family: str
-    where: str
-    engine: str
-    reason: str
-    notes: tuple[str, ...]
-    summary: str
+    """A sweep, and what its page shows that it does not say itself."""
+
+    sweep: Sweep
     legend: tuple[Series, ...]
     groups: tuple[ChartGroup, ...]
     heads: tuple[str, ...]
     lines: tuple[TableLine, ...]
     baseline: str  # empty if variants have different ones
-    large: bool = False  # too many points to mark each: charts show medians, and a script makes the table searchable
 
     @property
-    def several_baselines(self) -> bool:
-        return not self.baseline
+    def title(self) -> str:
+        return table.title(self.sweep)
+
+    @property
+    def where(self) -> str:
+        return table.where(self.sweep)
+
+    @property
+    def summary(self) -> str:
+        failed = f", {len(self.sweep.failed):,} failed" if self.sweep.failed else ""
+        return f"{len(self.sweep.done):,} of {len(self.lines):,} points are done{failed}."
+
+    @property
+    def large(self) -> bool:
+        """Whether there are too many points to mark each: charts show medians, and a script searches the table."""
+        return len(self.lines) > MOST_POINTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,46 +206,29 @@ class SweepFigure:
 
 def build(sweep: Sweep) -> SweepPage:
     """Return the page of a sweep."""
-    rows = table.rows_table(sweep)
-    varied = sweep.plan.varied
-    done, failed = len(sweep.done), len(sweep.failed)
+    rows, varied = table.rows_table(sweep), sweep.plan.varied
     baselines = set(sweep.plan.baselines().values())
     baseline = baselines.pop() if len(baselines) == 1 else ""
-    summary = f"{done:,} of {len(rows):,} points are done" + (f", {failed:,} failed" if failed else "") + "."
-    return SweepPage(
-        title=table.title(sweep),
-        family=sweep.plan.family.title,
-        where=table.where(sweep),
-        engine=sweep.engine,
-        reason=sweep.reason,
-        notes=sweep.notes,
-        summary=summary,
-        legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
-        groups=_groups(sweep, rows) if varied else (),
-        heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
-        lines=tuple(_lines(rows, varied)),
-        baseline=baseline,
-        large=len(rows) > MOST_POINTS,
-    )
-
-
-def _lines(rows: Sequence[PointRow], varied: Sequence[str]) -> list[TableLine]:
     unit = table.time_unit(rows)
-    lines = []
-    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
-        for number, row in enumerate(group):
-            error = row.outcome.error
-            lines.append(
-                TableLine(
-                    cells=tuple(table.cells(row, varied, unit)),
-                    baseline=row.baseline.point.kernel,
-                    first=number == 0,
-                    bad=bool(row.count("excessive")),
-                    error=row.error,
-                    hint=error.hint if error else "",
-                )
-            )
-    return lines
+    lines = [
+        TableLine(row, tuple(table.cells(row, varied, unit)), number == 0)
+        for _, group in groupby(rows, key=lambda row: row.outcome.point.problem)
+        for number, row in enumerate(group)
+    ]
+    groups = []
+    if varied:
+        axis, *others = varied
+        for title, members in grouped(rows, others, len(rows) > MOST_POINTS).items():
+            charts = (_chart(sweep, figure, axis, members) for figure in FIGURES)
+            groups.append(ChartGroup(title, tuple(filter(None, charts))))
+    return SweepPage(
+        sweep=sweep,
+        legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
+        groups=tuple(groups),
+        heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
+        lines=tuple(lines),
+        baseline=baseline,
+    )
 
 
 def _style(sweep: Sweep, kernel: str) -> Series:
@@ -248,15 +237,6 @@ def _style(sweep: Sweep, kernel: str) -> Series:
     turn = number + number // COLOURS
     return Series(
         label=kernel, colour=number % COLOURS, shape=SHAPES[turn % len(SHAPES)], dashes=DASHES[turn % len(DASHES)]
-    )
-
-
-def _groups(sweep: Sweep, rows: Sequence[PointRow]) -> tuple[ChartGroup, ...]:
-    axis, *others = sweep.plan.varied
-    groups = grouped(rows, others, len(rows) > MOST_POINTS)
-    return tuple(
-        ChartGroup(title, tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, members))))
-        for title, members in groups.items()
     )
 
 
@@ -295,9 +275,7 @@ def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
         marked.append(mark)
         pieces[-1].append(f"{mark.x:g},{mark.y:g}")
     lines = tuple(f"M{'L'.join(piece)}" for piece in pieces if len(piece) > 1)
-    return Series(
-        label=style.label, colour=style.colour, shape=style.shape, dashes=style.dashes, lines=lines, marks=tuple(marked)
-    )
+    return replace(style, lines=lines, marks=tuple(marked))
 
 
 def _x(scale: Scale, value: float) -> float:

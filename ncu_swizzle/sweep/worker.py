@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -11,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -110,18 +109,12 @@ class FleetJob:
     moved: Callable[[Any, str], Any] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CrewMember:
-    """One worker: its name, its host, the GPU that it uses, and what `FleetJob.examine` said of it."""
+    """One worker: what `FleetJob.examine` said of it, and where it is."""
 
     facts: Any
-    name: str = ""
-    host: str = ""
-    gpu: str = ""
-    uuid: str = ""
-    threads: int = 1
-    pid: int = 0
-    lacks: Mapping[str, str] = field(default_factory=dict)  # of the job's files, by path: their digests
+    where: Whereabouts = HERE
 
 
 Place = Callable[[FleetTask], AbstractContextManager[Path]]
@@ -230,7 +223,6 @@ class Examined:
 
     identity: str
     host: str
-    pid: int
     gpus: tuple[tuple[str, str], ...]  # UUID and name, the one that is used first
     lacks: Mapping[str, str]
     facts: Any
@@ -252,13 +244,9 @@ def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
     _jobs[token] = job
     gpus = tuple(gpu.identities()) if job.measures else ()
     return Examined(
-        identity=identity(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        gpus=gpus,
-        lacks=lacking(wanted),
+        identity=identity(), host=socket.gethostname(), gpus=gpus, lacks=lacking(wanted),
         facts=job.examine(job.common),
-    )
+    )  # fmt: skip
 
 
 def receive(token: str, contents: Mapping[str, bytes]) -> None:

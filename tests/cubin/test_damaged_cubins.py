@@ -14,7 +14,7 @@ from ncu_swizzle.cubin import elf, symbols
 from ncu_swizzle.cubin.demangled import demangle, distinct
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
-from ncu_swizzle.engines import measured
+from ncu_swizzle.engines import module_image
 
 HEADER = 64  # bytes of the file's header, and of each section's
 FIELDS = {"name": (0, 4), "type": (4, 4), "flags": (8, 8), "offset": (24, 8), "size": (32, 8), "link": (40, 4),
@@ -28,9 +28,9 @@ def read_everything(data: bytes) -> None:
     for kernel in cubin.kernels:
         slots = cubin.attributes(kernel).parameters
         distinct([demangle(kernel)])
-        measured.constants(cubin, kernel)
-        measured.unknown_constants(cubin, kernel)
-        measured.initial(cubin)
+        module_image.constants(cubin, kernel)
+        module_image.unknown_constants(cubin, kernel)
+        module_image.initial(cubin)
         table = line_table(data, kernel)
         for offset in range(0, 4096, 16):
             table.stack(offset)

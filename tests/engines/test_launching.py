@@ -13,7 +13,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
@@ -54,7 +54,7 @@ def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known() -> None:
 
 def test_the_constants_hold_the_tables_address() -> None:
     cubin = embedded("transpose-sudoku")
-    constants = measured.constants(cubin, "transpose_sudoku")
+    constants = module_image.constants(cubin, "transpose_sudoku")
     assert struct.unpack("<Q", constants[4]) == (GLOBALS,)
 
 

@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.engines import emulated_launch, module_image
 from tests.support.places import DATA
 
 BUFFER = 0x7F00_0000_0000
@@ -62,8 +62,8 @@ def test_a_constant_without_a_value_is_the_hosts_and_one_with_a_value_keeps_it()
 
 def test_constants_of_the_launch_are_known() -> None:
     cubin, _ = module()
-    bank = bytearray(measured.constants(cubin, "repeats")[3])
-    ((at, end),) = measured.unknown_constants(cubin, "repeats")[3]
+    bank = bytearray(module_image.constants(cubin, "repeats")[3])
+    ((at, end),) = module_image.unknown_constants(cubin, "repeats")[3]
     bank[at:end] = struct.pack("<i", 5)
     found = counts("repeats", "Q", BUFFER, constants={3: bytes(bank)})
     assert sum(row.executed or 0 for row in found.rows if row.access == "LDS") == 2 * 5
@@ -77,7 +77,7 @@ def test_a_call_of_an_unknown_function_leaves_nothing_known() -> None:
 
 def test_addresses_of_functions_are_unknown_and_those_of_the_driver_are_not() -> None:
     cubin, _ = module()
-    assert {"vprintf", "malloc", "__assertfail"} <= set(measured.externals(cubin).values())
-    known = measured.addresses(cubin)
+    assert {"vprintf", "malloc", "__assertfail"} <= set(module_image.externals(cubin).values())
+    known = module_image.addresses(cubin)
     assert all(relocation.symbol in known or relocation.symbol.startswith("_Z") for relocation in
                cubin.relocations(".nv.constant4"))  # fmt: skip

@@ -13,7 +13,7 @@ from ncu_swizzle.base.errors import BadFile, NotComparable, UnknownKernel, Usage
 from ncu_swizzle.capture.file import open_launches
 from ncu_swizzle.capture.launches import CapturedParameter, Contents
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.engines import measured, replay
+from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.kernels.build import cubins
 from ncu_swizzle.kernels.build import cubins as cubins_new_build
@@ -87,17 +87,17 @@ def test_what_a_cubin_initializes_is_not_believed() -> None:
     with open_launches(recorded("counting")) as file:
         cubin = Cubin(file.cubin(file.manifest.launches[1].cubin), "counting.cubin")
     kernel = "_Z7permutePKiPi"
-    address = measured.variables(cubin)["shift"][0]
-    assert measured.initial(cubin) == {address: b"\1\0\0\0"}
-    unknown = replay.captured_image(cubin, kernel, {})
+    address = module_image.variables(cubin)["shift"][0]
+    assert module_image.initial(cubin) == {address: b"\1\0\0\0"}
+    unknown = module_image.captured_image(cubin, kernel, {})
     assert unknown.memory == {}
     ((first, end),) = unknown.unknown_constants[3]
     assert end - first == 1024
-    filled = replay.captured_image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
+    filled = module_image.captured_image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
     assert filled.memory == {address: b"\7\0\0\0"}
     assert filled.constants[3][first:end] == bytes(range(256)) * 4
     assert filled.unknown_constants == {}
-    other_size = replay.captured_image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
+    other_size = module_image.captured_image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
     assert (other_size.memory, other_size.unknown_constants) == ({}, unknown.unknown_constants)
 
 
@@ -115,8 +115,8 @@ def test_relocated_words_of_a_variable_stay_unknown() -> None:
     """A pointer to a variable is, in another process, one into that process's module."""
     cubin = Cubin(Toolchain().compile(LINKED, [], "sm_90", []), "linked.cubin")
     contents = {"linked": b"\xaa" * 24, "fixed": b"\xbb" * 24}
-    image = replay.captured_image(cubin, "use", contents)
-    start = measured.variables(cubin)["linked"][0]
+    image = module_image.captured_image(cubin, "use", contents)
+    start = module_image.variables(cubin)["linked"][0]
     assert image.memory == {start: b"\xaa" * 8, start + 16: b"\xaa" * 8}
     (offset,) = [symbol.offset for symbol in cubin.symbols if symbol.name == "fixed"]
     assert image.unknown_constants == {3: ((offset + 8, offset + 16),)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.engines import emulated_launch, measured
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.smem.access import RESERVED_BYTES
 
 JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
@@ -21,8 +21,8 @@ def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) ->
     return from_report(
         kernel,
         rows,
-        constants=measured.constants(cubin, kernel),
-        shared_bytes=emulated_launch._static_shared(cubin, attributes),
+        constants=module_image.constants(cubin, kernel),
+        shared_bytes=emulated_launch.static_shared(cubin, attributes),
         parameter_bytes=attributes.parameter_bytes,
     )
 

@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import InternalError
 from ncu_swizzle.engines.settings import silent
 from ncu_swizzle.sweep.cluster import Station
 from ncu_swizzle.sweep.dispatch import ManyWorkers
-from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned
+from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned, Whereabouts
 from tests.support.fleets import Collected, needs_fleet
 
 pytestmark = needs_fleet
@@ -76,11 +76,17 @@ class FakeClient:
     def unsubscribe_topic(self, *_rest: Any) -> None: ...
 
 
+def station(address: str) -> Station:
+    return Station(address=address, member=CrewMember(None, Whereabouts(worker=address)))
+
+
 class FakeRoster:
     notes: tuple[str, ...] = ()
 
     def __init__(self, client: FakeClient, *addresses: str) -> None:
-        self.stations = [Station(address=address, member=CrewMember(facts=None, name=address)) for address in addresses]
+        self.stations = [
+            Station(address=address, member=CrewMember(None, Whereabouts(worker=address))) for address in addresses
+        ]
         self.client = client
 
     def look(self) -> list[Station]:
@@ -88,7 +94,7 @@ class FakeRoster:
 
     def drop(self, _station: Station) -> None:
         """Take a worker's successor for it, as if it had been started again at once."""
-        self.stations = [Station(address="again", member=CrewMember(facts=None, name="again"))]
+        self.stations = [station("again")]
 
 
 def done(client: FakeClient, tasks: Sequence[FleetTask], collected: Collected, *addresses: str) -> list[int]:

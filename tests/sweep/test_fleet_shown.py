@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.sweep.dispatch import LOST, MOST_LINES, TOGETHER, CrewProgress
-from ncu_swizzle.sweep.worker import CrewMember
+from ncu_swizzle.sweep.worker import Whereabouts
 
-GPU = CrewMember(facts=None, name="gpu-0", host="host1", gpu="NVIDIA H200", uuid="GPU-1")
+GPU = Whereabouts(worker="gpu-0", host="host1", gpu="NVIDIA H200", uuid="GPU-1")
 LINE = "gpu-0, NVIDIA H200 on host1"
 Said = list[tuple[str, float, str, str]]
 
@@ -62,6 +62,6 @@ def test_very_many_workers_share_the_line_of_all() -> None:
     said: Said = []
     shown = display(said)
     for number in range(MOST_LINES + 5):
-        shown.joined(f"tls://{number}", CrewMember(facts=None, name=f"worker-{number}"))
+        shown.joined(f"tls://{number}", Whereabouts(worker=f"worker-{number}"))
         shown.hear(event(f"tls://{number}", number, "point", 0))
     assert len({line for line, *_ in said}) == MOST_LINES + 1
