@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,13 @@ from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.symbols import KernelFilter
 from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines import profiles as profile_sources
 from ncu_swizzle.engines.settings import Progress, Request
 from ncu_swizzle.gate import baseline, tracks
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.verdict import Check, Verdict, files_in, moved
+from ncu_swizzle.gate.verdict import Verdict, files_in, moved
 from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.catalog import Project
-from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.model import Profile
 
@@ -43,48 +41,40 @@ class GateSettings:
 def find(start: Path, trust: bool = False) -> GateSettings:
     """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
     nearest = catalog.nearest_project(start, trust)
-    return _config_settings(nearest) if nearest else GateSettings()
+    return _settings_of(nearest) if nearest else GateSettings()
 
 
 def read(file: Path, trust: bool = False) -> GateSettings:
     """Read the settings of the named file; raise BadFile if it has none."""
-    return _config_settings(catalog.project_in(file, trust))
+    return _settings_of(catalog.project_in(file, trust))
 
 
-def _config_settings(settings: Project) -> GateSettings:
-    return _checked(settings.table("check"), settings, f"{settings.file.name} [{settings.outer}check]")
-
-
-def _checked(table: Mapping[str, Any], settings: Project, origin: str) -> GateSettings:
+def _settings_of(project: Project) -> GateSettings:
+    table, origin = project.table("check"), f"{project.file.name} [{project.outer}check]"
     catalog.refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
-    baseline, allow = table.get("baseline"), table.get("allow-recorded", False)
+    baseline, allow, tables = table.get("baseline"), table.get("allow-recorded", False), table.get("rule", [])
     if baseline is not None and not isinstance(baseline, str):
         raise UsageError(f"{origin}: baseline is {baseline!r}", 'give a file, for example "ncu-swizzle-baseline.json"')
     if not isinstance(allow, bool):
         raise UsageError(f"{origin}: allow-recorded is {allow!r}", "write true or false")
-    rules = table.get("rule", [])
-    if not isinstance(rules, list):
+    if not isinstance(tables, list):
         raise UsageError(f"{origin}: rule is not an array of tables", f"write [[{origin.partition('[')[2][:-1]}.rule]]")
+    rules = _limits(table, "", "", origin)
+    for number, entry in enumerate(tables, 1):
+        where = f"{origin} rule {number}"
+        if not isinstance(entry, dict):
+            raise UsageError(f"{where} is not a table", HELP)
+        catalog.refuse_others(entry, ("kernel", "access", *LIMITS), where)
+        limits = _limits(entry, entry.get("kernel", ""), entry.get("access", ""), where)
+        if not limits:
+            raise UsageError(f"{where} sets no limit", f"add one of {', '.join(LIMITS)}")
+        rules += limits
     return GateSettings(
-        rules=(
-            *_limits(table, "", "", origin),
-            *(r for n, entry in enumerate(rules, 1) for r in _rule(entry, n, origin)),
-        ),
-        baseline=settings.checkout.path(baseline, f"{origin}: baseline") if baseline else None,
+        rules=tuple(rules),
+        baseline=project.checkout.path(baseline, f"{origin}: baseline") if baseline else None,
         allow_recorded=allow,
-        file=settings.file,
+        file=project.file,
     )
-
-
-def _rule(table: Any, number: int, origin: str) -> Iterable[Rule]:
-    where = f"{origin} rule {number}"
-    if not isinstance(table, dict):
-        raise UsageError(f"{where} is not a table", HELP)
-    catalog.refuse_others(table, ("kernel", "access", *LIMITS), where)
-    rules = _limits(table, table.get("kernel", ""), table.get("access", ""), where)
-    if not rules:
-        raise UsageError(f"{where} sets no limit", f"add one of {', '.join(LIMITS)}")
-    return rules
 
 
 def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> list[Rule]:
@@ -113,9 +103,10 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = tracks.load(rules.history) if rules.history else None
-    profiles, reason = gathered(options.profiles, options.description, request, on_progress)
-    verdict = judge(profiles, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
-    return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
+    judged, reason = gathered(options.profiles, options.description, request, on_progress)
+    verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
+    checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
+    return replace(verdict, checks=tuple(checks))
 
 
 def gathered(
@@ -127,48 +118,31 @@ def gathered(
     """
     named = naming.resolve_saved(words, description)
     entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
-    return gather(entries, request, on_progress)
-
-
-def _in_checkout(check: Check, root: Path) -> Check:
-    if check.place is None:
-        return check
-    return replace(check, place=moved(check.place, root))
+    engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
+    return profiles.gather(entries, request, engine, on_progress), engine.reason
 
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    settings = _settings(options.description.sources.config, folder, options.description.sources.trust)
+    sources = options.description.sources
+    if sources.config == NONE:
+        settings = GateSettings()
+    elif sources.config:
+        settings = read(Path(sources.config), sources.trust)
+    else:
+        settings = find(folder, sources.trust)
     typed = [
         baseline.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
-    allow = settings.allow_recorded if options.allow_recorded is None else options.allow_recorded
-    only = KernelFilter(options.only).checked()
+    usual = settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
+    named = None if options.baseline == NONE else Path(options.baseline)
     return Policy(
         rules=(*settings.rules, *typed),
-        baseline=_baseline(options.baseline, settings),
-        allow_recorded=allow,
-        only=only,
+        baseline=named if options.baseline else usual,
+        allow_recorded=settings.allow_recorded if options.allow_recorded is None else options.allow_recorded,
+        only=KernelFilter(options.only).checked(),
         history=options.history,
     )
-
-
-def _settings(file: str, folder: Path, trust: bool) -> GateSettings:
-    if file == NONE:
-        return GateSettings()
-    return read(Path(file), trust) if file else find(folder, trust)
-
-
-def _baseline(file: str, settings: GateSettings) -> Path | None:
-    if file:
-        return None if file == NONE else Path(file)
-    return settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
-
-
-def gather(entries: Sequence[TargetOrFile], request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
-    """Return the entries' profiles, and why nothing was measured (empty if it was)."""
-    engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
-    return profile_sources.gather(entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:
