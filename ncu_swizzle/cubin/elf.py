@@ -183,8 +183,8 @@ class Cubin:
         return self._attributes[kernel]
 
     def _read_attributes(self, kernel: str) -> Attributes:
-        own = list(_attribute_values(self.section(f".nv.info.{kernel}")))
-        values = dict(own)
+        listed = list(_attribute_values(self.section(f".nv.info.{kernel}")))
+        values = dict(listed)
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
         shared = self.size(f".nv.shared.{kernel}")
         if shared > MOST_SHARED:
@@ -194,7 +194,7 @@ class Cubin:
         within = RESERVED_BYTES if self.sm >= 90 and shared else 0
         threads = _words(values.get(MAX_THREADS, b""))
         return Attributes(
-            parameters=_slots(own),
+            parameters=_slots(listed),
             parameter_offset=bank[1],
             parameter_bytes=bank[2],
             static_shared=max(shared - within, 0),

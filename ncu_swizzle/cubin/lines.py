@@ -155,10 +155,10 @@ def _relocations(elf: ELFFile, of: str) -> dict[int, str]:
 
 def _path(folder: str, name: str) -> str:
     """Return a file's path. nvcc writes bytes beyond ASCII in octal, and ends the folder at the last backslash, too."""
-    whole = _plain(folder)
-    if "\udc80" <= whole[-1:] <= "\udcff" and _BEYOND_ASCII.match(b"\\" + name.encode(errors="surrogateescape")):
+    path = _plain(folder)
+    if "\udc80" <= path[-1:] <= "\udcff" and _BEYOND_ASCII.match(b"\\" + name.encode(errors="surrogateescape")):
         return _plain(f"{folder}\\{name}")  # half a character is no end of a folder's name
-    return str(PurePosixPath(whole, _plain(name)))
+    return str(PurePosixPath(path, _plain(name)))
 
 
 def _plain(text: str) -> str:

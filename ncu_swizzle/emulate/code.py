@@ -160,10 +160,10 @@ def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]
         raise BadFile(f"the disassembly has no label {label!r}, which {text!r} refers to", "disassemble it again")
 
     def half(match: re.Match[str]) -> str:
-        whole = (
+        address = (
             address_of(match[2]) if match[3] is None else address_of(match[3])
         )  # a label is counted from its function
-        return f"{whole >> 32 if match[1] == 'hi' else whole & 0xFFFFFFFF:#x}"
+        return f"{address >> 32 if match[1] == 'hi' else address & 0xFFFFFFFF:#x}"
 
     listed = _BRANCH_TARGETS.search(text)
     targets = tuple(address_of(label.strip()) for label in listed[1].split(",")) if listed else ()
@@ -230,7 +230,7 @@ class SassInstruction:
         return guard is not None and guard.number == TRUE and guard.negated
 
     def has(self, *modifiers: str) -> bool:
-        """Say whether it has one of the modifiers."""
+        """Return whether it has one of the modifiers."""
         return any(modifier in self.modifiers for modifier in modifiers)
 
 

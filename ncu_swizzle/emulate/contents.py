@@ -113,8 +113,8 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
         return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
     at, inside, unit = _units_at(m, address, selected, size)
     data = m.shared.view(unit).take(at).astype(np.uint32, copy=False)
-    whole = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
-    known = whole & inside & np.asarray(address.known)
+    all_bytes = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
+    known = all_bytes & inside & np.asarray(address.known)
     every = (known | ~selected).all(axis=(1, 2)).tolist()
     some = (known & selected).any(axis=(1, 2)).tolist()
     return [Value(data[word], every[word] or (some[word] and known[word]), origin, tag) for word in range(len(at))]
@@ -187,8 +187,8 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
     m.shared_origin = m.now
 
 
-def forget_range(m: Machine, blocks: Ints, start: int, size: int | None) -> None:
-    """Forget some bytes of these blocks' shared memory; all from `start` on if their number is unknown."""
+def forget_range(m: Machine, blocks: Ints, start: int = 0, size: int | None = None) -> None:
+    """Forget some bytes of these blocks' shared memory; all from `start` on if their number is not given."""
     m.shared_known[blocks, start : None if size is None else start + size] = False
     m.shared_origin = m.now
 
@@ -197,11 +197,6 @@ def lose_shared(m: Machine, origin: int | None) -> None:
     """Forget all shared-memory contents of the view's blocks, after a store to an unknown address."""
     m.shared_known[np.unique(m.view_blocks())] = False
     m.shared_origin = m.now if origin is None else origin
-
-
-def lose_blocks(m: Machine, blocks: Ints) -> None:
-    """Forget the shared memory of these blocks, if its contents are tracked at all."""
-    forget_range(m, blocks, 0, None)
 
 
 def lose_everything(m: Machine, origin: int) -> None:
@@ -301,8 +296,8 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
             sure[word] |= inside
             for k in range(0, min(4, size - 4 * word), unit):
                 where = np.where(inside, offset + 4 * word + k, 0)
-                part = data[where // unit].astype(np.uint32, copy=False) << np.uint32(8 * k)
-                bits[word] |= np.where(inside, part, np.uint32(0))
+                shifted = data[where // unit].astype(np.uint32, copy=False) << np.uint32(8 * k)
+                bits[word] |= np.where(inside, shifted, np.uint32(0))
                 if lost is not None:
                     sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
     if (others := loaded(m, at, size)) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
-from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_blocks, lose_tensors
+from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -180,7 +180,7 @@ class ToShared:
         sure = target.certain and barrier.certain and (extra is None or extra.certain or not self.multicast)
         if doubtful.any() or not sure:
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
-            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            forget_range(m, m.clusters.around(m.view_blocks()))
             return
         starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
@@ -225,7 +225,7 @@ class _StoreToShared:
         target, barrier = self.target(m), self.barrier(m)
         if doubtful.any() or not (known_in(target, selected) and known_in(barrier, selected)):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
-            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            forget_range(m, m.clusters.around(m.view_blocks()))
             return
         rows, lanes = np.nonzero(selected)
         to, at = (np.broadcast_to(value.bits, selected.shape)[rows, lanes] for value in (target, barrier))

@@ -159,7 +159,7 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
     content = m.constants.get(operand.number)
     if content is None:
         return unknown(m.now, uniform=not operand.terms)
-    given = m.known_constants.get(operand.number)
+    given_bytes = m.known_constants.get(operand.number)
     start = address(operand)(m)
     data = np.frombuffer(content, np.uint8)
     # An offset may be negative if a register makes the sum positive.
@@ -169,8 +169,8 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
     loaded = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
     bits = (loaded << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
     sure = np.asarray(inside.all(axis=-1))
-    if given is not None and len(data):
-        sure = np.asarray(sure & given[at].all(axis=-1))
+    if given_bytes is not None and len(data):
+        sure = np.asarray(sure & given_bytes[at].all(axis=-1))
     value = computed(bits, start)
     if start.known is not True:
         return Value(bits, np.asarray(sure & start.known), start.origin, value.tag)

@@ -39,7 +39,7 @@ class WarpView:
 
 
 def _is_uniform(number: int) -> bool:
-    """Say whether a register has one value per warp."""
+    """Return whether a register has one value per warp."""
     return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
 
 
@@ -117,10 +117,11 @@ class RegisterFile:
             self.registers[number] = value
             return
         selected, doubtful = self.selection(guard, 1 if uniform else 32)
-        if not selected.any() and not doubtful.any():
-            self._might_write(number, value, guard)
-            return
         old = self.registers[number]
+        if not selected.any() and not doubtful.any():
+            if guard is not None and guard.tag is not None and old is not None:  # other blocks may write it
+                self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard), old.sure)
+            return
         all_warps = len(view.warps) == self.warps
         if all_warps and not doubtful.any() and bool((selected | ~self._alive(uniform)).all()):
             tag = value.tag
@@ -128,23 +129,15 @@ class RegisterFile:
                 tag = dependent(value, guard, *([old] if old is not None else []))
             self.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure)
             return
-        narrow = uniform or self._stays_uniform(value, old, guard)
+        # A register that is uniform in each warp stays so if whole warps write what is uniform.
+        sources = [source for source in (value, old, guard) if source is not None]
+        stays_uniform = view.whole and old is not None and all(source.bits.shape[1] == 1 for source in sources)
+        narrow = uniform or stays_uniform
         if narrow and not uniform:
             selected, doubtful = self.selection(guard, 1)
         self.registers[number] = self._mixed(
             value, old, selected=selected, doubtful=doubtful, guard=guard, wide=1 if narrow else 32
         )
-
-    def _might_write(self, number: int, value: Value, guard: Value | None) -> None:
-        """Record that other blocks may write a register that these blocks do not."""
-        old = self.registers[number]
-        if guard is not None and guard.tag is not None and old is not None:
-            self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard), old.sure)
-
-    def _stays_uniform(self, value: Value, old: Value | None, guard: Value | None) -> bool:
-        """Say whether a register is uniform in each warp before and after the write."""
-        parts = [part for part in (value, old, guard) if part is not None]
-        return self.view.whole and old is not None and all(part.bits.shape[1] == 1 for part in parts)
 
     def _alive(self, uniform: bool) -> Bools:
         alive: Bools = np.asarray(self.live.any(axis=1, keepdims=True)) if uniform else self.live
@@ -177,17 +170,17 @@ class RegisterFile:
         if old is None:
             old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for other lanes
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
-        part = bits[warps]
-        np.copyto(part, value.bits, where=selected)
-        bits[warps] = part
+        view_bits = bits[warps]
+        np.copyto(view_bits, value.bits, where=selected)
+        bits[warps] = view_bits
         known: Known = True
         origin = old.origin
         if old.known is not True or value.known is not True or doubtful.any():
             known = np.broadcast_to(np.asarray(old.known), full).copy()
-            sub = known[warps]
-            np.copyto(sub, np.asarray(value.known), where=selected)
-            sub &= ~doubtful
-            known[warps] = sub
+            view_known = known[warps]
+            np.copyto(view_known, np.asarray(value.known), where=selected)
+            view_known &= ~doubtful
+            known[warps] = view_known
             if value.known is not True:
                 origin = value.origin
             elif doubtful.any() and guard is not None:

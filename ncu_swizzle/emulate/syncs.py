@@ -12,12 +12,12 @@ from ncu_swizzle.emulate.boxes import RANK_BIT
 from ncu_swizzle.emulate.code import MEMORY, PRED, SassInstruction
 from ncu_swizzle.emulate.contents import (
     forget_local,
+    forget_range,
     forget_shared,
     load_global,
     load_local,
     load_shared,
     lose_arrays,
-    lose_blocks,
     store_global,
     store_local,
     store_shared,
@@ -75,7 +75,7 @@ class _Generic(MemoryInstruction):
             return
         self._store(m, own, in_local=in_local, in_global=selected & ~in_shared & ~in_local, low=low, address=address)
         if (in_shared & ~own).any():  # in the shared memory of another block of the cluster
-            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            forget_range(m, m.clusters.around(m.view_blocks()))
         if self.opcode == "ATOM" and self.needed:
             self._unknown(m, condition)
 
@@ -98,7 +98,7 @@ class _Generic(MemoryInstruction):
         m.log.miss(self.index, "which memory its address is in", origin)
         if self.opcode != "LD":
             forget_local(m, m.now)
-            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            forget_range(m, m.clusters.around(m.view_blocks()))
             lose_arrays(m)
         if self.opcode != "ST" and self.needed:
             self._unknown(m, condition)

@@ -37,7 +37,7 @@ class OperandOrigin:
         return tuple(self.at[0][self.moving].tolist())
 
     def beyond(self, first: OperandOrigin) -> bool:
-        """Say whether it is outside of the tensor in a dimension that K has moved along since the first product."""
+        """Return whether it is outside of the tensor in a dimension that K has moved along since the first product."""
         sizes = np.array(self.copy.scaled(self.copy.tensor.sizes, self.element))
         at, before = self.at[0][: len(sizes)], first.at[0][: len(sizes)]
         outside = ((at < 0) | (at >= sizes)) & ~self.moving[: len(sizes)] & ~self.along[: len(sizes)]
@@ -99,9 +99,9 @@ def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: i
     at = np.zeros((*owner.shape, rank), np.int64)
     for number, copy in copies.items():
         here = owner == number
-        found = copy.coordinates(part[here])
-        found[:, 0] = found[:, 0] * copy.tensor.element_bytes // element
-        at[here, : len(copy.corner)] = found
+        coordinates = copy.coordinates(part[here])
+        coordinates[:, 0] = coordinates[:, 0] * copy.tensor.element_bytes // element
+        at[here, : len(copy.corner)] = coordinates
     return at
 
 
@@ -159,7 +159,7 @@ def linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
 
 
 def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools, element: int) -> str:
-    """Say where rows do not follow each other as in their box, or begin another box before the last ends."""
+    """Return in words where rows do not follow as in their box, or begin another box before the last one ends."""
     place, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     for number, copy in copies.items():
         here = owner == number
@@ -189,14 +189,14 @@ def distances(first: OperandOrigin, here: OperandOrigin) -> set[int]:
     step = np.where(first.moving | here.moving, 0, here.at[0] - first.at[0])
     tensor = first.copy.tensor
     sizes = first.copy.scaled(tensor.sizes, first.element)
-    found = {int(linear(step[None], first.along | (step != 0), sizes)[0])}
+    by_coordinates = {int(linear(step[None], first.along | (step != 0), sizes)[0])}
     pitch = math.gcd(*np.diff(first.addresses()).tolist())
     bytes_ = int(step[: len(tensor.sizes)] @ np.array([first.element, *tensor.strides]))
-    return found | ({bytes_ // pitch} if pitch and bytes_ % pitch == 0 else set())
+    return by_coordinates | ({bytes_ // pitch} if pitch and bytes_ % pitch == 0 else set())
 
 
 def together(first: Pair, here: Pair) -> bool:
-    """Say whether A and B are as far from where they were along K."""
+    """Return whether A and B are as far from where they were along K."""
     if any(before.copy.map_at != now.copy.map_at for before, now in zip(first, here, strict=True)):
         return True
     return bool(distances(first[0], here[0]) & distances(first[1], here[1]))
@@ -215,7 +215,7 @@ class _Chain:
         return next((pair for pair in self.products if [side.copy.map_at for side in pair] == maps), None)
 
     def twice(self, side: int) -> bool:
-        """Say whether an operand has the same element along K in several products."""
+        """Return whether an operand has the same element along K in several products."""
         seen: set[tuple[int, ...]] = set()
         for pair in self.products:
             origin = pair[side]

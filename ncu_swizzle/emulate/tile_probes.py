@@ -49,20 +49,20 @@ def _shape(instruction: SassInstruction) -> Span | None:
 
 def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | None:
     """Return the step that follows the operands of a wgmma; None for those that only order others."""
-    given = instruction.operands
-    at = next((k for k, operand in enumerate(given) if operand.kind == MEMORY and operand.terms), None)
-    if at is None or given[at].terms[0].text == "URZ":
+    parts = instruction.operands
+    at = next((k for k, operand in enumerate(parts) if operand.kind == MEMORY and operand.terms), None)
+    if at is None or parts[at].terms[0].text == "URZ":
         return None
     shape = _shape(instruction)
     if shape is None or shape[1] not in _FOLLOWED_K or instruction.has("SP"):
         return lambda m: record.leave(f"{instruction.text} is not followed", lost=True)
-    guard, first = operands.guard_operands(instruction.guard), given[at].terms[0]
-    in_registers = given[1].kind == REG  # A; the descriptor of B is in the same two registers then
+    guard, first = operands.guard_operands(instruction.guard), parts[at].terms[0]
+    in_registers = parts[1].kind == REG  # A; the descriptor of B is in the same two registers then
     sides = [("B", 2, shape[0])] if in_registers else [("A", 0, ROWS), ("B", 2, shape[0])]
     readers = [(operands.raw(first, plus), operands.raw(first, plus + 1)) for _, plus, _ in sides]
-    flag = next((operand for operand in given[at + 1 :] if operand.kind in operands.PREDICATES), None)
+    flag = next((operand for operand in parts[at + 1 :] if operand.kind in operands.PREDICATES), None)
     adds = operands.guard_operands(flag)
-    fresh = not any(operand.kind == REG and operand.number != ZERO for operand in given[at + 1 :])
+    fresh = not any(operand.kind == REG and operand.number != ZERO for operand in parts[at + 1 :])
     fresh |= flag is not None and flag.number == TRUE and flag.negated
 
     def starts_anew(m: Machine, row: int) -> bool:
@@ -85,7 +85,7 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
             warp = int(m.view.warps[row])
             if warp % m.per_block % WARPS:
                 continue  # the warps of a warpgroup read the same tiles
-            chain = warp, given[0].number
+            chain = warp, parts[0].number
             if starts_anew(m, row):
                 record.chains.end(chain)
             seen = tuple(

@@ -86,7 +86,7 @@ class OperandSeen:
         return next((placed.copies[number] for number in owners if number >= 0), None)
 
     def copied(self, placed: PlacedBoxes, block: int) -> str:
-        """Say how TMA swizzled the tile if the descriptor says otherwise."""
+        """Return in words how TMA swizzled the tile if the descriptor says otherwise."""
         copy = self.copy(placed, block)
         span = BOX_SPANS[copy.tensor.swizzle] if copy else self.descriptor.span
         if span == self.descriptor.span:
@@ -129,8 +129,8 @@ class Repair:
     def of_place(self) -> str:
         """Return in words where it would have to start to go together with the other operand along K."""
         one = self.seen
-        found = (self._first(_starts(one.descriptor, one.mn_major), good) for good in self.standards)
-        return next(filter(None, found), "")
+        fits = (self._first(_starts(one.descriptor, one.mn_major), good) for good in self.standards)
+        return next(filter(None, fits), "")
 
     def _first(self, trials: Iterator[Trial], good: Good) -> str:
         return next((words for words, at, mn_major in trials if good(self.read(self.placed, at, mn_major))), "")
@@ -244,7 +244,7 @@ class WgmmaProduct:
                 )
 
     def _paired(self, a: Reading, b: Reading) -> bool:
-        """Say whether A and B have the same elements along K, and the same of them inside of their tensors."""
+        """Return whether A and B have the same elements along K, and the same of them inside of their tensors."""
         assert a.k is not None
         assert b.k is not None
         here = _origins(a, b)

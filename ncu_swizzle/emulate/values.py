@@ -1,8 +1,4 @@
-"""The tags of a register whose lanes were written by different instructions.
-
-A warp that branches writes registers in parts, and a compiler reuses them for something else. A decision by some of the
-lanes depends on the block only as these lanes do.
-"""
+"""Values: 32-bit numbers or booleans of all lanes of some warps at once, known or unknown lane by lane, with a tag."""
 
 from __future__ import annotations
 
@@ -15,9 +11,6 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.emulate.dependence import Tag, bitwise, function_of
 from ncu_swizzle.smem.operations import Bools, Ints
-
-# 32-bit or boolean values of all lanes of some warps at once, each lane known or unknown.
-
 
 Bits = NDArray[Any]  # uint32 for numbers, bool for predicates; (warps, 32), either can be 1 if uniform
 Known = bool | NDArray[np.bool_]
@@ -61,7 +54,7 @@ class Value:
 
 
 def known_in(value: Value, lanes: NDArray[np.bool_]) -> bool:
-    """Say whether it is known in all of these lanes, (G, 32)."""
+    """Return whether it is known in all of these lanes, (G, 32)."""
     return value.known is True or bool((np.asarray(value.known) | ~lanes).all())
 
 
@@ -144,6 +137,9 @@ def same_for_all(bits: Bits) -> int | None:
     return int(first) if bits.size == 1 or bool((bits == first).all()) else None
 
 
+# ---------------------------------------------------------------------------------------------- bits that are known
+
+
 # Numbers some of whose bits are known: bytes moved into a register that nothing was written to before.
 
 
@@ -160,10 +156,10 @@ def lowest(*values: Value) -> Bits | None:
     """Return the lowest bits that are known of all values: those of a sum, difference or product are known too."""
     if not _partly(*values):
         return None
-    unknown = ~sure_bits(values[0])
+    unsure = ~sure_bits(values[0])
     for value in values[1:]:
-        unknown = unknown | ~sure_bits(value)
-    return (unknown & (NO_BIT - unknown)) - np.uint32(1)
+        unsure = unsure | ~sure_bits(value)
+    return (unsure & (NO_BIT - unsure)) - np.uint32(1)  # below the lowest bit that is not known
 
 
 def _partly(*values: Value) -> bool:
@@ -216,6 +212,15 @@ def sure_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
         return None
     one, other = sure_bits(a), sure_bits(b)
     return np.where(choice.known, np.where(choice.bits, one, other), one & other & ~(a.bits ^ b.bits))
+
+
+# ---------------------------------------------------------------------------------------------- registers in parts
+
+
+# The tags of a register whose lanes were written by different instructions.
+#
+# A warp that branches writes registers in parts, and a compiler reuses them for something else. A decision by some of
+# the lanes depends on the block only as these lanes do.
 
 
 MOST = 4  # parts of a register; what is left of more is one part

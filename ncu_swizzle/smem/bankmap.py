@@ -249,7 +249,7 @@ def worst_request(bank_maps: Sequence[BankMap]) -> int:
         for bank_map in bank_maps
         if bank_map.access is not None
     ]
-    alike = [each for each in worst if len(each) == len(worst[0])]
+    alike = [ways for ways in worst if len(ways) == len(worst[0])]
     return int(np.max(alike, axis=0).argmax()) if worst else 0
 
 

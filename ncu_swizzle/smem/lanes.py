@@ -173,20 +173,20 @@ def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
         raise BadFile(f"{path} has no requests", HINT)
     groups = []
     for op in dict.fromkeys(row.op for row in rows):
-        mine = [row for row in rows if row.op == op]
-        addresses = np.array([[address or 0 for address in row.addresses] for row in mine], dtype=np.int64)
-        active = np.array([[address is not None for address in row.addresses] for row in mine])
-        measured = [row.measured for row in mine if row.measured is not None]
-        whole = np.array(measured, dtype=np.int64) if len(measured) == len(mine) else None
-        sources = [row.source for row in mine if row.source is not None]
-        if sources and len(sources) < len(mine):
+        of_op = [row for row in rows if row.op == op]
+        addresses = np.array([[address or 0 for address in row.addresses] for row in of_op], dtype=np.int64)
+        active = np.array([[address is not None for address in row.addresses] for row in of_op])
+        measured = [row.measured for row in of_op if row.measured is not None]
+        counts = np.array(measured, dtype=np.int64) if len(measured) == len(of_op) else None
+        sources = [row.source for row in of_op if row.source is not None]
+        if sources and len(sources) < len(of_op):
             raise BadFile(f"{path}: some rows of {op} have source addresses, others do not", HINT)
         groups.append(
             Requests(
                 op=op,
                 addresses=addresses,
                 active=active,
-                measured=whole,
+                measured=counts,
                 source=np.array(sources, dtype=np.int64) if sources else None,
             )
         )

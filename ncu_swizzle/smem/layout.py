@@ -228,18 +228,18 @@ def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, 
     if stride == 0:
         yield size, 0
         return
-    whole = f"{outer} o {size}:{stride}"
+    composition = f"{outer} o {size}:{stride}"
     for length, step in parts:
         if size == 1:
             break
         if stride >= length:
             if stride % length:
-                raise UsageError(f"{whole} is not a layout: {length} does not divide {stride}", EXAMPLE)
+                raise UsageError(f"{composition} is not a layout: {length} does not divide {stride}", EXAMPLE)
             stride //= length
             continue
         take = min(length // stride, size)
         if length % stride or size % take:
-            raise UsageError(f"{whole} is not a layout: {size}:{stride} does not fit {length}:{step}", EXAMPLE)
+            raise UsageError(f"{composition} is not a layout: {size}:{stride} does not fit {length}:{step}", EXAMPLE)
         yield take, step * stride
         size, stride = size // take, 1
     if size > 1:

@@ -221,7 +221,7 @@ def fchk(ins: SassInstruction) -> Compute | None:
 
 
 def needs_slow_path(a: Bits, b: Bits) -> Bits:
-    """Say for which a / b the fast path is not certain to round right: operands or quotient near the range's ends."""
+    """Return where the fast path of a / b may not round right: operands or quotient near the range's ends."""
     over, under = (numbers.view(np.int32) >> 23 & 0xFF for numbers in (a, b))  # biased exponents
     difference = over - under
     near: Bits = (under <= 1) | (under >= 252) | (over <= 24) | (over == 255)

@@ -271,9 +271,9 @@ def shf(ins: SassInstruction) -> Compute | None:
             return (shifted_down(m, upper, count, steps, fixed, is_signed),)
         if upper.known is True and same_for_all(upper.bits) == 0:
             return (shifted_down(m, low, count, steps, fixed, False),)
-        whole = wide(low.bits, upper.bits)
+        both = wide(low.bits, upper.bits)
         signs = is_signed and of_64
-        moved = (whole.view(np.int64) >> steps.astype(np.int64)).view(np.uint64) if signs else whole >> steps
+        moved = (both.view(np.int64) >> steps.astype(np.int64)).view(np.uint64) if signs else both >> steps
         return (computed(low_half(moved), low, upper, count),)
 
     return applied(shift, *map(integer, ins.operands[1:4]))

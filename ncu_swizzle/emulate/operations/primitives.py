@@ -89,12 +89,12 @@ def sums(m: Machine, terms: Sequence[tuple[Value, bool]], carries: Sequence[Valu
         return (added(*(times(value, -1) if minus else value for value, minus in terms)),)
     # -x is ~x + 1, whose carry differs from that of 0 - x if x is 0.
     values = [inverted(value) if minus else value for value, minus in terms]
-    whole = np.full((1, 1), sum(minus for _, minus in terms), np.uint64)
+    total_bits = np.full((1, 1), sum(minus for _, minus in terms), np.uint64)
     for value in (*values, *carries):
-        whole = whole + value.bits.astype(np.uint64)
+        total_bits = total_bits + value.bits.astype(np.uint64)
     sources = [*values, *carries]
     tag = total(*(value.tag for value in values), *(dependent(carry) for carry in carries))
-    low = derived(low_half(whole), *sources, tag=tag)
+    low = derived(low_half(total_bits), *sources, tag=tag)
     if count == 1:
         return (low,)
     carry_tag = None
@@ -102,16 +102,16 @@ def sums(m: Machine, terms: Sequence[tuple[Value, bool]], carries: Sequence[Valu
         carry_tag = dependent(*sources)
     elif tag is not None:  # blocks whose sum does not wrap have the same carry
         m.keep_within(tag, low.bits.astype(np.int64), ZERO, LIMIT, m.view.mask & np.asarray(joint(*sources)))
-    over = whole >> np.uint64(32)
+    over = total_bits >> np.uint64(32)
     return (low, *(derived(over > k, *sources, tag=carry_tag) for k in range(count - 1)))
 
 
 def added_wide(*pairs: tuple[Value, Value]) -> tuple[Value, Value]:
     """Return the halves of a sum of 64-bit numbers."""
-    whole = np.zeros((1, 1), np.uint64)
+    bits = np.zeros((1, 1), np.uint64)
     for low, high in pairs:
-        whole = whole + wide(low.bits, high.bits)
-    return added(*(low for low, _ in pairs)), computed(high_half(whole), *(half for pair in pairs for half in pair))
+        bits = bits + wide(low.bits, high.bits)
+    return added(*(low for low, _ in pairs)), computed(high_half(bits), *(half for pair in pairs for half in pair))
 
 
 def multiplied(a: Value, b: Value) -> Value:
@@ -142,14 +142,14 @@ def multiplied_wide(m: Machine, sources: Sequence[Value], is_signed: bool, minus
     else:
         product = a.bits.astype(np.uint64) * b.bits.astype(np.uint64)
     product = np.uint64(0) - product if minus else product
-    whole = product + wide(low.bits, high.bits)
-    over = whole < product
+    wide_sum = product + wide(low.bits, high.bits)
+    over = wide_sum < product
     for carry in carries:
-        before, whole = whole, whole + carry.bits.astype(np.uint64)
-        over = over | (whole < before)
+        before, wide_sum = wide_sum, wide_sum + carry.bits.astype(np.uint64)
+        over = over | (wide_sum < before)
     lower_tag = total(scaled(_product_tag(a, b), -1 if minus else 1), low.tag)
-    lower = derived(low_half(whole), a, b, low, *carries, tag=lower_tag)
-    upper = derived(high_half(whole), *sources)
+    lower = derived(low_half(wide_sum), a, b, low, *carries, tag=lower_tag)
+    upper = derived(high_half(wide_sum), *sources)
     if any(source.tag for source in sources):
         upper.tag = _upper_tag(m, lower, sources, is_signed, minus)
     return lower, upper, computed(over, *sources)
@@ -403,11 +403,11 @@ def masked_not_zero(m: Machine, value: Value, mask: Value, masked: Value) -> Val
     if bits and value.tag is not None and m.follows(value):
         lowest_bit = bits & -bits
         end = bits + lowest_bit
-        found = value.bits.astype(np.int64)
-        if not end & (end - 1) and not bool((found >= end).any()):
-            above = found >= lowest_bit
+        number = value.bits.astype(np.int64)
+        if not end & (end - 1) and not bool((number >= end).any()):
+            above = number >= lowest_bit
             least, most = np.where(above, lowest_bit, 0), np.where(above, end, lowest_bit) - 1
-            m.keep_within(value.tag, found, least, most, m.view.mask & np.asarray(value.known))
+            m.keep_within(value.tag, number, least, most, m.view.mask & np.asarray(value.known))
             return derived(masked.bits != 0, masked)
     return compared(m, masked, constant(0), "NE", False)
 
@@ -430,12 +430,12 @@ def quotient_tag(m: Machine, value: Value, bits: int, is_signed: bool, most: int
         return shifted_right(fine, bits)
     if not fixed:
         return dependent(value)
-    found = numbers(value.bits, is_signed)
-    least = (found >> bits) << bits
+    number = numbers(value.bits, is_signed)
+    least = (number >> bits) << bits
     top = least + (1 << bits) - 1
     m.keep_within(
         value.tag,
-        found,
+        number,
         least,
         np.minimum(top, (1 << 31) - 1) if is_signed else top,
         m.view.mask & np.asarray(value.known),
@@ -502,11 +502,11 @@ def permuted(low: Value, selector: Value, high: Value) -> Value:
 
 
 def _bytes_by_lane(low: Bits, selector: Bits, high: Bits) -> Bits:
-    whole = wide(low, high)
+    both = wide(low, high)
     result: Bits = np.zeros((1, 1), np.uint64)
     for position in range(4):
         digit = selector >> np.uint32(4 * position) & np.uint32(0xF)
-        byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
+        byte = both >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
         filled = np.where(byte >> np.uint64(7) & np.uint64(1), np.uint64(0xFF), np.uint64(0))
         byte = np.where(digit & np.uint32(8), filled, byte)
         result = result | byte << np.uint64(8 * position)

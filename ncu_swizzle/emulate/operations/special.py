@@ -116,14 +116,14 @@ def _two_to(bits: Bits) -> Bits:
     mantissa = (SINGLE.fraction(bits) | np.uint32(1 << 23)).astype(np.int64)
     shift = exponent - 127
     steps = np.where(shift < 0, mantissa >> np.clip(-shift, 0, 24), mantissa << np.clip(shift, 0, 7))
-    whole = steps & (1 << 23) - 1 == 0
-    place = np.where(negative, np.where(whole, -steps, ~steps), steps)
-    fraction = place & (1 << 23) - 1
+    integral = steps & (1 << 23) - 1 == 0
+    power = np.where(negative, np.where(integral, -steps, ~steps), steps)
+    fraction = power & (1 << 23) - 1
     # Within 2 units in the last place of float64; no 2^x of a float is nearer than 29 to the middle of two floats.
     exact = 2 * _powers(1, 12)[fraction >> 11] * _powers(13, 23)[fraction & (1 << 11) - 1]
     base = SINGLE.nearest(exact) + _table("ex2")[fraction]
-    result = base + ((place >> 23) - 1 << 23)
-    result = np.where(place >> 23 < -126, 0, result)
+    result = base + ((power >> 23) - 1 << 23)
+    result = np.where(power >> 23 < -126, 0, result)
     result = np.where(shift >= 7, np.where(negative, 0, 0x7F800000), result)
     return np.where((exponent == 255) & (SINGLE.fraction(bits) != 0), NAN, result.astype(np.uint32))
 
