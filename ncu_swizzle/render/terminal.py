@@ -50,9 +50,9 @@ def show(result: JobResult, console: Console) -> None:
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
-    everything, comparison = comparison, _first(comparison)
-    left_out = len(everything.labels) - len(comparison.labels)
-    if left_out:
+    everything, left_out = comparison, len(comparison.labels) - MOST_COLUMNS
+    if left_out > 0:
+        comparison = compare(comparison.profiles[:MOST_COLUMNS], labels=comparison.labels[:MOST_COLUMNS])
         console.print(_overview(everything))
     console.print(_accesses(comparison))
     if not comparison.stalls.empty:
@@ -63,7 +63,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     if instructions and any(str(count) != text.UNKNOWN for count in instructions.total.counts[:2]):
         console.print(_mix(instructions, comparison))
     console.print(_metrics(comparison))
-    if left_out:
+    if left_out > 0:
         console.print(table_line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
     for warning in everything.warnings:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
@@ -72,13 +72,6 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print(table_line((finding.title, "bold"), f": {finding.message}"))
     console.print()
     console.print(table_line(everything.verdict, style="bold"))
-
-
-def _first(comparison: Comparison) -> Comparison:
-    """Return the comparison of as many of the first profiles as fit side by side."""
-    if len(comparison.labels) <= MOST_COLUMNS:
-        return comparison
-    return compare(comparison.profiles[:MOST_COLUMNS], labels=comparison.labels[:MOST_COLUMNS])
 
 
 def _overview(comparison: Comparison) -> Table:
@@ -90,16 +83,21 @@ def _overview(comparison: Comparison) -> Table:
     return table
 
 
-def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
-    table = plain_table("Warp instructions executed", "class")
+def _beside(comparison: Comparison, title: str, head: str, changes: bool = True) -> Table:
+    """Return an empty table with a column per profile and, between two or more, one for the change."""
+    table = plain_table(title, head)
     for label in comparison.labels:
         table.add_column(label, justify="right")
-    compared = len(comparison.labels) > 1
-    if compared:
+    if changes and len(comparison.labels) > 1:
         table.add_column("change", justify="right")
+    return table
+
+
+def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
+    table = _beside(comparison, "Warp instructions executed", "class")
     for row in (*section.rows, section.total):
         counts = (str(count).replace(text.AT_LEAST, "≥ ") for count in row.counts)  # 80 columns are few
-        table.add_row(row.name, *counts, *([row.change] if compared else []))
+        table.add_row(row.name, *counts, *[row.change] * (len(comparison.labels) > 1))
     return table
 
 
@@ -142,20 +140,14 @@ def _origin(result: JobResult) -> Text:
     """Say where the numbers come from: computed, recorded earlier, or measured now."""
     reason = f"Measuring is not possible here: {result.engine.reason}." if result.engine.reason else ""
     comparison = result.comparison
-    emulated = [part for run in computed(comparison)
-                for part in (("Computed, not measured", "bold yellow"), f": wavefronts of {run}. ")]  # fmt: skip
-    runs = sorted(
-        {
-            (profile.machine.gpu, profile.machine.ncu, profile.when[:10])
-            for each in result.comparisons
-            for profile in each.profiles
-            if profile.engine == RECORDED
-        }
-    )
-    if emulated:
+    profiles = [profile for each in result.comparisons for profile in each.profiles]
+    runs = sorted({(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in profiles if p.engine == RECORDED})
+    if emulated := computed(comparison):
         labels = [label for label, profile in comparison.named if profile.engine == RECORDED]
         recorded = f" Recorded entirely: {', '.join(labels)}." if runs else ""
-        shown = table_line(*emulated, f"{reason}{recorded}".strip())
+        what = [part for run in emulated
+                for part in (("Computed, not measured", "bold yellow"), f": wavefronts of {run}. ")]  # fmt: skip
+        shown = table_line(*what, f"{reason}{recorded}".strip())
     elif runs:
         machines = "; ".join(f"{gpu}, ncu {ncu}, {day}" for gpu, ncu, day in runs)
         shown = table_line(("Recorded, not measured now", "bold yellow"), f": {machines}. {reason}")
@@ -171,18 +163,14 @@ def _accesses(comparison: Comparison) -> Table:
     table = plain_table("Shared-memory wavefronts by access kind", "access", "kernel")
     for title in ("actual", "ideal", "excessive", "degree"):
         table.add_column(title, justify="right")
-    rows = comparison.accesses
-    for access in dict.fromkeys(rows["access"]):
+    for access in dict.fromkeys(map(str, comparison.accesses["access"])):
         table.add_section()
-        heads = [table_line(str(access)), table_line(TRANSFERS.get(str(access), ""), style="dim")]
-        for index, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
-            head = heads[index] if index < len(heads) else ""
-            excess = row["excessive"]
-            style = "red" if not pd.isna(excess) and excess > 0 else ""
-            cells = [number(row[count], "{:,.0f}") for count in ("wavefronts", "ideal", "excessive")]
-            no_ideal = not pd.isna(row["ideal"]) and row["ideal"] == 0
-            cells.append("-" if no_ideal else number(row["degree"], "{:.2f}"))
-            table.add_row(head, str(row["label"]), *cells, style=style)
+        heads: list[Text | str] = [table_line(access), table_line(TRANSFERS.get(access, ""), style="dim")]
+        totals = [(label, p.accesses[access]) for label, p in comparison.named if access in p.accesses]
+        for head, (label, total) in zip([*heads, *[""] * len(totals)], totals, strict=False):
+            counts = (number(count, "{:,.0f}") for count in (total.wavefronts, total.ideal, total.excessive))
+            degree = "-" if total.ideal == 0 else number(total.degree, "{:.2f}")
+            table.add_row(head, label, *counts, degree, style="red" if total.excessive else "")
     return table
 
 
@@ -190,11 +178,7 @@ def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
     style = "dim" if text.caution(comparison) else ""
     changed = " that changed most" if compared else ""
-    table = plain_table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
-    for label in comparison.labels:
-        table.add_column(label, justify="right")
-    if compared:
-        table.add_column("change", justify="right")
+    table = _beside(comparison, f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
         shares = [row[label] for label in comparison.labels]
         change = [number(shares[1] - shares[0], "{:+.1f}")] if compared else []
@@ -210,9 +194,7 @@ def _borrowed(comparison: Comparison) -> str:
 
 
 def _metrics(comparison: Comparison) -> Table:
-    table = plain_table(f"Metrics{_borrowed(comparison)}", "metric")
-    for label in comparison.labels:
-        table.add_column(label, justify="right")
+    table = _beside(comparison, f"Metrics{_borrowed(comparison)}", "metric", changes=False)
     for name in KEY_METRICS:
         if name in comparison.metrics.index:
             row = comparison.metrics.loc[name]

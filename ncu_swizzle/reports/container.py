@@ -1,6 +1,8 @@
-"""The facts file next to one of our reports (``kernel2.facts.json``): what was launched, on what, from which sources.
+"""The container of a .ncu-rep file: check that it is complete, and return its results; the facts file beside it.
 
-The launching program writes it, see `kernels.__main__`; the report's size and SHA-256 are added when ncu is done.
+NVIDIA's reader silently loads damaged files, with fewer kernels or none. So this module walks the container to the last
+byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is documented by the
+``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
 """
 
 from __future__ import annotations
@@ -19,13 +21,6 @@ from ncu_swizzle.base.validate import Amount, Count
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports import results
 from ncu_swizzle.reports.results import Message, ModuleSource, ReportResult
-
-# The container of a .ncu-rep file: check that it is complete, and return its results.
-#
-# NVIDIA's reader silently loads damaged files, with fewer kernels or none. So this module walks the container to the
-# last byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is documented by the
-# ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
-
 
 MAGIC = b"NVR\0"
 
@@ -120,6 +115,10 @@ def _sized(data: memoryview, position: int) -> tuple[memoryview, int]:
     if end > len(data):
         raise ValueError(f"it ends at byte {len(data)}, {end - len(data)} bytes too early")
     return data[start:end], end
+
+
+# The facts file next to one of our reports (``kernel2.facts.json``): what was launched, on what, from which sources. The
+# launching program writes it, see `kernels.__main__`; the report's size and SHA-256 are added when ncu is done.
 
 
 @dataclass(frozen=True)
