@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -26,48 +26,46 @@ LONGEST_LINE = 2_000  # characters
 Highlight = Callable[[str, str], Coloured]  # text, path → lines
 
 
-@dataclass(frozen=True)
-class Excerpt:
-    """What is shown of a file: all its lines, or only some with counts, and notes on what is not."""
+class SourceLine(NamedTuple):
+    """One line, or one row of two aligned versions; `counted` if some profile has counts of it."""
 
-    lines: Sequence[Line]
-    counted: Mapping[int, Line]  # lines with counts beyond those, and their texts if they are known
-    notes: tuple[str, ...]
+    number: int
+    tokens: Line
+    counted: bool
 
 
-def excerpt_of(file: File, highlight: Highlight, room: int) -> Excerpt:
-    """Return what is shown of a file on a page that has room for so many more lines."""
+def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine], tuple[str, ...]]:
+    """Return what a page with room for this many lines shows of a file, and notes on what it does not show."""
     whole = file.text or ""
-    size = max(whole.count("\n") + 1, len(file.pairs))
-    all_fit = len(whole) <= MOST_CHARACTERS and size <= min(MOST_LINES, room)
     notes: list[str] = []
-    lines = _tokens(file, highlight, notes) if all_fit else ()
-    texts: tuple[str, ...] = ()
-    if not all_fit:
+    size = max(whole.count("\n") + 1, len(file.pairs))
+    weights: dict[int, tuple[int, int]] = {}  # of each line with counts: the most excess and samples of any profile
+    for counts in file.counts:
+        for number, total in counts.lines.items():
+            excess, samples = weights.get(number, (0, 0))
+            weights[number] = (max(excess, total.excessive or 0), max(samples, total.samples))
+    lines: list[SourceLine] = []
+    texts: Sequence[str] = ()
+    if len(whole) <= MOST_CHARACTERS and size <= min(MOST_LINES, room):
+        tokens = _tokens(file, highlight, notes)
+        lines = [SourceLine(n, _shortened(line), n in weights) for n, line in enumerate(tokens, start=1)]
+    else:
         notes.append(f"The file has {size:,} lines, more than a page shows: only lines with counts are listed.")
         if len(whole) <= MOST_CHARACTERS:
-            texts = tuple(whole.split("\n"))
+            texts = whole.split("\n")
         else:
-            notes.append(
-                f"Its {len(whole):,} characters are more than a page shows: the lines are listed without text."
-            )
-    beyond = _worst_first(file, len(lines))
+            long = f"Its {len(whole):,} characters are more than a page shows"
+            notes.append(f"{long}: the lines are listed without text.")
+    # Lines with counts beyond those: the worst, as there is room.
+    beyond = [number for number in weights if not 1 <= number <= len(lines)]
+    beyond.sort(key=lambda number: (*(-weight for weight in weights[number]), number))
     kept = sorted(beyond[: max(0, room - len(lines))])
     if len(kept) < len(beyond):
         notes.append(f"{len(beyond) - len(kept):,} more lines with counts are not shown.")
-    counted = {n: (Token("", cut(texts[n - 1])),) if 1 <= n <= len(texts) else () for n in kept}
-    return Excerpt([_shortened(line) for line in lines], counted, tuple(notes))
-
-
-def _worst_first(file: File, known: int) -> list[int]:
-    """Return the lines with counts that are not among the first `known`, the most excessive and sampled first."""
-    weights: dict[int, tuple[int, int]] = {}
-    for counts in file.counts:
-        for number, total in counts.lines.items():
-            if not 1 <= number <= known:
-                excess, samples = weights.get(number, (0, 0))
-                weights[number] = (max(excess, total.excessive or 0), max(samples, total.samples))
-    return sorted(weights, key=lambda number: (*(-weight for weight in weights[number]), number))
+    if not file.pairs:
+        shown = [(Token("", cut(texts[n - 1])),) if 1 <= n <= len(texts) else () for n in kept]
+        lines += [SourceLine(number, line, True) for number, line in zip(kept, shown, strict=True)]
+    return lines, tuple(notes)
 
 
 def _shortened(line: Line) -> Line:
@@ -101,14 +99,6 @@ WORST_LINES = 5
 MOST_FILES = 50  # shown in full
 MOST_NAMED = 100  # files that are only named
 MOST_ROWS = 20_000  # lines of all files
-
-
-class SourceLine(NamedTuple):
-    """One line, or one row of two aligned versions; `counted` if some profile has counts of it."""
-
-    number: int
-    tokens: Line
-    counted: bool
 
 
 class Block(NamedTuple):
@@ -189,11 +179,7 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
 
 def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -> Panel:
     blamed, *_ = file.badness
-    excerpt = excerpt_of(file, highlight, room)
-    counted = {number for counts in file.counts for number in counts.lines}
-    lines = [SourceLine(n, tokens, n in counted) for n, tokens in enumerate(excerpt.lines, start=1)]
-    if not file.pairs:
-        lines += [SourceLine(number, tokens, True) for number, tokens in excerpt.counted.items()]
+    lines, notes = _lines(file, highlight, room)
     worst = _worst(file)
     totals = [(counts, total) for counts in file.counts for total in counts.lines.values()]
     return Panel(
@@ -203,7 +189,7 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -
         blocks=_blocks(file, lines, {jump.number for jump in worst}),
         worst=worst,
         open=first or blamed > 0,
-        notes=excerpt.notes,
+        notes=notes,
         widest=max((total.known.wavefronts or 0 for _, total in totals), default=0),
         most_samples=max((counts.share(total.samples) or 0 for counts, total in totals), default=0),
     )

@@ -16,7 +16,7 @@ from ncu_swizzle.reports import sanity
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
-from ncu_swizzle.reports.remarks import Named, best, headline, speedup, verdict, warnings_of
+from ncu_swizzle.reports.remarks import Named, best, speedup, verdict, warnings_of
 
 # Several profiles side by side: their tables, and a verdict in one sentence.
 #
@@ -96,7 +96,7 @@ class Comparison:
     @property
     def headline(self) -> str:
         """The verdict without its counts and times."""
-        return headline(self.named)
+        return verdict(self.named, counts=False)
 
     @property
     def asides(self) -> tuple[str, ...]:

@@ -117,8 +117,8 @@ def _sized(data: memoryview, position: int) -> tuple[memoryview, int]:
     return data[start:end], end
 
 
-# The facts file next to one of our reports (``kernel2.facts.json``): what was launched, on what, from which sources. The
-# launching program writes it, see `kernels.__main__`; the report's size and SHA-256 are added when ncu is done.
+# The facts file next to one of our reports (``kernel2.facts.json``): what was launched, on what, from which sources.
+# The launching program writes it, see `kernels.__main__`; the report's size and SHA-256 are added when ncu is done.
 
 
 @dataclass(frozen=True)

@@ -138,50 +138,34 @@ def best(profiles: Sequence[Profile]) -> int:
     return min(1, len(profiles) - 1)
 
 
-def verdict(named: Named) -> str:
-    """Return what happened to the excessive wavefronts and the time, from the first profile to the best."""
+def verdict(named: Named, counts: bool = True) -> str:
+    """Return what happened to the excessive wavefronts and the time, from the first profile to the best.
+
+    Without `counts`, it names no counts and times, for a page that shows them in a picture next to it.
+    """
     if len(named) == 1:
-        return f"{_waste(*named[0])}."
-    (label, before), (rival, after) = named[0], named[best([profile for _, profile in named])]
+        return f"{_waste(*named[0], counts)}."
+    number = best([profile for _, profile in named])
+    (label, before), (rival, after) = named[0], named[number]
     was, now = before.total.excessive, after.total.excessive
-    change = f"{rival} {_change(was, now, label)}" if was is not None and now is not None else ""
-    if before.total.degree and after.total.degree:
-        change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
     pace = _pace(before, after)
-    if pace:
+    if pace and counts:
         times = [profile.duration_ns or 0.0 for profile in (before, after)]
         unit, scale, decimals = ("µs", 1e3, 2) if max(times) < MICROSECONDS else ("ms", 1e6, 3)
         pace += f": {times[0] / scale:.{decimals}f} → {times[1] / scale:.{decimals}f} {unit}"
-    return _sentence(named, change, pace)
-
-
-def headline(named: Named) -> str:
-    """Return the verdict without the counts and times, for a page that shows them in a picture next to it."""
-    label, before = named[0]
-    if len(named) == 1:
-        total = before.total
-        needs = f"{label} takes {total.degree or 0:.2f}x as many shared-memory wavefronts as needed"
-        return f"{needs if total.excessive and total.degree else _waste(label, before)}."
-    rival, after = named[best([profile for _, profile in named])]
-    was, now = before.total.excessive, after.total.excessive
-    change = f"{rival} {_change(was, now, label, counts=False)}" if was is not None and now is not None else ""
-    return _sentence(named, change, _pace(before, after))
-
-
-def _sentence(named: Named, change: str, pace: str) -> str:
-    """Join the clauses on the excess and on the pace of the best profile."""
-    number = best([profile for _, profile in named])
-    (label, before), (rival, after) = named[0], named[number]
-    prefix = "" if number == 1 else f"Best of {len(named)}: "
-    if not change:
+    degrees = before.total.degree, after.total.degree
+    shown = f" (degree {degrees[0]:.2f} → {degrees[1]:.2f})" if counts and degrees[0] and degrees[1] else ""
+    change = f"{rival} {_change(was, now, label, counts)}" if was is not None and now is not None else ""
+    if not change and not shown:
         return f"{label} and {rival} cannot be judged: {_unknown(before, after)}."
-    if before.total.excessive == after.total.excessive == 0:
+    prefix = "" if number == 1 else f"Best of {len(named)}: "
+    if was == now == 0:
         neither = f"Neither {label} nor {rival} has excessive wavefronts"
         return f"{prefix}{neither}; {rival} {pace}." if pace else f"{prefix}{neither}."
-    return f"{prefix}{' and '.join(part for part in (change, pace) if part)}."
+    return f"{prefix}{' and '.join(part for part in (change + shown, pace) if part)}."
 
 
-def _change(was: int, now: int, before: str, counts: bool = True) -> str:
+def _change(was: int, now: int, before: str, counts: bool) -> str:
     """Return what became of the excessive wavefronts, with their numbers or in words."""
     if not now:
         return f"removes all {f'{was:,} ' * counts}excessive wavefronts of {before}"
@@ -196,12 +180,14 @@ def _change(was: int, now: int, before: str, counts: bool = True) -> str:
     return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
 
 
-def _waste(label: str, profile: Profile) -> str:
+def _waste(label: str, profile: Profile, counts: bool) -> str:
     total = profile.total
     if total.excessive is None or total.degree is None:
         return f"{label} cannot be judged: {_unknown(profile)}"
     if not total.excessive:
         return f"{label} has no excessive shared-memory wavefronts"
+    if not counts:
+        return f"{label} takes {total.degree:.2f}x as many shared-memory wavefronts as needed"
     return f"{label} has {total.excessive:,} excessive wavefronts: {total.degree:.2f}x as many wavefronts as needed"
 
 
