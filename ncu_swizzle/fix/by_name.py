@@ -217,15 +217,11 @@ class BuiltEdit:
     loads: int  # from global memory: of a mapping that is looked up
 
     @property
-    def shared(self) -> int:
-        return self.resources.shared_static + self.resources.shared_dynamic
-
-    @property
     def cost(self) -> tuple[int, ...]:
         """The order of candidates: excess, look-ups, shared memory, blocks, instructions, registers, size."""
         taken = self.resources
         small = (self.instructions, taken.registers, self.edit.size)
-        return self.excess, self.loads, self.shared, -taken.blocks_per_sm, *small
+        return self.excess, self.loads, taken.shared, -taken.blocks_per_sm, *small
 
 
 @dataclass(eq=False, kw_only=True)
@@ -275,8 +271,8 @@ class Naming:
             made = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )
-        kind = MappingKind.PADDING if made.shared > taken.shared_static + taken.shared_dynamic else MappingKind.SWIZZLE
-        fits = self.job.options.max_shared is None or made.shared <= self.job.options.max_shared
+        kind = MappingKind.PADDING if takes.shared > taken.shared else MappingKind.SWIZZLE
+        fits = self.job.options.max_shared is None or takes.shared <= self.job.options.max_shared
         wanted = self.job.options.only in (None, kind) and fits and takes.blocks_per_sm
         return made if wanted and left is not None else None
 

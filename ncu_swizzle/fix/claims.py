@@ -1,7 +1,6 @@
-"""What a block takes of its SM: registers, shared memory, and so how many blocks fit.
+"""What a proof consists of: claims, each held, failed or unknown, with a reason and the line that it is about.
 
-Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the occupancy calculator's
-granularities: registers are given to a warp in units of 256, shared memory to a block in units of 128 bytes.
+One of them is about what a block takes of its SM: registers, shared memory, and so how many blocks fit.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.smem import access
-
-# What a proof consists of: claims, each held, failed or unknown, with a reason and the line that it is about.
 
 
 class ClaimState(StrEnum):
@@ -62,6 +59,10 @@ class Resources:
     shared_dynamic: int
     blocks_per_sm: int
 
+    @property
+    def shared(self) -> int:
+        return self.shared_static + self.shared_dynamic
+
 
 @dataclass(frozen=True)
 class Excess:
@@ -103,6 +104,8 @@ class Proof:
         return next((claim for claim in self.claims if claim.about is about), None)
 
 
+# Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the occupancy calculator's
+# granularities: registers are given to a warp in units of 256, shared memory to a block in units of 128 bytes.
 SM_REGISTERS, REGISTER_UNIT = 65536, 256
 SM_WARPS = {"sm_80": 64, "sm_86": 48, "sm_89": 48, "sm_90": 64, "sm_100": 64, "sm_120": 48}
 SM_BLOCKS = {"sm_86": 16, "sm_89": 24, "sm_120": 24}
@@ -134,18 +137,13 @@ def resources_of(version: Executable) -> Resources:
 
 def claim(before: Resources, after: Resources) -> Claim:
     """State what changes; a block that does not fit at all is refused before it is emulated."""
-    state = ClaimState.HELD if after.blocks_per_sm else ClaimState.FAILED
-    return Claim(about=About.RESOURCES, state=state, reason="; ".join(_changes(before, after)))
-
-
-def _changes(before: Resources, after: Resources) -> list[str]:
     pairs = (
         ("registers per thread", before.registers, after.registers),
-        ("bytes of shared memory per block", _shared(before), _shared(after)),
+        ("bytes of shared memory per block", before.shared, after.shared),
         ("blocks per SM", before.blocks_per_sm, after.blocks_per_sm),
     )
-    return [f"{old:,} {what}, as before" if old == new else f"{new:,} {what} for {old:,}" for what, old, new in pairs]
-
-
-def _shared(taken: Resources) -> int:
-    return taken.shared_static + taken.shared_dynamic
+    changes = [
+        f"{old:,} {what}, as before" if old == new else f"{new:,} {what} for {old:,}" for what, old, new in pairs
+    ]
+    state = ClaimState.HELD if after.blocks_per_sm else ClaimState.FAILED
+    return Claim(about=About.RESOURCES, state=state, reason="; ".join(changes))

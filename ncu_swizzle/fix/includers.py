@@ -310,7 +310,9 @@ class OtherSources:
     def stopped(self, files: Mapping[Path, bytes], applied: Sequence[Applied]) -> tuple[Claim | None, list[KeptKernel]]:
         """Return what new texts of files break, or may break, elsewhere; and the kernels that they are proved for."""
         names, proved = ", ".join(file.name for file in files), list[KeptKernel]()
-        including = self._found(frozenset(files))
+        if frozenset(files) not in self._including:
+            self._including[frozenset(files)] = self._checkout.including(files, self.source)
+        including = self._including[frozenset(files)]
         if including.unknown:
             reason = f"the patch changes {names}, and what else includes it is not known: {including.unknown}"
             return _unknown(reason), proved
@@ -338,11 +340,6 @@ class OtherSources:
                     return _unknown(f"{what} (line {met[1]})")
         return None
 
-    def _found(self, files: frozenset[Path]) -> Includers:
-        if files not in self._including:
-            self._including[files] = self._checkout.including(files, self.source)
-        return self._including[files]
-
     @cached_property
     def _checkout(self) -> CheckoutFiles:
         return CheckoutFiles(limits.plain(self.project))
@@ -369,19 +366,16 @@ class OtherSources:
         return self._described[source]
 
     def _of(
-        self,
-        each: Neighbour,
-        described: Collection[str],
-        headers: Mapping[Path, bytes],
-        applied: Sequence[Applied],
+        self, kernel: Neighbour, described: Collection[str], headers: Mapping[Path, bytes], applied: Sequence[Applied]
     ) -> tuple[Claim | None, list[KeptKernel]]:
-        included = each.target.family.included()
+        """Return what stops the patch for one kernel, or that it is proved for it."""
+        included = kernel.target.family.included()
         if not all(str(header) in included for header in headers):
             headers = {header: text for header, text in headers.items() if str(header) in included}
             if not headers:
                 return _unknown("where it finds it is not known"), []
-        before = code_of(each.target, self.settings)
-        with with_files(each.target, headers) as after:
+        before = code_of(kernel.target, self.settings)
+        with with_files(kernel.target, headers) as after:
             try:
                 code = code_of(after, self.settings)
             except (UsageError, ProgramFailed):
@@ -392,12 +386,12 @@ class OtherSources:
             foreign = next((symbol for symbol in changed if symbol not in described), None)
             if foreign is not None:
                 return _unknown(f"no launch of its kernel {demangle(foreign)} is described"), []
-            if each.symbol not in changed:
+            if kernel.symbol not in changed:
                 return None, []
-            proof, mappings = each.proof(after, applied)
+            proof, mappings = kernel.proof(after, applied)
         if proof.held:
-            return None, [KeptKernel(neighbour=each, applied=mappings, elsewhere=True)]
-        return Claim(about=About.MEANING, state=proof.state, reason=f"it is not proved for {each.target.name}"), []
+            return None, [KeptKernel(neighbour=kernel, applied=mappings, elsewhere=True)]
+        return Claim(about=About.MEANING, state=proof.state, reason=f"it is not proved for {kernel.target.name}"), []
 
 
 def host_names(before: bytes, after: bytes) -> frozenset[str]:
@@ -445,7 +439,7 @@ def mentioned_by_host(text: bytes, names: Collection[str]) -> tuple[str, int] | 
 
 
 def _on_device(file: CudaFile, function: Node) -> bool:
-    """Say whether only the device runs a function."""
+    """Return whether only the device runs a function."""
     words = {file.of(child) for child in function.children if child.child_count == 0}
     words |= set(re.findall(r"\w+", file.of(function).partition("(")[0]))
     return bool(words & {"__device__", "__global__"}) and "__host__" not in words

@@ -67,7 +67,8 @@ def compare(
     places: MovedPlaces | None = None,
 ) -> Values:
     """Compare what these blocks do; `places` says where the bytes of shared memory have gone."""
-    worlds = _Worlds(before, after, blocks=np.array(blocks, np.int64), places=places, timeout_s=timeout_s, seed=seed)
+    worlds = _Worlds(versions=(before, after), blocks=np.array(blocks, np.int64), timeout_s=timeout_s, seed=seed)
+    worlds.set_shared(places)
     try:
         return worlds.compared()
     except Contended:
@@ -96,33 +97,42 @@ def _block(number: int, grid: Dim3) -> Dim3:
     return number % x, number // x % y, number // (x * y)
 
 
+@dataclass(eq=False, kw_only=True)
 class _Worlds:
     """Executes both versions in one world after the other, and compares what they do there."""
 
-    def __init__(
-        self,
-        before: Executable,
-        after: Executable,
-        blocks: Ints,
-        places: MovedPlaces | None,
-        timeout_s: float,
-        seed: int,
-    ) -> None:
-        self.versions, self.blocks, self.timeout_s, self.seed = (before, after), blocks, timeout_s, seed
-        self.clock = Clock(timeout_s=timeout_s)
-        lines = Lines.between(before.emulated.profile.sources, after.emulated.profile.sources)
-        self.outcome = _Outcome(before=before, after=after, lines=lines, blocks=blocks)
-        self.typed = _typed(before)
+    versions: tuple[Executable, Executable]  # before and after
+    blocks: Ints  # [block, axis]
+    timeout_s: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        before, after = self.versions
+        self.clock = Clock(timeout_s=self.timeout_s)
+        self.lines = Lines.between(before.emulated.profile.sources, after.emulated.profile.sources)
         launch = before.launch(None)
         bank, _ = bank_0(before.code, launch)
         instructions = [parse_instruction(each) for each in before.code.instructions]
         self.decisive = decisive(instructions, launch.grid, launch.block, bank, before.code.parameter_offset)
-        old = shared_contents(SPACE)
-        came = np.arange(SPACE) if places is None else places.old(np.arange(SPACE))
-        self.shared = old, np.where(came >= 0, old[np.maximum(came, 0)], 0).astype(np.uint8)
+        # Addresses of buffers of floating-point numbers, and of integers.
+        self.floats, self.integers = tuple[range, ...](), tuple[range, ...]()
+        arguments = {argument.name: argument for argument in before.target.family.arguments if argument.shape}
+        for buffer in launch.buffers:
+            addresses = range(buffer.address, buffer.address + buffer.size)
+            if argument := arguments.get(buffer.name):
+                if fills.floating(argument):
+                    self.floats += (addresses,)
+                else:
+                    self.integers += (addresses,)
         self.executed: list[set[int]] = [set(), set()]
         self.idle = True  # whether an access is left that no world has executed
         self.events = self.drew = False
+
+    def set_shared(self, places: MovedPlaces | None) -> None:
+        """Give shared memory its first contents: each byte the same, wherever it lies in the new version."""
+        old = shared_contents(SPACE)
+        came = np.arange(SPACE) if places is None else places.old(np.arange(SPACE))
+        self.shared = old, np.where(came >= 0, old[np.maximum(came, 0)], 0).astype(np.uint8)
 
     def compared(self) -> Values:
         """Return what the first world shows, or the first difference or unknown result in another."""
@@ -163,20 +173,19 @@ class _Worlds:
             second = self._results(1, VARIED, None, varied=True)
         except (ProgramFailed, Contended) as error:
             return Values(difference=f"with other numbers in buffers of one number, the new kernel fails: {error}")
-        return self.outcome.of(first, second)
+        return self.outcome(first, second)
 
     def _in(self, number: int, ticket: int | None = None) -> Values:
-        return self.outcome.of(*(self._results(version, number, ticket) for version in (0, 1)))
+        return self.outcome(*(self._results(version, number, ticket) for version in (0, 1)))
 
     def _results(self, version: int, number: int, ticket: int | None, *, varied: bool = False) -> Results:
-        floats, integers = self.typed
         world = World(
             number=number,
             decisive=self.decisive,
             shared=self.shared[version],
             first=ticket,
-            floats=floats,
-            integers=integers,
+            floats=self.floats,
+            integers=self.integers,
         )
         one = self.versions[version]
         found = results(one.code, one.launch(self.seed, varied=varied), self.blocks, self.clock, world)
@@ -185,117 +194,75 @@ class _Worlds:
         self.events, self.drew = self.events or bool(world.events), self.drew or world.drew
         return found
 
+    # ------------------------------------------------------------------------------------ one world
 
-def _typed(version: Executable) -> tuple[tuple[range, ...], tuple[range, ...]]:
-    """Return the addresses of buffers of floating-point numbers, and of integers."""
-    kinds: tuple[list[range], list[range]] = ([], [])
-    arguments = {argument.name: argument for argument in version.target.family.arguments if argument.shape}
-    for buffer in version.launch(None).buffers:
-        if argument := arguments.get(buffer.name):
-            integers = not fills.floating(argument)
-            kinds[integers].append(range(buffer.address, buffer.address + buffer.size))
-    return tuple(kinds[0]), tuple(kinds[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
-    before: Executable
-    after: Executable
-    lines: Lines
-    blocks: Ints
-
-    def of(self, first: Results, second: Results) -> Values:
+    def outcome(self, first: Results, second: Results) -> Values:
         """Return what comparing two versions in one world shows."""
         unseen = first.unseen or second.unseen
         lacking = f"what {unseen[0]} does is not followed" if unseen else ""
         if len(first.unseen) != len(second.unseen):
             return Values(lacking=lacking)
         old, new = first.written, second.written
-        if len(old.address) != len(new.address) or not (
-            (old.address == new.address).all() and (old.who == new.who).all()
-        ):
-            return self._differing(old, new, self._first_place(old, new), "are not written by both versions")
+        count = min(len(old.address), len(new.address))
+        apart = (old.address[:count] != new.address[:count]) | (old.who[:count] != new.who[:count])
+        if apart.any() or len(old.address) != len(new.address):
+            at = int(apart.argmax()) if apart.any() else count
+            return self._differing(old, new, at, "are not written by both versions")
         known = old.known & new.known
         wrong = known & (old.value != new.value)
         if wrong.any():
             return self._differing(old, new, int(wrong.argmax()), "differ")
         if (found := self._loads(first.loads, second.loads)) or lacking:
             return found or Values(lacking=lacking)
-        if self._unlike(first.atomics, second.atomics):
+        # Atomic operations with unknown operands, -1, may be alike.
+        doubtful = sum(-1 in operation for operation in (*first.atomics, *second.atomics))
+        alike = doubtful or tuple(first.atomics) == tuple(second.atomics)
+        if len(first.atomics) != len(second.atomics) or not alike:
             return Values(difference="their atomic operations differ", blocks=len(self.blocks))
-        doubtful = sum(-1 in each for each in (*first.atomics, *second.atomics))
         unknown = int((~known).sum()) + doubtful
         return Values(same=int(known.sum()), unknown=unknown, blocks=len(self.blocks), atomics=len(first.atomics))
 
-    def _unlike(self, first: Sequence[tuple[int | str, ...]], second: Sequence[tuple[int | str, ...]]) -> bool:
-        """Say whether the atomic operations certainly differ: those with unknown operands may be alike."""
-        if len(first) != len(second):
-            return True
-        doubtful = any(-1 in each for each in (*first, *second))
-        return not doubtful and tuple(first) != tuple(second)
-
-    def _first_place(self, old: Written, new: Written) -> int:
-        count = min(len(old.address), len(new.address))
-        apart = (old.address[:count] != new.address[:count]) | (old.who[:count] != new.who[:count])
-        return int(apart.argmax()) if apart.any() else count
-
     def _differing(self, old: Written, new: Written, at: int, what: str) -> Values:
-        written, version = (old, self.before) if at < len(old.address) else (new, self.after)
-        place, block = self._place(int(written.address[at])), self._block(int(written.who[at]))
-        return Values(
-            difference=f"{place}, which {block} writes, and others {what}",
-            line=self._line(version, int(written.pc[at])),
-            blocks=len(self.blocks),
-        )
+        version, written = (0, old) if at < len(old.address) else (1, new)
+        place, block, line = self._where(version, written, at)
+        difference = f"{place}, which {block} writes, and others {what}"
+        return Values(difference=difference, line=line, blocks=len(self.blocks))
 
     def _loads(self, old: Loads, new: Loads) -> Values | None:
         """Return a difference if a thread loads other bytes.
 
         In another order they may be loaded: then the values decide, which are random.
         """
-        units = [_widths(version, loads) for version, loads in ((self.before, old), (self.after, new))]
-        unit = math.gcd(*(int(width) for widths in units for width in widths.values()))
-        sides = [_bytes_of(loads, widths, unit) for loads, widths in zip((old, new), units, strict=True)]
-        for number, (version, loads, what) in enumerate(
-            ((self.after, new, "the new kernel loads, and the old one does not"),
-             (self.before, old, "the old kernel loads, and the new one does not"))
-        ):  # fmt: skip
-            keys, rows = sides[1 - number]
-            extra = ~np.isin(keys, sides[number][0])
+        sides = (old, new)
+        widths = []  # bytes per lane, by instruction
+        for made, loads in zip(self.versions, sides, strict=True):
+            code = made.code.instructions
+            widths.append({pc: access_width(parse_instruction(code[pc])) for pc in np.unique(loads.pc).tolist()})
+        unit = math.gcd(*(int(width) for each in widths for width in each.values()))
+        keys = [_bytes_of(loads, each, unit) for loads, each in zip(sides, widths, strict=True)]
+        for version, one, other in ((1, "new", "old"), (0, "old", "new")):
+            extra = ~np.isin(keys[version][0], keys[1 - version][0])
             if extra.any():
-                row = int(rows[int(extra.argmax())])
-                place, block = self._place(int(loads.address[row])), self._block(int(loads.who[row]))
-                return Values(
-                    difference=f"{place} is what a thread of {block} of {what}",
-                    line=self._line(version, int(loads.pc[row])),
-                    blocks=len(self.blocks),
-                )
+                row = int(keys[version][1][int(extra.argmax())])
+                place, block, line = self._where(version, sides[version], row)
+                what = f"the {one} kernel loads, and the {other} one does not"
+                difference = f"{place} is what a thread of {block} of {what}"
+                return Values(difference=difference, line=line, blocks=len(self.blocks))
         return None
 
-    def _place(self, address: int) -> str:
-        """Return a byte of global memory in words."""
-        return next(
-            (
-                f"byte {address - buffer.address} of {buffer.name}"
-                for buffer in self.before.launch(None).buffers
-                if buffer.address <= address < buffer.address + buffer.size
-            ),
-            f"the byte at {address:#x}",
-        )
-
-    def _block(self, who: int) -> str:
-        return f"block {tuple(self.blocks[who >> THREAD_BITS + EPOCH_BITS].tolist())}"
-
-    def _line(self, version: Executable, pc: int) -> Location | None:
-        lines = self.lines if version is self.after else Lines.same(self.before.emulated.profile.sources)
-        line = lines.first(version.stacks.get(version.code.instructions[pc].offset, ()))
-        return line if line[0] else None
-
-
-def _widths(version: Executable, loads: Loads) -> dict[int, int]:
-    """Return the bytes per lane of the instructions that load."""
-    code = version.code.instructions
-    return {pc: access_width(parse_instruction(code[pc])) for pc in np.unique(loads.pc).tolist()}
+    def _where(self, version: int, accesses: Written | Loads, at: int) -> tuple[str, str, Location | None]:
+        """Return the byte of global memory, and the block, of one access in words, and its line."""
+        before, made = self.versions[0], self.versions[version]
+        address, who = int(accesses.address[at]), int(accesses.who[at])
+        place = f"the byte at {address:#x}"
+        for buffer in before.launch(None).buffers:
+            if buffer.address <= address < buffer.address + buffer.size:
+                place = f"byte {address - buffer.address} of {buffer.name}"
+                break
+        block = f"block {tuple(self.blocks[who >> THREAD_BITS + EPOCH_BITS].tolist())}"
+        lines = self.lines if version else Lines.same(before.emulated.profile.sources)
+        line = lines.first(made.stacks.get(made.code.instructions[int(accesses.pc[at])].offset, ()))
+        return place, block, line if line[0] else None
 
 
 def _bytes_of(loads: Loads, widths: Mapping[int, int], unit: int) -> tuple[Bits, Ints]:
