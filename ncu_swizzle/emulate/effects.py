@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ncu_swizzle.emulate.code import (
     CONSTANT,
@@ -64,11 +65,6 @@ def may_be_counted(opcode: str) -> bool:
 def always_accesses(opcode: str) -> bool:
     """Return whether an opcode is reported as an access to shared memory even if its address was never seen."""
     return opcode not in GENERIC and may_be_counted(opcode)
-
-
-def never_accesses(opcode: str) -> bool:
-    """Return whether an opcode cannot access shared memory, whatever its operands are."""
-    return opcode in ELSEWHERE
 
 
 BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
@@ -154,10 +150,14 @@ def results(instruction: SassInstruction) -> int:
     if opcode in NO_RESULT or not operands or (opcode == "SYNCS" and kinds[0] == MEMORY):
         return 0
     if opcode in _CARRIES:
-        return 1 + _leading(kinds[1:], (PRED, UPRED), operands[1:])
+        return 1 + _leading_predicates(operands[1:])
     if opcode == "USETMAXREG":
-        return _leading(kinds, (UPRED,), operands)
+        return _leading_predicates(operands)
     return 2 if opcode in _TWO_PREDICATES or _register_and_predicate(opcode, kinds) else 1
+
+
+def _leading_predicates(operands: Iterable[Operand]) -> int:
+    return sum(1 for _ in takewhile(lambda o: o.kind in (PRED, UPRED) and not o.negated, operands))
 
 
 def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
@@ -168,15 +168,6 @@ def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
         return kinds[1] in (REG, UREG)
     votes = opcode in ("VOTE", "VOTEU") and len(kinds) > 2
     return kinds[1] in (PRED, UPRED) and (votes or opcode == "B2R")
-
-
-def _leading(kinds: list[str], wanted: tuple[str, ...], operands: Iterable[Operand]) -> int:
-    count = 0
-    for kind, operand in zip(kinds, operands, strict=False):
-        if kind not in wanted or operand.negated:
-            break
-        count += 1
-    return count
 
 
 def width(instruction: SassInstruction) -> int:
@@ -222,47 +213,41 @@ def source_width(instruction: SassInstruction, position: int) -> int:
 
 def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
-    count = results(instruction)
-    writes = _written(instruction, count)
-    guard = _bits([instruction.guard], 1) if instruction.guard else 0
+    opcode, count = control_word(instruction), results(instruction)
+    guard = _registers(instruction.guard)
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT):
-            bits = _address_bits(operand, 2 if instruction.opcode in _TO_SHARED else 1)
+            bits = _address_registers(operand, 2 if opcode in _TO_SHARED else 1)
             addresses |= bits if operand.kind == MEMORY else 0
         else:
-            bits = _bits([operand], source_width(instruction, position))
+            bits = _registers(operand, source_width(instruction, position))
             # The predicate of cp.async: whether a lane reads or writes zeros.
-            addresses |= bits if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
+            addresses |= bits if opcode == "LDGSTS" and operand.kind == PRED else 0
         reads |= bits
-    word = "BAR.RED" if instruction.opcode == "BAR" and instruction.has("RED") else instruction.opcode
+    word = "BAR.RED" if opcode == "BAR" and instruction.has("RED") else opcode
     reads |= _memories(word, _MEMORIES_READ)
-    writes |= _memories(word, _MEMORIES_WRITTEN)
-    kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
-    return Effects(
-        reads=reads, roots=_roots(control_word(instruction), guard, addresses, reads), writes=writes, kills=kills
-    )
-
-
-def _roots(opcode: str, guard: int, addresses: int, reads: int) -> int:
-    """Return what is needed even if no result is: an opcode in no list may access shared memory if it executes."""
+    writes = _written(instruction, count) | _memories(word, _MEMORIES_WRITTEN)
     if opcode in CONTROL or opcode in _SYNCHRONISING or opcode == "BMOV":
-        return reads
-    if opcode in ADDRESSED:
-        return addresses
-    return guard if may_be_counted(opcode) else 0
+        roots = reads
+    elif opcode in ADDRESSED:
+        roots = addresses
+    else:  # an opcode in no list may access shared memory if it executes
+        roots = guard if may_be_counted(opcode) else 0
+    kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
+    return Effects(reads=reads, roots=roots, writes=writes, kills=kills)
 
 
 def address_reads(instruction: SassInstruction) -> int:
     """Return what decides whether and where an instruction accesses memory."""
-    guard = _bits([instruction.guard], 1) if instruction.guard else 0
-    memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
     wide = 1
     if instruction.opcode in WGMMA and len(instruction.operands) > 1:
         wide = 4  # the two descriptors; that of A is unused if A is in registers
     elif instruction.opcode == "UTMALDG":  # target, barrier and coordinates
         wide = 2 + next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
-    return functools.reduce(operator.or_, (_address_bits(operand, wide) for operand in memory), guard)
+    memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
+    guard = _registers(instruction.guard)
+    return functools.reduce(operator.or_, (_address_registers(operand, wide) for operand in memory), guard)
 
 
 # The memories that opcodes read and write as a whole.
@@ -285,27 +270,28 @@ def _memories(word: str, accessed: Mapping[int, frozenset[str]]) -> int:
 
 
 def _written(instruction: SassInstruction, count: int) -> int:
-    bits = 0
     if instruction.opcode == "R2P":
         mask = instruction.operands[-1].number
         return sum(1 << BASES[PRED] + bit for bit in range(7) if mask >> bit & 1)
-    for operand in instruction.operands[:count]:
-        wide = width(instruction) if operand.kind in (REG, UREG) else 1
-        bits |= _bits([operand], wide)
-    return bits
-
-
-def _bits(operands: Iterable[Operand | None], wide: int) -> int:
+    wide = width(instruction)
     bits = 0
-    for operand in operands:
-        if operand is not None and operand.kind == "SR" and operand.text == "PR":
-            bits |= 0x7F << BASES[PRED]
-        first = operand_number(operand) if operand is not None else None
-        if operand is not None and first is not None:
-            wide_here = 2 if "64" in operand.suffixes else wide
-            bits |= ((1 << wide_here) - 1) << first if operand.kind in (REG, UREG) else 1 << first
+    for operand in instruction.operands[:count]:
+        bits |= _registers(operand, wide)
     return bits
 
 
-def _address_bits(operand: Operand, wide: int = 1) -> int:
-    return _bits(operand.terms, wide)
+def _registers(operand: Operand | None, wide: int = 1) -> int:
+    """Return the registers of an operand, so many neighbours from its own on; of a predicate one, of PR all."""
+    if operand is None:
+        return 0
+    if operand.kind == "SR" and operand.text == "PR":
+        return 0x7F << BASES[PRED]
+    first = operand_number(operand)
+    if first is None:
+        return 0
+    neighbours = 1 if operand.kind in (PRED, UPRED) else 2 if "64" in operand.suffixes else wide
+    return (1 << neighbours) - 1 << first
+
+
+def _address_registers(operand: Operand, wide: int) -> int:
+    return functools.reduce(operator.or_, (_registers(term, wide) for term in operand.terms), 0)

@@ -16,6 +16,7 @@ from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everyth
 from ncu_swizzle.emulate.effects import (
     BASES,
     CONTROL,
+    ELSEWHERE,
     MODELLED,
     PHASE_CHECK,
     REGISTERS,
@@ -25,7 +26,6 @@ from ncu_swizzle.emulate.effects import (
     control_word,
     effects,
     may_be_counted,
-    never_accesses,
     operand_number,
     reading_guard,
 )
@@ -252,7 +252,7 @@ def _enduring_step(
 def _losing(instruction: SassInstruction, index: int) -> Step:
     """Return the step that makes everything unknown that the instruction may have done."""
     forget, opcode = _forgetting(instruction, index), instruction.opcode
-    if never_accesses(opcode) and not effects(instruction).writes >> REGISTERS:
+    if opcode in ELSEWHERE and not effects(instruction).writes >> REGISTERS:
         return forget
 
     def lose(m: Machine) -> None:

@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch, bank_0, known_constants
-from ncu_swizzle.emulate.effects import always_accesses, never_accesses
+from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent
 from ncu_swizzle.emulate.machine import Draw
 from ncu_swizzle.emulate.probes import global_accesses
@@ -212,7 +212,7 @@ def emulate(
     """
     program, clock = prepare(code, arrays=bool(launch.memory)), Clock(timeout_s=timeout_s, on_progress=on_progress)
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
-    if not launch.buffers and all(each.never or never_accesses(each.opcode) for each in program.instructions):
+    if not launch.buffers and all(each.never or each.opcode in ELSEWHERE for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
         clock.aside, clock.aside_effort = partial(_try_without_data, code, launch, clock), LONG_EFFORT
