@@ -5,12 +5,10 @@ It is installed with ncu-swizzle and loaded in every pytest run, so it imports w
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,23 +123,16 @@ def _only(path: Path) -> Profile:
 
 def _once(kernel: str | Path | Callable[..., Any], folder: Path, how: dict[str, Any]) -> Profile:
     """Profile into the folder, or return the profile that another worker left there."""
+    from ncu_swizzle.base.files import locked
     from ncu_swizzle.commands import api
     from ncu_swizzle.commands.answers import Profile
     from ncu_swizzle.reports import run_folder
 
-    with _locked(folder.parent):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent):  # two profiles at once would disturb each other's durations
         if (folder / run_folder.MANIFEST).is_file():
             return Profile.of(run_folder.load(folder).subjects[0])
         return api.profile(kernel, **how, export=folder).profile
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process profile at a time: two at once would disturb each other's durations."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.hookimpl(wrapper=True)

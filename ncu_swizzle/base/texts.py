@@ -52,11 +52,6 @@ def option(
     return dataclasses.field(default=default, metadata={KEY: described})
 
 
-def options_of(kind: type) -> dict[str, Option]:
-    """Return the options of a dataclass by field name."""
-    return {field.name: field.metadata[KEY] for field in dataclasses.fields(kind) if KEY in field.metadata}
-
-
 Texts = str | Sequence[str]  # one text, or several
 Sizes = int | str | Sequence[int | str]  # of a grid or a block: 512, "n//32,8", (32, 8), ["n//32", 8]
 

@@ -114,7 +114,12 @@ def _profiled(
         compared_with = replace(companions, reference=AUTO if callable(reference) else reference)
         lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, compared_with)
         if callable(reference):
-            lineup = lineup.checked_against(str(live.expected(called, reference, temporary)))
+            if called is None:
+                raise UsageError(
+                    "a function as reference checks a function's outputs",
+                    'reference = "reference.py:name" in ncu-swizzle.toml',
+                )
+            lineup = lineup.checked_against(str(called.expected(reference, temporary)))
         name = lineup.target.name
         saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
         result = run_kernel.profile(lineup, request, saved, on_progress)

@@ -5,6 +5,7 @@ Whatever nobody foresaw is a bug: its traceback goes to a file, and the exit cod
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shlex
@@ -108,16 +109,16 @@ def _unforeseen(error: BaseException) -> InternalError:
     try:
         saved = f"the traceback is in {_saved(text)}"
     except OSError as full:
-        saved = f"its traceback cannot be saved in {_folder()}: {reason(full)}"
+        folder = "any temporary folder"
+        with contextlib.suppress(OSError):
+            folder = tempfile.gettempdir()
+        saved = f"its traceback cannot be saved in {folder}: {reason(full)}"
+    name, said = type(error).__name__, brief(error)
+    said = said if said.startswith(name) else f"{name}: {said}"
     return InternalError(
-        f"this is a bug in {PACKAGE} {version()}: {_in_brief(error)}{place}; {saved}",
+        f"this is a bug in {PACKAGE} {version()}: {said}{place}; {saved}",
         f"report it {_where_to_report()}, with that file and what you typed",
     )
-
-
-def _in_brief(error: BaseException) -> str:
-    name, text = type(error).__name__, brief(error)
-    return text if text.startswith(name) else f"{name}: {text}"
 
 
 def _saved(text: str) -> Path:
@@ -130,13 +131,6 @@ def _saved(text: str) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return Path(name)
-
-
-def _folder() -> str:
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return "any temporary folder"
 
 
 def _report(error: BaseException) -> Iterator[str]:

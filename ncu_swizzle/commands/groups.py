@@ -17,9 +17,9 @@ import typer
 
 from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.base.files import write_atomically
-from ncu_swizzle.base.texts import Option, option, options_of
+from ncu_swizzle.base.texts import KEY, Option, option
 from ncu_swizzle.base.validate import whole
-from ncu_swizzle.commands.keywords import Only
+from ncu_swizzle.commands.keywords import RecordParameter, default_of
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.nvcc_options import TRUST
 
@@ -96,20 +96,22 @@ Command = Callable[..., None]
 def grouped(command: Command) -> Command:
     """Return the command for typer, with its dataclass parameters expanded into options."""
     hints = typing.get_type_hints(command, include_extras=True)
-    groups: dict[str, tuple[type, list[_Field]]] = {}
+    records: dict[str, RecordParameter] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
-        kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            groups[parameter.name] = kind, _fields(kind, extras)
-            parameters += map(_parameter, groups[parameter.name][1])
+        if record := RecordParameter.of(hints[parameter.name]):
+            options = tuple(field for field in record.fields if KEY in field.metadata)
+            records[parameter.name] = replace(record, fields=options)
+            kinds = typing.get_type_hints(record.kind)
+            parameters += (_parameter(field, _value_type(kinds[field.name], field)) for field in options)
         else:
+            hint = hints[parameter.name]
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
     def call(**given: Any) -> None:
-        for name, (kind, described) in groups.items():
-            given[name] = kind(**{field.name: _parsed(field, given.pop(field.name)) for field in described})
+        for name, record in records.items():
+            typed = {field.name: _parsed(field, given.pop(field.name)) for field in record.fields}
+            given[name] = record.kind(**typed)
         try:
             command(**given)
         except Untrusted as error:
@@ -146,38 +148,10 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
     return values
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Field:
-    """A field that is an option: its default, and the type of a single value."""
-
-    name: str
-    described: Option
-    default: Any
-    kind: type
-
-    @property
-    def several(self) -> bool:
-        return isinstance(self.default, tuple | dict)
-
-
-def _fields(kind: type, extras: Sequence[object]) -> list[_Field]:
-    hints = typing.get_type_hints(kind)
-    only = next((extra.names for extra in extras if isinstance(extra, Only)), tuple(hints))
-    defaults = {
-        field.name: field.default if field.default is not dataclasses.MISSING else {}
-        for field in dataclasses.fields(kind)
-    }
-    return [
-        _Field(name=name, described=described, default=defaults[name], kind=_value_type(hints[name], described))
-        for name, described in options_of(kind).items()
-        if name in only
-    ]
-
-
-def _value_type(hint: Any, described: Option) -> type:
+def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
     """Return the type of a single value of a field; str unless it is one of these."""
-    if described.choices:
-        return StrEnum("Choice", [(choice, choice) for choice in described.choices])  # type: ignore[return-value]
+    if choices := field.metadata[KEY].choices:
+        return StrEnum("Choice", [(choice, choice) for choice in choices])  # type: ignore[return-value]
     plain = {
         bool: bool,
         int: int,
@@ -190,14 +164,16 @@ def _value_type(hint: Any, described: Option) -> type:
     return plain.get(hint, str)
 
 
-def _parameter(field: _Field) -> inspect.Parameter:
-    described, default, hint = field.described, field.default, field.kind
-    if field.several:
-        default, hint = [], list[field.kind]  # type: ignore[name-defined]
+def _parameter(field: dataclasses.Field[Any], kind: type) -> inspect.Parameter:
+    described: Option = field.metadata[KEY]
+    default = default_of(field)
+    hint: Any = kind
+    if isinstance(default, tuple | dict):
+        default, hint = [], list[kind]  # type: ignore[valid-type]
     elif described.choices:
-        default = field.kind(default) if default else None
+        default = kind(default) if default else None
     if default is None:
-        hint = field.kind | None  # type: ignore[assignment]
+        hint = kind | None
     flags = described.flags or (f"--{field.name.replace('_', '-')}",)
     presented = typer.Option(*flags, metavar=described.metavar or None, help=described.help, min=described.minimum)
     return inspect.Parameter(
@@ -205,14 +181,15 @@ def _parameter(field: _Field) -> inspect.Parameter:
     )
 
 
-def _parsed(field: _Field, value: Any) -> Any:
+def _parsed(field: dataclasses.Field[Any], value: Any) -> Any:
     """Return a command-line value as the field's type: a tuple, a dictionary, or the default for no choice."""
-    if isinstance(field.default, dict):
+    default = default_of(field)
+    if isinstance(default, dict):
         return sizes(value)
-    if field.several:
+    if isinstance(default, tuple):
         return tuple(value)
     if value is None:
-        return field.default
+        return default
     return value.value if isinstance(value, Enum) else value
 
 

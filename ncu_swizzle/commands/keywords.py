@@ -65,7 +65,7 @@ class RecordParameter:
             return None
         only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
         # A field that is a record itself, such as a request's options, is a parameter of its own.
-        single = (field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(_default(field)))
+        single = (field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field)))
         return cls(kind, tuple(field for field in single if only is None or field.name in only))
 
     def record(self, keywords: dict[str, Any]) -> Any:
@@ -124,19 +124,20 @@ def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None
             raise UsageError(f"unknown option {name!r}{meant}", f"options here: {', '.join(available)}")
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return the value of a field that is not given."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _keyword(field: dataclasses.Field[Any]) -> Parameter:
     name = RENAMED.get(field.name, field.name)
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=field.type)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default_of(field), annotation=field.type)
 
 
 def _value(field: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     """Return a value as the field's type says: Python passes a text for a path, one value for several, and numbers."""
     if value is None:
-        return _default(field)
+        return default_of(field)
     if hint == tuple[Path, ...]:
         return tuple(map(Path, [value] if isinstance(value, str | Path) else value))
     if hint == tuple[str, ...]:

@@ -192,35 +192,19 @@ def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
 
 
 def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
-    """Return a function with its launch, taken out of the keywords; None for what is not a function."""
+    """Return a function with its launch, taken out of the keywords; None for what is not a function.
+
+    Its arguments go by position or name; a keyword that is not `known` is one of them, or an option of its compiler.
+    """
     if not is_function(kernel):
-        _refuse_source(kernel)
+        if isinstance(kernel, str) and "\n" in kernel:  # lines are those of the file that holds it
+            raise UsageError(
+                "the kernel is a text of several lines, and no name",
+                "name CUDA C++ by the file and the variable that hold it: 'kernels.py::VARIABLE::kernel'",
+            )
         return None
     args, grid = keywords.pop("args", ()), keywords.pop("grid", "")
-    return replace(live_kernel(kernel, args, outputs, keywords, known), grid=grid)
-
-
-def _refuse_source(kernel: object) -> None:
-    """Raise UsageError for CUDA C++ in place of a kernel's name: lines are those of the file that holds it."""
-    if isinstance(kernel, str) and "\n" in kernel:
-        raise UsageError(
-            "the kernel is a text of several lines, and no name",
-            "name CUDA C++ by the file and the variable that hold it: 'kernels.py::VARIABLE::kernel'",
-        )
-
-
-def expected(kernel: LiveKernel | None, reference: Callable[..., Any], folder: Path) -> Path:
-    """Return the module with the reference's answers; raise UsageError if no function is profiled."""
-    if kernel is None:
-        raise UsageError(
-            "a function as reference checks a function's outputs", 'reference = "reference.py:name" in ncu-swizzle.toml'
-        )
-    return kernel.expected(reference, folder)
-
-
-def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel:
-    """Return the function with its arguments, by position or name; what is not `known` is taken from the keywords."""
-    plain = _plain(function)
+    plain = _plain(kernel)
     names = list(inspect.signature(plain).parameters)
     if isinstance(args, Mapping):
         passed = dict(args)
@@ -231,11 +215,10 @@ def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, An
                 f"{plain.__name__} takes {len(names)} arguments, {len(values)} were given", ", ".join(names)
             )
         passed = dict(zip(names, values, strict=False))
-    own = [name for name in keywords if name in names or name not in known]
-    given = {name: keywords.pop(name) for name in own}
+    given = {name: keywords.pop(name) for name in list(keywords) if name in names or name not in known}
     passed |= {name: value for name, value in given.items() if name in names}
     options = {name: value for name, value in given.items() if name not in names}
-    return LiveKernel(function=function, passed=passed, options=options, outputs=listed(outputs))
+    return LiveKernel(function=kernel, passed=passed, options=options, outputs=listed(outputs), grid=grid)
 
 
 def entry_of(function: Any) -> str:
@@ -246,7 +229,8 @@ def entry_of(function: Any) -> str:
         raise UsageError(
             f"{name} is in no file: {file}", "write it to one: in a notebook, %%writefile kernels.py, then import it"
         )
-    bound = [each for each, thing in plain.__globals__.items() if thing is function]  # maybe made by another function
+    # The variables that hold it: maybe another function made it.
+    bound = [variable for variable, thing in plain.__globals__.items() if thing is function]
     if "." in name and not bound:
         raise UsageError(f"{name} is defined inside of another function or class", "define it at the top of its file")
     return f"{file}::{name if name in bound or not bound else bound[0]}"

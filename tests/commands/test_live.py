@@ -112,7 +112,7 @@ def test_what_cannot_be_named_is_refused() -> None:
     with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
         live.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
-        live.live_kernel(kernel, [1, 2, 3, 4, 5], "", {}, KEYWORDS)
+        live.called(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
 
 
 class Filled:
