@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.code import MEMORY, Operand, SassInstruction
+from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
@@ -70,17 +70,10 @@ def _atomic_name(instruction: SassInstruction) -> str | None:
         return f"atom.shared.{instruction.modifiers[0].lower()}.b64"
     if width != WORD or instruction.has("F32", "F16x2", "BF16x2", "F16", "F64"):
         return None
-    return next(filter(None, (_integer_atomic(instruction, word) for word in instruction.modifiers)), None)
-
-
-def _integer_atomic(instruction: SassInstruction, word: str) -> str | None:
-    """Return the 32-bit operation that a modifier stands for."""
-    if word in _ATOMICS:
-        return f"atom.shared.{_ATOMICS[word]}"
-    if word not in _ORDERED:
-        return None
+    word = next((word for word in instruction.modifiers if word in _ATOMICS | _ORDERED), "")
     kind = "s32" if instruction.has("S32") and word in ("MIN", "MAX") else "u32"
-    return f"atom.shared.{_ORDERED[word]}.{kind}"
+    names = {**_ATOMICS, **{name: f"{prefix}.{kind}" for name, prefix in _ORDERED.items()}}
+    return f"atom.shared.{names[word]}" if word else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +119,7 @@ class RequestLog:
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
-        origin = None if source is None else _from_first_line(source, selected)
+        origin = None if source is None else from_first_line(source, selected, source >= 0)
         together, blocks = self._together()
         period = _period(blocks, [lanes, origin] if every_lane else [lanes, origin, selected])
         lanes, selected = lanes[:period], selected[:period]
@@ -148,21 +141,22 @@ class RequestLog:
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
-    def add(self, made: LoopRequests) -> None:
+    def add(self, request: LoopRequests) -> None:
         """Count requests that are made further times."""
-        requests, seen = self.seen.setdefault(made.number, {}), made.seen
+        requests, seen = self.seen.setdefault(request.number, {}), request.seen
         if seen.count:
-            seen.count += made.times
+            seen.count += request.times
         else:
-            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), seen.source_bytes)
+            source = b"" if seen.source is None else seen.source.tobytes()
+            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), source)
             seen = requests.setdefault(key, seen)
             self._bytes += 0 if seen.count else 2 * seen.nbytes
-            seen.count += made.times
+            seen.count += request.times
         for repeat in self.machine.repeats.active:
-            repeat.requests.append(replace(made, seen=seen))
+            repeat.requests.append(replace(request, seen=seen))
 
     def valid(self, number: int, seen: SharedRequests) -> bool:
-        """Say whether all requests are aligned and inside of shared memory."""
+        """Return whether all requests are aligned and inside of shared memory."""
         return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
     def _together(self) -> tuple[int, Ints]:
@@ -188,26 +182,24 @@ class RequestLog:
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
         for number, requests in self.seen.items():
-            made = [seen for seen in requests.values() if seen.count]
-            if not made:  # all of them were taken back
+            remaining = [seen for seen in requests.values() if seen.count]
+            if not remaining:  # all of them were taken back
                 continue
             with blaming(self.instructions[number]):
-                counted = self._evaluate(number, made)
+                counted = self._evaluate(number, remaining)
             if counted is not None:
                 earlier = self._counted.get(number)
                 self._counted[number] = earlier.plus(counted) if earlier else counted
         self.seen.clear()
         self._warps.clear()
         self._bytes = 0
-        return self._counted | {
-            number: self._of_warpgroups(number, *made) for number, made in self.machine.wgmma.items()
-        }
-
-    def _of_warpgroups(self, number: int, warps: Ints, wavefronts: int) -> AccessCounts:
-        if (warps % WARPS).any():
-            self.miss(number, "not all warps of a warpgroup execute it", None)
-        total = warps * wavefronts // WARPS
-        return AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
+        counts = dict(self._counted)
+        for number, (warps, wavefronts) in self.machine.wgmma.items():
+            if (warps % WARPS).any():
+                self.miss(number, "not all warps of a warpgroup execute it", None)
+            total = warps * wavefronts // WARPS
+            counts[number] = AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
+        return counts
 
     def _evaluate(self, number: int, seen: Sequence[SharedRequests]) -> AccessCounts | None:
         op = operation_name(self.instructions[number])
@@ -235,19 +227,14 @@ class RequestLog:
         if not wrong.any():
             return
         m, width = self.machine, access_width(instruction)
-        row, lane = (int(index) for index in np.argwhere(wrong)[0])
-        warp = int(m.view.warps[row])
-        number = int(m.thread[warp, lane])
-        x, y, _ = m.block
-        thread = (number % x, number // x % y, number // (x * y))
+        row, lane = np.argwhere(wrong)[0].tolist()
         at = int(lanes[row, lane])
         reason = (
             f"shared address {at:#x} is not a multiple of {width}"
             if at % width
             else f"shared address {at:#x} is outside the block's {self.machine.shared_size} bytes of shared memory"
         )
-        block = tuple(int(index) for index in m.blocks[m.block_of[warp]])
-        fault = MemoryFault(instruction.offset, instruction.text, reason, thread, block)
+        fault = MemoryFault(instruction.offset, instruction.text, reason, *m.whose(row, lane))
         fault.beyond = at % width == 0
         raise fault
 
@@ -262,10 +249,10 @@ def _period(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int
     return period if all(bool((rows == rows[:1]).all()) for rows in by_block) else warps
 
 
-def _from_first_line(source: Ints, selected: Bools) -> Ints:
-    """Return global addresses relative to the line of each request's lowest address; -1 for what is not read."""
-    first = np.where(selected & (source >= 0), source, 1 << 40).min(axis=1, keepdims=True) & -LINE
-    relative: Ints = np.where(selected, np.where(source >= 0, source - first, -1), 0)
+def from_first_line(source: Ints, selected: Bools, reads: Bools) -> Ints:
+    """Return global addresses, (N, 32), relative to the line of each request's lowest one; -1 for what is not read."""
+    first = np.where(selected & reads, source, 1 << 60).min(axis=1, keepdims=True) & -LINE
+    relative: Ints = np.where(selected, np.where(reads, source - first, -1), 0)
     return relative
 
 
@@ -282,35 +269,25 @@ class Contended(Restart):
         self.instructions = instructions
 
 
-def is_spin(instruction: SassInstruction) -> bool:
-    """Say whether an instruction is a compare-and-swap of 32 bits in such a loop."""
-    return instruction.opcode == "ATOMS" and instruction.has("SPIN") and access_width(instruction) == WORD
+def ends_spin_loop(instructions: Sequence[SassInstruction], first: int, index: int) -> bool:
+    """Return whether an instruction of a basic block, which begins at `first`, is the swap of such a loop.
 
-
-def ends_one(instructions: Sequence[SassInstruction], first: int, index: int) -> bool:
-    """Say whether an instruction of a basic block, which begins at `first`, is the swap of such a loop."""
-    return is_spin(instructions[index]) and swaps_what_it_loaded(instructions, first, index)
-
-
-def swaps_what_it_loaded(instructions: Sequence[SassInstruction], first: int, index: int) -> bool:
-    """Say whether an LDS of the same basic block, which begins at `first`, loads what the instruction compares with."""
+    That is a compare-and-swap of 32 bits, which compares with what an LDS of the same block loaded from its address.
+    """
     swap = instructions[index]
+    if swap.opcode != "ATOMS" or not swap.has("SPIN") or access_width(swap) != WORD:
+        return False
     position = memory_operands(swap)[0]
-    address, expected = swap.operands[position], swap.operands[position + 1]
-    wanted = operand_number(expected)
-    for before in range(index - 1, first - 1, -1):
-        instruction = instructions[before]
+    address, expected = swap.operands[position], operand_number(swap.operands[position + 1])
+    for instruction in reversed(instructions[first:index]):
         writes = effects(instruction).writes
-        if wanted is not None and writes >> wanted & 1:
+        if expected is not None and writes >> expected & 1:
             loads = instruction.mnemonic == "LDS" and instruction.guard == swap.guard
-            return loads and _same_address(instruction.operands[1], address)
+            loaded = instruction.operands[1]
+            return loads and (loaded.terms, loaded.offset) == (address.terms, address.offset)
         if any(writes >> (operand_number(term) or 0) & 1 for term in address.terms):
             return False
     return False
-
-
-def _same_address(one: Operand, other: Operand) -> bool:
-    return one.terms == other.terms and one.offset == other.offset
 
 
 class SpinLoop:

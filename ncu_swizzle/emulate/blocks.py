@@ -191,15 +191,13 @@ class Setting:
         return max(1, most // cluster)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Batch:
     """The counts of blocks that ran together."""
 
     blocks: Ints  # (B, 3)
     issued: Ints  # (n, B)
     results: Mapping[int, AccessCounts]
-    unknown: dict[int, Unknown]  # instructions with an unknown issue count
-    missed: dict[int, Unknown]  # instructions with unknown requests
     machine: Machine
 
     def signature(self, block: int) -> bytes:
@@ -207,6 +205,13 @@ class Batch:
         counted = [(n, int(r.wavefronts[block]), int(r.ideal[block])) for n, r in sorted(self.results.items())]
         issued = np.ascontiguousarray(self.issued[:, block]).tobytes()
         return hashlib.sha256(issued + repr([waves for waves in counted if any(waves[1:])]).encode()).digest()
+
+
+def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
+    """Return the blocks of a grid from one number to before another, x fastest: (B, 3)."""
+    x, y, _ = grid
+    numbers = np.arange(first, math.prod(grid) if end is None else end)
+    return np.stack([numbers % x, numbers // x % y, numbers // (x * y)], axis=1)
 
 
 def run_batch(setting: Setting, blocks: Ints) -> Batch:
@@ -232,9 +237,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     issued = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts).run()
     results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
     machine.boxes = machine.boxes.chosen(mine)
-    return Batch(
-        blocks, issued[:, mine], results=results, unknown=machine.unknown, missed=machine.missed, machine=machine
-    )
+    return Batch(blocks=blocks, issued=issued[:, mine], results=results, machine=machine)
 
 
 @dataclass(kw_only=True)
@@ -263,9 +266,8 @@ class Totals:
             if result.requests is not None:
                 earlier = self.requests.get(number)
                 self.requests[number] = earlier.plus(result.requests) if earlier else result.requests
-        for mine, theirs in ((self.unknown, batch.unknown), (self.missed, batch.missed)):
-            for number, unknown in theirs.items():
-                mine.setdefault(number, unknown)
+        self.unknown = {**batch.machine.unknown, **self.unknown}  # the first reason stays
+        self.missed = {**batch.machine.missed, **self.missed}
         self.run += len(batch.blocks)
         self.blocks += [(x, y, z) for x, y, z in batch.blocks[: FIRST - len(self.blocks)].tolist()]
         self.covered += int(weights.sum())
@@ -288,7 +290,10 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
     """
     totals = Totals(issued=np.zeros(len(setting.program.instructions), object))
     blocks = setting.clock.blocks = math.prod(setting.extents)
-    checks = [] if exhaustive else _random_blocks(setting.extents)
+    checks: list[Index] = []  # random blocks, but the same ones whenever a grid of this size is run
+    if not exhaustive:
+        chosen = np.random.default_rng(blocks).choice(blocks, size=min(CHECKED, blocks), replace=False)
+        checks = [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(chosen, setting.extents), strict=True)]
     signatures: set[bytes] = set()
     expected: dict[Index, bytes] = {}  # the signature of the block that represents each of the checks
     for batch, weights, boxes in _every(setting) if exhaustive else _representatives(setting):
@@ -346,21 +351,12 @@ def _first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
 
 def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     """Run all blocks of the grid, x fastest."""
-    x, y, _ = setting.extents
     blocks = math.prod(setting.extents)
     first, size = 0, 1
     while first < blocks:
-        flat = np.arange(first, min(blocks, first + size))
-        batch = run_batch(setting, np.stack([flat % x, flat // x % y, flat // (x * y)], axis=1))
-        yield batch, np.ones(len(flat), object), batch.machine.boxes
+        batch = run_batch(setting, numbered(setting.extents, first, min(blocks, first + size)))
+        yield batch, np.ones(len(batch.blocks), object), batch.machine.boxes
         first, size = first + size, setting.blocks_at_once(batch) if first == 0 else size
-
-
-def _random_blocks(grid: Index) -> list[Index]:
-    blocks = math.prod(grid)
-    chosen = np.random.default_rng(blocks).choice(blocks, size=min(CHECKED, blocks), replace=False)
-    x, y, z = (part.tolist() for part in np.unravel_index(chosen, grid))
-    return list(zip(x, y, z, strict=True))
 
 
 def _check(setting: Setting, totals: Totals, expected: Mapping[Index, bytes]) -> None:
@@ -369,14 +365,9 @@ def _check(setting: Setting, totals: Totals, expected: Mapping[Index, bytes]) ->
         return
     batch = run_batch(setting, np.array(list(expected), np.int64))
     for number, (block, signature) in enumerate(expected.items()):
-        if batch.signature(number) != signature:
-            _disown(totals, block)
+        if batch.signature(number) != signature:  # no count is known then
+            totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
+            for row in range(len(totals.issued)):
+                totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
+                totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
     totals.checked = len(expected)
-
-
-def _disown(totals: Totals, block: Index) -> None:
-    """Record that a block differs from its class: no count is known then."""
-    totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
-    for row in range(len(totals.issued)):
-        totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
-        totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))

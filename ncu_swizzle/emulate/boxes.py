@@ -1,4 +1,4 @@
-"""For how many iterations every decision of the one that ran is the same.
+"""For which blocks, and for how many iterations, every decision of those that ran is the same.
 
 An iteration of a loop is run with tags (see `dependence`) on the registers that change from one to the next. A decision
 by such a value, a comparison or an address, limits how many further iterations the one that ran stands for. A value
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -211,15 +211,7 @@ class Repeat:
     failed: bool = False
     stride: int = 1  # iterations after which some decision is the same again
     rooms: list[Room] = field(default_factory=list)
-    requests: list[Any] = field(default_factory=list)  # made in the iteration, see accesses.Made
-
-    def copied(self) -> Repeat:
-        """Return its present state."""
-        return replace(self, rooms=list(self.rooms), requests=list(self.requests))
-
-    def restore(self, earlier: Repeat) -> None:
-        """Go back to an earlier state."""
-        vars(self).update(vars(earlier))
+    requests: list[Any] = field(default_factory=list)  # that the iteration made: `accesses.LoopRequests`
 
 
 class Repeats:
@@ -248,10 +240,10 @@ class Repeats:
                 repeat.failed = True
                 repeat.stride = math.lcm(repeat.stride, stride[repeat.axis])
 
-    def follow(self, tag: Tag | None, unit: int = 1) -> None:
+    def follow(self, tag: Tag, unit: int = 1) -> None:
         """Record that an address is followed from iteration to iteration, in steps of so many bytes."""
-        for repeat in self.active if tag is not None else ():
-            change = tag.per_iteration(repeat.axis) if tag is not None else 0
+        for repeat in self.active:
+            change = tag.per_iteration(repeat.axis)
             repeat.failed |= change is None or change % unit != 0
 
     def keep_within(self, tag: Tag, blocks: Ints, down: Ints, up: Ints) -> None:

@@ -12,7 +12,8 @@ from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, U
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, REGISTERS, SHARED, may_be_counted
 from ncu_swizzle.emulate.faults import Unsupported
-from ncu_swizzle.emulate.flow import EXIT, until_reconverged
+from ncu_swizzle.emulate.flow import EXIT
+from ncu_swizzle.emulate.liveness import until_reconverged
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW

@@ -66,7 +66,7 @@ class AsyncCopy:
     def record(self, m: Machine, lanes: Lanes, address: Value) -> bool:
         """Record the request as ncu counts it, or why it is unknown; return whether the written lanes are known."""
         selected, doubtful, condition = lanes
-        written = not doubtful.any() and _known(address, selected)
+        written = not doubtful.any() and known_in(address, selected)
         counted = selected
         if self.past_l1 and _is_p0(self.instruction.guard):
             under_p0 = self._counted_under_p0(m, selected, address)
@@ -75,7 +75,7 @@ class AsyncCopy:
             counted = under_p0
         elif doubtful.any():
             return self._miss(m, "whether its predicate holds", condition)
-        if not _known(address, counted):
+        if not known_in(address, counted):
             return self._miss(m, "its address", address)
         m.decide_request(address.tag)
         source = self._source(m, counted)
@@ -111,7 +111,7 @@ class AsyncCopy:
         if reading is None:
             return None
         source = self.source(m)
-        if not _known(source, reading):
+        if not known_in(source, reading):
             self._miss(m, "the global address that it reads", source)
             return None
         m.decide_request(source.tag, self.width)
@@ -128,17 +128,12 @@ class AsyncCopy:
                 return None
             return np.zeros_like(counted) if taken_for_zeros(self.instruction) else counted
         reads = self.reads(m)
-        if not _known(reads, counted):
+        if not known_in(reads, counted):
             self._miss(m, "which lanes write zeros", reads)
             return None
         m.decide(reads.tag)
         lanes: Bools = counted & reads.bits
         return lanes
-
-
-def _known(value: Value, lanes: Bools) -> bool:
-    """Say whether a value is known in all of the lanes."""
-    return value.known is True or not bool((lanes & ~np.asarray(value.known)).any())
 
 
 GRANULE = 16  # bytes: the unit of a bulk copy's size

@@ -100,34 +100,38 @@ CLUSTER_SIZE_AT, PARAMETER_POINTER_AT = 0x188, 0x198
 RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
 
 
-class _Bank:
-    """The bank's bytes, and which of them are known."""
-
-    def __init__(self, size: int) -> None:
-        self.content, self.known = bytearray(size), np.zeros(size, bool)
-
-    def put(self, offset: int, data: bytes) -> None:
-        self.content[offset : offset + len(data)] = data
-        self.known[offset : offset + len(data)] = True
-
-
 def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
     """Return the bank, and which of its bytes are known."""
-    bank = _Bank(max(code.parameter_offset + len(launch.parameters), PARAMETERS_SM90))
-    places = code.launch_constants
-    bank.put(places.block, struct.pack("<3I", *launch.block))
-    bank.put(places.grid, struct.pack("<3I", *launch.grid))
-    bank.put(places.stack, struct.pack("<I", STACK_TOP))
-    if places.stack == STACK_AT:
-        bank.put(LOCAL_WINDOW_AT, struct.pack("<Q", LOCAL_WINDOW << 32))
+    size = max(code.parameter_offset + len(launch.parameters), PARAMETERS_SM90)
+    content, known = bytearray(size), np.zeros(size, bool)
+
+    def put(offset: int, layout: str, *values: float | bytes) -> None:
+        struct.pack_into(layout, content, offset, *values)
+        known[offset : offset + struct.calcsize(layout)] = True
+
+    at = code.launch_constants
+    put(at.block, "<3I", *launch.block)
+    put(at.grid, "<3I", *launch.grid)
+    put(at.stack, "<I", STACK_TOP)
+    if at.stack == STACK_AT:
+        put(LOCAL_WINDOW_AT, "<Q", LOCAL_WINDOW << 32)
     if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
-        bank.put(DYNAMIC_AT, struct.pack("<I", launch.shared_dynamic))
+        put(DYNAMIC_AT, "<I", launch.shared_dynamic)
     if code.parameter_offset == PARAMETERS_SM90:
-        _put_cluster(bank, launch)
-        bank.put(RESERVED_AT, bytes(8))
-        bank.put(PARAMETER_POINTER_AT, struct.pack("<Q", PARAMETER_WINDOW + code.parameter_offset))
-    bank.put(code.parameter_offset, launch.parameters)
-    return bytes(bank.content), bank.known
+        # What %cluster_nctaid, %nclusterid and their like read; of inverses only those that are exact.
+        blocks = math.prod(launch.cluster)
+        if blocks > 1:
+            put(EXPLICIT_CLUSTER_AT, "<I", 1)
+        put(CLUSTER_AT, "<3I", *launch.cluster)
+        put(CLUSTERS_AT, "<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True)))
+        put(CLUSTER_SIZE_AT, "<I", blocks)
+        for axis, extent in enumerate(launch.cluster):
+            if extent & extent - 1 == 0:
+                put(INVERSE_CLUSTER_AT + 4 * axis, "<f", 1 / extent)
+        put(RESERVED_AT, "<Q", 0)
+        put(PARAMETER_POINTER_AT, "<Q", PARAMETER_WINDOW + code.parameter_offset)
+    put(code.parameter_offset, f"{len(launch.parameters)}s", launch.parameters)
+    return bytes(content), known
 
 
 def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
@@ -140,16 +144,3 @@ def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
             for first, end in spans:
                 mask[first:end] = False
     return masks
-
-
-def _put_cluster(bank: _Bank, launch: Launch) -> None:
-    """Put what %cluster_nctaid, %nclusterid and their like read; of inverses only those that are exact."""
-    size = math.prod(launch.cluster)
-    if size > 1:
-        bank.put(EXPLICIT_CLUSTER_AT, struct.pack("<I", 1))
-    bank.put(CLUSTER_AT, struct.pack("<3I", *launch.cluster))
-    bank.put(CLUSTERS_AT, struct.pack("<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True))))
-    bank.put(CLUSTER_SIZE_AT, struct.pack("<I", size))
-    for axis, extent in enumerate(launch.cluster):
-        if extent & extent - 1 == 0:
-            bank.put(INVERSE_CLUSTER_AT + 4 * axis, struct.pack("<f", 1 / extent))

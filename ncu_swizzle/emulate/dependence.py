@@ -50,7 +50,7 @@ class Tag:
                 return self.stride, 0
             return _without(self.stride, self.dims), self.dims
         factors = [1 << max(0, bits - trailing_zeros(c)) for c in self.coefficients]
-        stride = _steps(step * factor for step, factor in zip(self.stride, factors, strict=True))
+        stride = tuple(step * factor for step, factor in zip(self.stride, factors, strict=True))
         coarse = _bits(step > MOST_STRIDE for step in stride)
         return _without(stride, coarse), coarse
 
@@ -73,18 +73,13 @@ class Tag:
         """Return the tag of the value in one iteration of the loop on this axis."""
         stride = _without(self.stride, 1 << axis)
         if self.coefficients is not None:
-            return affine(_steps(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
-        dims = self.dims & ~(1 << axis)
-        return (
-            Tag(dims=dims, coefficients=None, uniform=self.uniform, align=self.align, stride=stride)
-            if dims
-            else affine(NOTHING, stride)
-        )
+            return affine(tuple(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
+        return _any_change(self.dims & ~(1 << axis), self.uniform, self.align, stride)
 
 
 def block_axis(axis: int) -> Tag | None:
     """Return the tag of the block index in x, y or z."""
-    return affine(_steps(int(at == axis) for at in range(AXES)))
+    return affine(tuple(int(at == axis) for at in range(AXES)))
 
 
 def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
@@ -94,17 +89,23 @@ def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
 
 def iteration(axis: int, change: int) -> Tag | None:
     """Return the tag of a value that changes by this much in each iteration of the loop on an axis."""
-    return affine(_steps(change if at == axis else 0 for at in range(AXES)))
+    return affine(tuple(change if at == axis else 0 for at in range(AXES)))
 
 
 @functools.lru_cache(CACHED_TAGS)
 def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
     """Return the tag of a value with these changes per stride; None if it is the same for all blocks."""
-    centred = _steps((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
+    # Changes modulo 2^32, as signed numbers.
+    centred = tuple((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
     dims = _bits(c != 0 for c in centred)
     if not dims and stride == EVERY:
         return None
     return Tag(dims=dims, coefficients=centred, uniform=True, align=min(map(trailing_zeros, centred)), stride=stride)
+
+
+def _any_change(dims: int, uniform: bool, align: int, stride: Steps) -> Tag | None:
+    """Return the tag of a value that changes by multiples of 2^`align` on these axes, and on no others."""
+    return Tag(dims=dims, uniform=uniform, align=align, stride=stride) if dims else affine(NOTHING, stride)
 
 
 def any_way(*tags: Tag | None) -> Tag | None:
@@ -123,10 +124,7 @@ def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Ta
     dims = _bits(step > MOST_STRIDE for step in stride)
     for _, more in lattices:
         dims |= more
-    stride = _without(stride, dims)
-    return (
-        Tag(dims=dims, coefficients=None, uniform=uniform, align=0, stride=stride) if dims else affine(NOTHING, stride)
-    )
+    return _any_change(dims, uniform, 0, _without(stride, dims))
 
 
 def total(*tags: Tag | None) -> Tag | None:
@@ -146,18 +144,16 @@ def _total(present: tuple[Tag, ...]) -> Tag | None:
         return bitwise(present)
     coarser = [_at_stride(tag, stride) for tag in present]
     if all(coarser):
-        return affine(_steps(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
-    dims = 0
-    for tag in present:
-        dims |= tag.dims
-    return Tag(dims=dims, coefficients=None, uniform=True, align=min(tag.align for tag in present), stride=stride)
+        return affine(tuple(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
+    dims = functools.reduce(operator.or_, (tag.dims for tag in present))
+    return Tag(dims=dims, uniform=True, align=min(tag.align for tag in present), stride=stride)
 
 
 def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
     """Return a tag's coefficients for a multiple of its stride."""
     if tag.coefficients is None:
         return None
-    return _steps(c * (to // step) for c, step, to in zip(tag.coefficients, tag.stride, stride, strict=True))
+    return tuple(c * (to // step) for c, step, to in zip(tag.coefficients, tag.stride, stride, strict=True))
 
 
 @functools.lru_cache(CACHED_TAGS)
@@ -172,12 +168,7 @@ def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
     stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
     if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
         return anything
-    dims = functools.reduce(operator.or_, (tag.dims for tag in tags))
-    return (
-        Tag(dims=dims, coefficients=None, uniform=uniform, align=align, stride=stride)
-        if dims
-        else affine(NOTHING, stride)
-    )
+    return _any_change(functools.reduce(operator.or_, (tag.dims for tag in tags)), uniform, align, stride)
 
 
 @functools.lru_cache(CACHED_TAGS)
@@ -186,13 +177,9 @@ def scaled(tag: Tag | None, factor: int) -> Tag | None:
     if tag is None or factor % WORD == 0:
         return None
     if tag.coefficients:
-        return affine(_steps(c * factor for c in tag.coefficients), tag.stride)
+        return affine(tuple(c * factor for c in tag.coefficients), tag.stride)
     align = tag.align + trailing_zeros(factor)
-    return (
-        Tag(dims=tag.dims, coefficients=None, uniform=tag.uniform, align=align, stride=tag.stride)
-        if align < 32
-        else affine(NOTHING, tag.stride)
-    )
+    return _any_change(tag.dims if align < 32 else 0, tag.uniform, align, tag.stride)
 
 
 def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
@@ -210,7 +197,7 @@ def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
 def shifted_right(tag: Tag, bits: int) -> Tag | None:
     """Return the tag of a right shift of an `aligned` value that stays in range for all blocks."""
     assert tag.coefficients is not None
-    return affine(_steps(c >> bits for c in tag.coefficients), tag.stride)
+    return affine(tuple(c >> bits for c in tag.coefficients), tag.stride)
 
 
 def product_halves(
@@ -228,11 +215,11 @@ def product_halves(
     multiples = [_dividing_multiple(change, extent, most) for change, extent in zip(changes, extents, strict=True)]
     if not all(multiples):
         return None
-    stride = _steps(step * multiple for step, multiple in zip(tag.stride, multiples, strict=True))
+    stride = tuple(step * multiple for step, multiple in zip(tag.stride, multiples, strict=True))
     wholes = [change * multiple for change, multiple in zip(changes, multiples, strict=True)]
     quotients = [(whole + WORD // 2) // WORD for whole in wholes]
     rests = [whole - quotient * WORD for whole, quotient in zip(wholes, quotients, strict=True)]
-    return affine(_steps(rests), stride), affine(_steps(quotients), stride)
+    return affine(tuple(rests), stride), affine(tuple(quotients), stride)
 
 
 def _dividing_multiple(change: int, blocks: int, most: int) -> int:
@@ -248,18 +235,14 @@ def trailing_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1 if value else 32
 
 
-def _steps(values: Iterable[int]) -> Steps:
-    return tuple(values)
-
-
 def _bits(conditions: Iterable[bool]) -> int:
     return sum(1 << axis for axis, condition in enumerate(conditions) if condition)
 
 
 def _without(stride: Steps, dims: int) -> Steps:
     """Return the stride with 1 in these dimensions."""
-    return _steps(1 if dims >> axis & 1 else step for axis, step in enumerate(stride))
+    return tuple(1 if dims >> axis & 1 else step for axis, step in enumerate(stride))
 
 
 def _least_common(strides: Iterable[Steps]) -> Steps:
-    return _steps(math.lcm(*steps) for steps in zip(EVERY, *strides, strict=True))
+    return tuple(math.lcm(*steps) for steps in zip(EVERY, *strides, strict=True))

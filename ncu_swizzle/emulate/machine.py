@@ -21,6 +21,8 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
+Index = tuple[int, int, int]  # x, y and z
+
 LANES = np.arange(32)
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
 # Beyond the 47 bits in which a process has its memory: a captured launch has the addresses of a real one.
@@ -40,7 +42,7 @@ class Draw:
     amount: int = 0  # what it adds
     several: bool = False  # whether blocks ask more than once: what they get is any number
 
-    def around(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    def around(self, grid: Index) -> Index:
         """Return the extents of pairs of a block and a ticket."""
         x, y, z = (self.extent if axis == self.axis else size for axis, size in enumerate(grid))
         return x, y, z
@@ -51,9 +53,9 @@ class Machine(State, RegisterFile):
     """B blocks of the same launch that run side by side: their state, and what does not change."""
 
     blocks: Ints  # (B, 3): block indices
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int]
+    grid: Index
+    block: Index
+    cluster: Index
     constants: Mapping[int, bytes]
     known_constants: Mapping[int, Bools]  # which bytes of a bank are known
     memory: Mapping[int, bytes]
@@ -81,7 +83,7 @@ class Machine(State, RegisterFile):
         self.guards: Guards = ()
 
     @cached_property
-    def extents(self) -> tuple[int, int, int]:
+    def extents(self) -> Index:
         """The grid, and on an axis on which it has one block, the tickets."""
         return self.grid if self.draw is None else self.draw.around(self.grid)
 
@@ -115,7 +117,7 @@ class Machine(State, RegisterFile):
         return min(MOST_STRIDE, math.isqrt(max(self.extents)))
 
     def follows(self, *values: Value) -> bool:
-        """Say whether all values change by fixed steps between blocks that are near enough to be worth it."""
+        """Return whether all values change by fixed steps between blocks that are near enough to be worth it."""
         tags = [value.tag for value in values if value.tag is not None]
         return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest for tag in tags)
 
@@ -123,6 +125,13 @@ class Machine(State, RegisterFile):
         """Return the block of each of the view's warps."""
         blocks: Ints = self.block_of[self.view.warps]
         return blocks
+
+    def whose(self, row: int, lane: int) -> tuple[Index, Index]:
+        """Return thread and block, in x, y and z, of a lane of the view."""
+        warp = int(self.view.warps[row])
+        number, (x, y, _) = int(self.thread[warp, lane]), self.block
+        i, j, k = self.blocks[self.block_of[warp]].tolist()
+        return (number % x, number // x % y, number // (x * y)), (i, j, k)
 
     def decide(self, tag: Tag | None, bits: int = 32) -> None:
         """Record a decision by the lower bits of a value that depends on the block or the iteration."""

@@ -115,7 +115,7 @@ class _Shared(MemoryInstruction):
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
             m.log.miss(self.index, "its address", address.origin)
             return False
-        decide_address(m, address)
+        m.decide_request(address.tag)
         m.log.record(self.index, address.bits, selected, tag=address.tag)
         return True
 
@@ -163,11 +163,6 @@ class _Shared(MemoryInstruction):
             m.shared_known[block[unsure], at[unsure] + k] = False
         if unsure.any():
             m.shared_origin = data.origin if data.known is not True else m.now
-
-
-def decide_address(m: Machine, address: Value) -> None:
-    """Keep only blocks whose requests are shifted by multiples of 128 bytes, which changes no wavefront."""
-    m.decide_request(address.tag)
 
 
 def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
@@ -250,7 +245,7 @@ class _AtomicGlobal(_StoreGlobal):
 
 
 def same_address(address: Value, selected: Bools) -> bool:
-    """Say whether all lanes of each warp certainly have the same address."""
+    """Return whether all lanes of each warp certainly have the same address."""
     if address.bits.shape[1] == 1:
         return True
     if address.known is not True:

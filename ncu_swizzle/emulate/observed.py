@@ -5,6 +5,7 @@ Every mapping is tried on the recorded requests before it is named.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.code import spelled
-from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
+from ncu_swizzle.smem.judge import LEADING_STEP, Constraints
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
@@ -60,7 +61,7 @@ class ObservedTile:
     def excessive(self) -> int:
         """The excessive wavefronts of all its requests, as far as they are known."""
         counted = ((access, access.wavefronts(self.plain)) for access in self.accesses)
-        return sum(access.total(np.where(made.known, made.actual - made.ideal, 0)) for access, made in counted)
+        return sum(access.total(np.where(waves.known, waves.actual - waves.ideal, 0)) for access, waves in counted)
 
     def suggestion(self, constraints: Constraints | None = None) -> Suggestion:
         """Return the cheapest mappings that leave all accesses conflict-free, tried on the recorded requests.
@@ -83,7 +84,7 @@ def observed_tiles(
 
 def _spans(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
     """Yield the first byte, the end and the instructions of each range of overlapping accesses."""
-    spans = sorted((*_span(made), offset) for offset, made in requests.items() if len(_counted(made).times))
+    spans = sorted((*_span(request), offset) for offset, request in requests.items() if len(_counted(request).times))
     first = end = 0
     offsets: list[int] = []
     for low, high, offset in spans:
@@ -97,9 +98,9 @@ def _spans(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, l
         yield first, end, offsets
 
 
-def _span(made: AccessRequests) -> tuple[int, int]:
-    operation, made = operations.find(made.op), _counted(made)
-    used = made.addresses[made.active & (np.arange(operations.WARP) < operation.addressed)]
+def _span(request: AccessRequests) -> tuple[int, int]:
+    operation, request = operations.find(request.op), _counted(request)
+    used = request.addresses[request.active & (np.arange(operations.WARP) < operation.addressed)]
     return int(used.min()), int(used.max()) + operation.width_bytes
 
 
@@ -113,37 +114,30 @@ def _tile(
 ) -> ObservedTile:
     groups: dict[tuple[str, str], list[AccessRequests]] = {}
     for offset in sorted(offsets):
-        if len((made := _counted(requests[offset])).times):
-            groups.setdefault((made.op, name(offset)), []).append(made)
-    merged = {key: _together_observed(parts) for key, parts in groups.items()}
+        if len((request := _counted(requests[offset])).times):
+            groups.setdefault((request.op, name(offset)), []).append(request)
+    merged = {key: functools.reduce(AccessRequests.plus, same) for key, same in groups.items()}
     start = first // WIDEST * WIDEST
     by_api = [requests[offset] for offset in offsets if offset in leading]
     row = _leading_dimension(by_api) if by_api else None
     plain = _plain(tuple(merged.values()), start, end, row or 0)
-    accesses = tuple(_access(made, plain, start, label or op) for (op, label), made in merged.items())
-    complete = all(made.complete for made in merged.values())
+    accesses = tuple(_access(request, plain, start, label or op) for (op, label), request in merged.items())
+    complete = all(request.complete for request in merged.values())
     return ObservedTile(
         first=first, end=end, offsets=tuple(offsets), plain=plain, accesses=accesses, complete=complete, leading=row
     )
 
 
-def _counted(made: AccessRequests) -> AccessRequests:
+def _counted(request: AccessRequests) -> AccessRequests:
     """Return the requests with lanes that access something; a matrix needs all of its rows."""
-    operation = operations.find(made.op)
+    operation = operations.find(request.op)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
-    used = made.active[:, : operation.addressed]
-    return made.chosen(np.flatnonzero(used.all(axis=1) if matrix else used.any(axis=1)))
-
-
-def _together_observed(parts: Sequence[AccessRequests]) -> AccessRequests:
-    whole, *others = parts
-    for other in others:
-        whole = whole.plus(other)
-    return whole
+    used = request.active[:, : operation.addressed]
+    return request.chosen(np.flatnonzero(used.all(axis=1) if matrix else used.any(axis=1)))
 
 
 def _plain(requests: Sequence[AccessRequests], start: int, end: int, leading_dimension: int) -> TileMapping:
-    widths = [operations.find(made.op).width_bytes for made in requests]
+    widths = [operations.find(request.op).width_bytes for request in requests]
     element, pitch = min(widths), leading_dimension or _pitch(requests, max(widths))
     columns = pitch // element
     return TileMapping(
@@ -154,13 +148,13 @@ def _plain(requests: Sequence[AccessRequests], start: int, end: int, leading_dim
 def _pitch(requests: Sequence[AccessRequests], widest: int) -> int:
     """Return the most common distance of neighbouring lanes in conflicting requests, a multiple of `widest` bytes."""
     steps = [np.zeros(0, np.int64)]
-    for made in requests:
-        operation = operations.find(made.op)
+    for request in requests:
+        operation = operations.find(request.op)
         matrix = operation.kind in (LDMATRIX, STMATRIX)
-        counted = wavefronts(made.op, made.addresses, None if matrix else made.active, made.source)
-        used = made.active & (np.arange(operations.WARP) < operation.addressed)
+        counted = wavefronts(request.op, request.addresses, None if matrix else request.active, request.source)
+        used = request.active & (np.arange(operations.WARP) < operation.addressed)
         both = used[:, 1:] & used[:, :-1] & (counted.actual > counted.ideal)[:, None]
-        steps.append(np.abs(np.diff(made.addresses, axis=1))[both])
+        steps.append(np.abs(np.diff(request.addresses, axis=1))[both])
     distances: Ints = np.concatenate(steps)
     distances = distances[(distances >= 2 * widest) & (distances % widest == 0) & (distances <= LONGEST_PITCH)]
     if not len(distances):
@@ -175,28 +169,28 @@ def _leading_dimension(requests: Sequence[AccessRequests]) -> int:
     Lanes 0 to 7 of an ldmatrix address consecutive rows; otherwise four lanes share a row of a fragment.
     """
     steps = [np.zeros(0, np.int64)]
-    for made in requests:
-        apart = 1 if operations.find(made.op).kind in (LDMATRIX, STMATRIX) else 4
-        both = made.active[:, apart:8] & made.active[:, : 8 - apart]
-        steps.append(np.abs(made.addresses[:, apart:8] - made.addresses[:, : 8 - apart])[both])
+    for request in requests:
+        apart = 1 if operations.find(request.op).kind in (LDMATRIX, STMATRIX) else 4
+        both = request.active[:, apart:8] & request.active[:, : 8 - apart]
+        steps.append(np.abs(request.addresses[:, apart:8] - request.addresses[:, : 8 - apart])[both])
     distances: Ints = np.concatenate(steps)
     distances = distances[(distances > 0) & (distances % LEADING_STEP == 0)]
     values, counts = np.unique(distances, return_counts=True)
     return int(values[counts.argmax()]) if len(values) else 0
 
 
-def _access(made: AccessRequests, plain: TileMapping, start: int, name: str) -> Access:
-    addresses = np.where(made.active, made.addresses - start, 0)
+def _access(request: AccessRequests, plain: TileMapping, start: int, name: str) -> Access:
+    addresses = np.where(request.active, request.addresses - start, 0)
     rows, columns = np.divmod(addresses // plain.element_bytes, plain.shape[1])
-    full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
+    full = bool(request.active.all()) or operations.find(request.op).kind in (LDMATRIX, STMATRIX)
     return Access(
         name,
-        made.op,
+        request.op,
         rows=rows,
         columns=columns,
-        active=None if full else made.active,
-        source=made.source,
-        times=made.times,
+        active=None if full else request.active,
+        source=request.source,
+        times=request.times,
     )
 
 
@@ -259,8 +253,10 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
         left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
         nearest = "" if closest is suggestion.plain else f"; {_mapped(tile, closest.mapping)} comes closest: it {left}"
         return f"{operations}: no {_options(tile, constraints)} makes all of these accesses conflict-free{nearest}"
+    best = suggestion.best
+    cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
-    return f"{operations}: {_mapped(tile, suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+    return f"{operations}: {_mapped(tile, best.mapping)} makes all of these accesses conflict-free{cost}{judged}"
 
 
 def _options(tile: ObservedTile, constraints: Constraints) -> str:
@@ -281,8 +277,3 @@ def _mapped(tile: ObservedTile, mapping: TileMapping) -> str:
     row = mapping.transform.every * mapping.element_bytes
     longer = row + mapping.transform.by * mapping.element_bytes
     return f"{API}; padding the rows from {row} to {longer} bytes"
-
-
-def _promise(best: Candidate) -> str:
-    cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
-    return f"makes all of these accesses conflict-free{cost}"

@@ -17,7 +17,7 @@ import numpy as np
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.blocks import Index, Setting, run_batch
+from ncu_swizzle.emulate.blocks import Index, Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
 from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.copies import zero_fill
@@ -125,7 +125,9 @@ class _Probe:
         condition = self.guard(m) if self.guard else None
         reads = self.reads(m) if self.reads else None
         address = self.address(m)
-        if m.repeats.active and any(_follows_a_loop(value) for value in (condition, reads, address)):
+        # What may differ in iterations that the one that runs stands for.
+        tags = [value.tag for value in (condition, reads, address) if value is not None]
+        if m.repeats.active and any(tag is not None and tag.loops for tag in tags):
             m.repeats.fail()
         selected, doubtful = m.selection(condition)
         if reads is not None:
@@ -150,12 +152,9 @@ class _Probe:
             self.probes.through.setdefault(m.now, set()).add(address.origin)
 
     def _report(self, m: Machine, at: Ints, wrong: Bools) -> None:
-        row, lane = (int(index) for index in np.argwhere(wrong)[0])
-        warp, address = int(m.view.warps[row]), int(at[row, lane])
-        number = int(m.thread[warp, lane])
-        x, y, _ = m.block
+        row, lane = np.argwhere(wrong)[0].tolist()
+        address, (thread, block) = int(at[row, lane]), m.whose(row, lane)
         buffer = self.probes.map.nearest(address, self.width)
-        i, j, k = (int(index) for index in m.blocks[m.block_of[warp]])
         outside = OutOfBounds(
             offset=self.instruction.offset,
             kind=DOES.get(self.instruction.opcode, ATOMIC),
@@ -164,16 +163,11 @@ class _Probe:
             buffer=buffer.name if buffer else "",
             begin=address - buffer.address if buffer else 0,
             size=buffer.size if buffer else 0,
-            thread=(number % x, number // x % y, number // (x * y)),
-            block=(i, j, k),
+            thread=thread,
+            block=block,
             times=int(wrong.sum()),
         )
         self.probes.add(outside)
-
-
-def _follows_a_loop(value: Value | None) -> bool:
-    """Say whether a value may differ in iterations that the one that runs stands for."""
-    return value is not None and value.tag is not None and bool(value.tag.loops)
 
 
 def global_accesses(
@@ -186,7 +180,7 @@ def global_accesses(
     if not buffers:
         return GlobalAccesses()
     everything = exhaustive and math.prod(setting.grid) <= KINDS
-    blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*corners(setting.grid), *ran])))
+    blocks = numbered(setting.grid) if everything else np.array(list(dict.fromkeys([*corners(setting.grid), *ran])))
     try:
         probes = _run(code, setting, buffers, blocks)
     except ProgramFailed as error:
@@ -200,12 +194,6 @@ def corners(grid: Index) -> list[Index]:
     """Return the blocks at the corners of a grid."""
     ends = [sorted({0, size - 1}) for size in grid]
     return [(x, y, z) for z, y, x in itertools.product(*ends[::-1])]
-
-
-def _every(grid: Index) -> Ints:
-    """Return all blocks of a grid, x fastest."""
-    indices: Ints = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid[::-1])[::-1], axis=1)
-    return indices
 
 
 def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) -> Probes:

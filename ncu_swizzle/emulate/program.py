@@ -29,8 +29,9 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     reading_guard,
 )
-from ncu_swizzle.emulate.faults import Restart, blaming, mistake, needed
-from ncu_swizzle.emulate.flow import Flow, TimedBranches, timing
+from ncu_swizzle.emulate.faults import Restart, blaming, mistake
+from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.liveness import TimedBranches, needed, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
@@ -117,7 +118,7 @@ class PreparedCode:
     contents: bool
     timing: TimedBranches
     live: Mapping[int, int]  # by basic block: the registers that matter before it
-    untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `boxes`
+    untracked: frozenset[int]  # they act on something else than registers and memory: see `Loops.untracked`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
@@ -159,7 +160,7 @@ def prepare(
                 if stand_in
                 else _enduring_step(instruction, index, part.needed[index], part.shared, failures)
             )
-            if step and accesses.ends_one(instructions, flow.first(index), index):
+            if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             first = probe(instruction) if probe else None
         steps.append(_both(first, step) if first else step)
@@ -183,7 +184,13 @@ def prepare(
         contents=part.shared,
         timing=waits,
         live=part.live,
-        untracked=frozenset(index for index, instruction in enumerate(instructions) if _is_untracked(instruction)),
+        untracked=frozenset(
+            index
+            for index, instruction in enumerate(instructions)
+            if instruction.opcode in _UNTRACKED
+            or instruction.opcode not in MODELLED
+            or control_word(instruction) == PHASE_CHECK
+        ),
         unsupported=frozenset(unsupported),
         externals=externals,
         failures=failures,
@@ -198,15 +205,6 @@ def _all_parsed(code: tuple[Sass, ...]) -> tuple[SassInstruction, ...]:
 def _parsed(sass: Sass) -> SassInstruction:
     with blaming(sass):
         return parse_instruction(sass)
-
-
-def _is_untracked(instruction: SassInstruction) -> bool:
-    """Say whether an instruction acts on something else than registers and memory."""
-    return (
-        instruction.opcode in _UNTRACKED
-        or instruction.opcode not in MODELLED
-        or control_word(instruction) == PHASE_CHECK
-    )
 
 
 def _both(first: Step, second: Step | None) -> Step:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,10 +142,6 @@ class SharedRequests:
     def nbytes(self) -> int:
         source = 0 if self.source is None else self.source.nbytes
         return self.addresses.nbytes + self.selected.nbytes + source
-
-    @property
-    def source_bytes(self) -> bytes:
-        return b"" if self.source is None else self.source.tobytes()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -319,27 +315,18 @@ def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
     lowest = int(requests.addresses.min(initial=1 << 40, where=requests.active)) & -LINE
     relative = np.where(requests.active, requests.addresses - lowest, 0)  # shifted by lines, they take as many
-    key = _Rows(requests.op, relative.tobytes(), requests.active.tobytes(), None)
-    if requests.source is not None:
-        key = key._replace(source=requests.source.tobytes())
-    return _counted(key) if len(relative) <= CACHED_ROWS else _counted.__wrapped__(key)
-
-
-class _Rows(NamedTuple):
-    """Distinct requests as bytes, of int64 and bool."""
-
-    op: str
-    addresses: bytes
-    active: bytes
-    source: bytes | None
+    source = None if requests.source is None else requests.source.tobytes()
+    counted = _counted if len(relative) <= CACHED_ROWS else _counted.__wrapped__
+    return counted(requests.op, relative.tobytes(), requests.active.tobytes(), source)
 
 
 @functools.lru_cache(CACHED_REQUESTS)
-def _counted(rows: _Rows) -> tuple[Ints, Ints, Bools]:
-    operation = operations.find(rows.op)
-    addresses = np.frombuffer(rows.addresses, np.int64).reshape(-1, 32)
-    active = np.frombuffer(rows.active, bool).reshape(-1, 32)
-    source = None if rows.source is None else np.frombuffer(rows.source, np.int64).reshape(-1, 32)
+def _counted(op: str, addresses_: bytes, active_: bytes, source_: bytes | None) -> tuple[Ints, Ints, Bools]:
+    """Return actual and ideal wavefronts, and whether they are known, of requests as bytes of int64 and bool."""
+    operation = operations.find(op)
+    addresses = np.frombuffer(addresses_, np.int64).reshape(-1, 32)
+    active = np.frombuffer(active_, bool).reshape(-1, 32)
+    source = None if source_ is None else np.frombuffer(source_, np.int64).reshape(-1, 32)
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
     known = np.ones(len(addresses), bool)
     matrix = operation.kind in (LDMATRIX, STMATRIX)

@@ -7,7 +7,7 @@ Everything is told of each thread between two barriers or fences: what another t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
+from ncu_swizzle.emulate.tracing import LaneCounts
 from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -47,10 +48,6 @@ class Written:
     known: Bools
     pc: Ints  # the instruction that stored it last
 
-    @property
-    def block(self) -> Ints:
-        return self.who >> THREAD_BITS + EPOCH_BITS
-
 
 @dataclass(frozen=True, eq=False)
 class Loads:
@@ -73,57 +70,43 @@ class Results:
     executed: frozenset[int]  # those that some lane executed
 
 
-@dataclass(kw_only=True)
 class _Recorder:
-    world: World
-    stores: list[Ints] = field(default_factory=list)  # columns: who, address, value, known, pc
-    loads: list[Ints] = field(default_factory=list)  # columns: who, pc, address
-    atomics: list[tuple[int | str, ...]] = field(default_factory=list)
-    unseen: dict[int, str] = field(default_factory=dict)
-    executed: set[int] = field(default_factory=set)
-    _epoch: Ints | None = None
+    """Makes the steps, and holds what they record."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.stores: list[Ints] = []  # (5, lanes): who, address, value, known, pc
+        self.loads: list[Ints] = []  # (3, lanes): who, pc, address
+        self.atomics: list[tuple[int | str, ...]] = []
+        self.unseen: dict[int, str] = {}
+        self.executed: set[int] = set()
+        self._epochs = LaneCounts()  # barriers and fences that each lane has passed
 
     def step(self, instruction: SassInstruction) -> Step | None:
-        opcode = instruction.opcode
+        opcode, guard = instruction.opcode, operands.guard_operands(instruction.guard)
+
+        def selected(m: Machine) -> Bools:
+            return m.selection(guard(m) if guard else None)[0]
+
+        def mark(m: Machine) -> None:
+            if m.now not in self.executed and selected(m).any():
+                self.executed.add(m.now)
+
         if opcode in BULK and not instruction.never:
             return lambda m: self.unseen.update({m.now: instruction.text})
         if opcode in ORDERING and not instruction.never:
-            return self._ordering(instruction)
+            return lambda m: self._epochs.add(m, selected(m))
         if not accesses(instruction):
             return None
         if opcode in MARKED:
-            return self._marking(instruction)
+            return mark
         return (_Write if opcode in STORES | ATOMICS else _Load)(self, instruction).step
-
-    def epochs(self, m: Machine) -> Ints:
-        """Return how many barriers and fences each lane has passed, (W, 32)."""
-        if self._epoch is None:
-            self._epoch = np.zeros((m.warps, 32), np.int64)
-        return self._epoch
-
-    def _ordering(self, instruction: SassInstruction) -> Step:
-        guard = operands.guard_operands(instruction.guard)
-
-        def step(m: Machine) -> None:
-            rows, lanes = np.nonzero(m.selection(guard(m) if guard else None)[0])
-            self.epochs(m)[m.view.warps[rows], lanes] += 1
-
-        return step
-
-    def _marking(self, instruction: SassInstruction) -> Step:
-        guard = operands.guard_operands(instruction.guard)
-
-        def step(m: Machine) -> None:
-            if m.now not in self.executed and m.selection(guard(m) if guard else None)[0].any():
-                self.executed.add(m.now)
-
-        return step
 
     def who(self, m: Machine, rows: Ints, lanes: Ints) -> Ints:
         """Return who these lanes are, and when: see `Written`."""
         warps = m.view.warps[rows]
         thread = m.block_of[warps] << THREAD_BITS | m.thread[warps, lanes]
-        who: Ints = thread << EPOCH_BITS | self.epochs(m)[warps, lanes]
+        who: Ints = thread << EPOCH_BITS | self._epochs.of(m)[warps, lanes]
         return who
 
 
@@ -145,13 +128,14 @@ class _Access:
         self.width = access_width(instruction)
         self.bank = memory.number + 1 << BANK_BITS if memory.kind == CONSTANT else 0
 
-    def places(self, m: Machine, reads: Value | None = None) -> tuple[Ints, Ints, Ints] | None:
-        """Return rows, lanes and addresses of what accesses global memory; None if that is unknown."""
+    def places(self, m: Machine, reads: Value | None = None) -> tuple[Ints, Ints, Ints]:
+        """Return rows, lanes and addresses of what accesses global memory; none if that is unknown, which is noted."""
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected) or (reads and not known_in(reads, selected)):
             self.recorder.unseen[m.now] = self.instruction.text
-            return None
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, nothing
         if selected.any():
             self.recorder.executed.add(m.now)
         at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
@@ -174,10 +158,7 @@ class _Load(_Access):
         self.reads = operands.predicate(filled) if filled else None
 
     def step(self, m: Machine) -> None:
-        found = self.places(m, self.reads(m) if self.reads else None)
-        if found is None or not len(found[0]):
-            return
-        rows, lanes, where = found
+        rows, lanes, where = self.places(m, self.reads(m) if self.reads else None)
         self.recorder.loads.append(np.stack([self.recorder.who(m, rows, lanes), np.full_like(where, m.now), where]))
 
 
@@ -192,10 +173,9 @@ class _Write(_Access):
         self.data = [operands.raw(source, k) for source in sources for k in range(words)]
 
     def step(self, m: Machine) -> None:
-        found = self.places(m)
-        if found is None or not len(found[0]):
+        rows, lanes, where = self.places(m)
+        if not len(rows):
             return
-        rows, lanes, where = found
         shape = m.view.mask.shape
         words = [self._lanes(m, number, shape)[:, rows, lanes] for number in range(len(self.data))]
         who, block = self.recorder.who(m, rows, lanes), m.block_of[m.view.warps[rows]]
@@ -207,7 +187,11 @@ class _Write(_Access):
         else:
             for byte in range(self.width):
                 self.recorder.world.change(block, where + byte)
-        self._atomics(who, where, words)
+        # The name without the cache operators, which are the instruction's first words.
+        name = self.instruction.mnemonic.partition(".")[2]
+        values = [np.where(known != 0, bits, -1).tolist() for bits, known in words]
+        for row in zip(who.tolist(), where.tolist(), *values, strict=True):
+            self.recorder.atomics.append((row[0], name, *row[1:]))
 
     def _lanes(self, m: Machine, number: int, shape: tuple[int, ...]) -> Ints:
         value = narrowed(self.data[number](m), (1 << 8 * min(self.width, 4)) - 1)
@@ -222,17 +206,10 @@ class _Write(_Access):
             self.recorder.stores.append(np.stack((who, where + byte, value, known, np.full_like(where, m.now))))
             self.recorder.world.write(block, where + byte, value)
 
-    def _atomics(self, who: Ints, where: Ints, words: Sequence[Ints]) -> None:
-        """Record each lane's operation: its name without the cache operators is the instruction's first words."""
-        name = self.instruction.mnemonic.partition(".")[2]
-        operands_ = [np.where(known != 0, bits, -1) for bits, known in words]
-        for row in zip(who.tolist(), where.tolist(), *(bits.tolist() for bits in operands_), strict=True):
-            self.recorder.atomics.append((row[0], name, *row[1:]))
-
 
 def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
     """Execute all instructions of some blocks, (B, 3), in a world, and return what they do. Raises one of `faults`."""
-    recorder = _Recorder(world=world)
+    recorder = _Recorder(world)
     program = prepare(code, everything=True, arrays=True, probe=recorder.step, instead=stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
     banks = {
@@ -245,17 +222,16 @@ def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World
     )
     setting = replace(setting, world=world, constants={**setting.constants, **banks}, known_constants={})
     batch = run_batch(setting, blocks)
-    for number in batch.unknown:  # whether it is executed, or how often, depends on what is not known
+    for number in batch.machine.unknown:  # whether it is executed, or how often, depends on what is not known
         instruction = setting.program.instructions[number]
         if instruction.opcode in BULK or (instruction.opcode not in MARKED and accesses(instruction)):
             recorder.unseen.setdefault(number, instruction.text)
     for number in np.flatnonzero(batch.issued.any(axis=1)).tolist():
         if _leaves(program, number):
             recorder.unseen.setdefault(number, program.instructions[number].text)
-    who, pc, address = _joined(recorder.loads, 3)
     return Results(
         written=_last(recorder.stores),
-        loads=Loads(who, pc, address),
+        loads=Loads(*np.concatenate([np.zeros((3, 0), np.int64), *recorder.loads], axis=1)),
         atomics=tuple(sorted(recorder.atomics, key=repr)),
         unseen=tuple(recorder.unseen.values()),
         accesses=frozenset(number for number, each in enumerate(program.instructions) if accesses(each)),
@@ -271,13 +247,9 @@ def _leaves(program: PreparedCode, number: int) -> bool:
     return bool(program.externals) and instruction.opcode == "CALL" and not instruction.never and outside
 
 
-def _joined(pieces: Sequence[Ints], columns: int) -> Ints:
-    return np.concatenate(pieces, axis=1) if pieces else np.zeros((columns, 0), np.int64)
-
-
 def _last(stores: Sequence[Ints]) -> Written:
     """Return the last store of each thread to each byte between two barriers."""
-    columns = _joined(stores, 5)
+    columns = np.concatenate([np.zeros((5, 0), np.int64), *stores], axis=1)
     order = np.lexsort((columns[1], columns[0]))  # stable: of equal places, the last stored comes last
     columns = columns[:, order]
     place = columns[:2]

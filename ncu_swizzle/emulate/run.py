@@ -11,7 +11,7 @@ import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.emulate.accesses import Contended
-from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover
+from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
@@ -159,7 +159,7 @@ class Ledger:
         blocks = math.prod(self.grid)
         if blocks * max(len(tickets), len(self.boxes)) > MOST_PAIRS:
             raise Undrawn
-        index: Ints = np.stack(np.unravel_index(np.arange(blocks), self.grid[::-1])[::-1], axis=1)
+        index = numbered(self.grid)
         kinds: Ints = np.zeros((blocks, len(tickets)), np.int64)
         asking: Bools = np.zeros(blocks, bool)
         for box, asks, kind in self.boxes:

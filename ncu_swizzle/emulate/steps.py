@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog
+from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, from_first_line
 from ncu_swizzle.emulate.code import PRED
 from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, total
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import SHIFTED_BYTES, SharedRequests
 from ncu_swizzle.emulate.state import Group
 from ncu_swizzle.emulate.values import Bits, Patches, Value, merged
-from ncu_swizzle.smem.operations import LINE, Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 UNKNOWN = -1  # what a sample says of a register that is not known, or was never written
 
@@ -368,9 +368,6 @@ def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequ
     source = None
     if seen.source is not None:
         source = np.tile(seen.source, (times, 1))
-        reads, source = source >= 0, source + np.repeat(sources, requests)[:, None]
-        # Relative to the line of each request's lowest source; -1 for what is not read.
-        first = np.where(selected & reads, source, 1 << 60).min(axis=1, keepdims=True) & -LINE
-        source = np.where(selected, np.where(reads, source - first, -1), 0)
+        source = from_first_line(source + np.repeat(sources, requests)[:, None], selected, source >= 0)
     blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, requests), (seen.repeats, times, requests)).ravel()
     return SharedRequests(addresses=lanes.astype(np.uint32) & WINDOW, selected=selected, source=source, blocks=blocks)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ncu_swizzle.emulate import operands
@@ -22,10 +20,9 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
-from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.effects import BASES, GENERIC, operand_number, results
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.memory import MemoryInstruction, decide_address, extended
+from ncu_swizzle.emulate.memory import MemoryInstruction, extended
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -56,41 +53,43 @@ class _Generic(MemoryInstruction):
         high = (address.bits >> np.uint64(32)).astype(np.uint32)
         low = Value((address.bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), True, None, address.tag)
         in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
+        in_global = selected & ~in_shared & ~in_local
+        # In the block's own shared memory: the address names its rank in the cluster.
+        own = in_shared & (low.bits >> np.uint32(RANK_BIT) == m.clusters.ranks[m.view_blocks()][:, None])
+        remote = in_shared & ~own
         if in_shared.any():
-            decide_address(m, address)
-        own = in_shared & self._own(m, low.bits)
-        self._record(m, low.bits, in_shared, own, address.tag)
+            m.decide_request(address.tag)
+            if (own.any(axis=1) & remote.any(axis=1)).any():
+                m.log.miss(self.index, "what ncu counts for lanes that access different blocks of a cluster", None)
+            else:  # no wavefronts for lanes that access another block
+                m.log.record(self.index, low.bits, own, tag=address.tag)
         if self.opcode == "LD":
             if self.needed:
-                self._load(
-                    m,
-                    own,
-                    remote=in_shared & ~own,
-                    in_local=in_local,
-                    selected=selected,
-                    condition=condition,
-                    low=low,
-                    address=address,
-                )
+                # What is all in one memory is loaded; nothing is known of the rest.
+                lanes = {"shared": own, "local": in_local, "global": in_global}
+                kind = next((kind for kind, inside in lanes.items() if bool((inside == selected).all())), "")
+                self._load(m, kind, low if kind != "global" else address, selected, condition)
             return
-        self._store(m, own, in_local=in_local, in_global=selected & ~in_shared & ~in_local, low=low, address=address)
-        if (in_shared & ~own).any():  # in the shared memory of another block of the cluster
+        if m.memory and in_global.any():
+            store_global(m, address, in_global, self.width)
+        if own.any() and self.opcode == "ATOM":
+            forget_shared(m, low, own, self.width)
+        elif own.any() and m.shared.shape[1]:
+            store_shared(m, low, own, self.stored(m), self.width)
+        if in_local.any():
+            none = np.zeros_like(in_local)
+            store_local(m, low, selected=in_local, doubtful=none, values=self.stored(m), size=self.width)
+        if remote.any():
             forget_range(m, m.clusters.around(m.view_blocks()))
         if self.opcode == "ATOM" and self.needed:
             self._unknown(m, condition)
 
-    def _own(self, m: Machine, low: Bits) -> Bools:
-        """Return whose address is in their own block's shared memory: it names the block's rank."""
-        mine: Bools = low >> np.uint32(RANK_BIT) == m.clusters.ranks[m.view_blocks()][:, None]
-        return mine
-
-    def _record(self, m: Machine, low: Bits, in_shared: Bools, own: Bools, tag: Tag | None) -> None:
-        """Count the request; ncu counts no wavefronts for lanes that access another block of the cluster."""
-        here, there = own.any(axis=1), (in_shared & ~own).any(axis=1)
-        if (here & there).any():
-            m.log.miss(self.index, "what ncu counts for lanes that access different blocks of a cluster", None)
-        elif in_shared.any():
-            m.log.record(self.index, low, own, tag=tag)
+    def _load(self, m: Machine, kind: str, address: Value, selected: Bools, condition: Value | None) -> None:
+        if not kind or (kind == "shared" and not m.shared.shape[1]):
+            self.nothing(m, condition)
+            return
+        load = {"shared": load_shared, "local": load_local, "global": load_global}[kind]
+        self.finish(m, extended(self.instruction, load(m, address, selected, self.width)), condition)
 
     def _nowhere(self, m: Machine, address: Value, condition: Value | None) -> None:
         """Execute an access to an unknown address, or by unknown lanes."""
@@ -106,40 +105,6 @@ class _Generic(MemoryInstruction):
     def _unknown(self, m: Machine, condition: Value | None) -> None:
         for register in self.results:
             m.put(register, unknown(m.now, bool if register >= BASES[PRED] else np.uint32), condition)
-
-    def _load(
-        self,
-        m: Machine,
-        own: Bools,
-        remote: Bools,
-        in_local: Bools,
-        selected: Bools,
-        condition: Value | None,
-        low: Value,
-        address: Value,
-    ) -> None:
-        if bool((own | ~selected).all()) and m.shared.shape[1]:
-            values: Sequence[Value] = load_shared(m, low, selected, self.width)
-        elif bool((in_local | ~selected).all()):
-            values = load_local(m, low, selected, self.width)
-        elif not (own | remote | in_local).any():
-            values = load_global(m, address, selected, self.width)
-        else:
-            self.nothing(m, condition)
-            return
-        self.finish(m, extended(self.instruction, values), condition)
-
-    def _store(self, m: Machine, own: Bools, in_local: Bools, in_global: Bools, low: Value, address: Value) -> None:
-        if m.memory and in_global.any():
-            store_global(m, address, in_global, self.width)
-        if own.any() and self.opcode == "ATOM":
-            forget_shared(m, low, own, self.width)
-        elif own.any() and m.shared.shape[1]:
-            store_shared(m, low, own, self.stored(m), self.width)
-        if in_local.any():
-            store_local(
-                m, low, selected=in_local, doubtful=np.zeros_like(in_local), values=self.stored(m), size=self.width
-            )
 
 
 COUNT_ONE = 1 << 20  # minus the count is how a barrier's word holds its arrivals

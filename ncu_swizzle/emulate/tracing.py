@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
 from ncu_swizzle.emulate.blocks import Batch, Setting, Unclaimed, run_batch
-from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.effects import COUNTED, GENERIC, MODELLED, UNCOUNTED, WGMMA, may_be_counted
@@ -63,149 +62,121 @@ class LaneSyncs:
     copies: Ints  # of cp.async that the thread has issued before
 
 
-@dataclass(kw_only=True)
+class LaneCounts:
+    """How often something happened to each lane of the blocks that run, (W, 32)."""
+
+    def __init__(self) -> None:
+        self._counts: Ints | None = None
+
+    def of(self, m: Machine) -> Ints:
+        if self._counts is None:
+            self._counts = np.zeros((m.warps, 32), np.int64)
+        return self._counts
+
+    def add(self, m: Machine, selected: Bools) -> None:
+        """Count once for each of these lanes of the view, (G, 32)."""
+        self.of(m)[m.view.warps] += selected
+
+    def restart(self) -> None:
+        """Let other blocks run from now on."""
+        self._counts = None
+
+
 class Recorder:
     """Makes the steps, and holds what they record until it is taken."""
 
-    opaque: dict[int, str] = field(default_factory=dict)  # why accesses cannot be seen, by index of the instruction
-    _rows: list[Ints] = field(default_factory=list)
-    _count: int = 0
-    _epoch: Ints | None = None
-    _copies: Ints | None = None
-    _syncs: list[Ints] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.opaque: dict[int, str] = {}  # why accesses cannot be seen, by index of the instruction
+        self._accesses: list[Ints] = []  # (5, lanes), as in `LaneAccesses`
+        self._syncs: list[Ints] = []  # (5, lanes), as in `LaneSyncs`
+        self._count = 0
+        self._epochs, self._copies = LaneCounts(), LaneCounts()
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that records an instruction; None if it neither accesses shared memory nor is a barrier."""
         if instruction.never:
             return None
         if instruction.opcode in SYNCHRONISING:
-            return _Sync(self, instruction).step if synchronises(instruction) else None
+            return self._sync(instruction) if synchronises(instruction) else None
         if instruction.opcode in COUNTED | GENERIC:
-            return _TracedAccess(self, instruction).step
+            return self._access(instruction)
         if instruction.opcode in UNSEEN or instruction.opcode not in MODELLED:
-            return self._unseen(instruction)
+            why = f"where {instruction.text} accesses shared memory is not followed"
+            return lambda m: self.opaque.update({m.now: why})
         return None
 
-    def take(self) -> LaneAccesses:
-        """Return what was recorded since the last time."""
-        columns = np.concatenate(self._rows, axis=1) if self._rows else np.zeros((5, 0), np.int64)
-        self._rows.clear()
-        self._count = 0
-        return LaneAccesses(*columns)
+    def take(self) -> tuple[LaneAccesses, LaneSyncs]:
+        """Return what was recorded since the last time, and start to count anew."""
+        nothing = np.zeros((5, 0), np.int64)
+        taken = [np.concatenate([nothing, *recorded], axis=1) for recorded in (self._accesses, self._syncs)]
+        self._accesses, self._syncs, self._count = [], [], 0
+        self._epochs.restart()
+        self._copies.restart()
+        return LaneAccesses(*taken[0]), LaneSyncs(*taken[1])
 
-    def take_syncs(self) -> LaneSyncs:
-        """Return what has synchronised since the last time, and start to count anew."""
-        columns = np.concatenate(self._syncs, axis=1) if self._syncs else np.zeros((5, 0), np.int64)
-        self._syncs.clear()
-        self._epoch = self._copies = None
-        return LaneSyncs(*columns)
+    def _access(self, instruction: SassInstruction) -> Step:
+        """Return the step of an instruction whose lanes give addresses of shared memory, or generic ones."""
+        guard = operands.guard_operands(instruction.guard)
+        memory = instruction.operands[memory_operands(instruction)[0]]
+        generic, copies = instruction.opcode in GENERIC, instruction.opcode == "LDGSTS"
+        read_address = operands.wide_address(memory) if generic else operands.address(memory)
+        operation = operation_name(instruction) or ""
+        matrix = operation.startswith((LDMATRIX, STMATRIX))  # of which some lanes give no address
+        addressed = np.arange(32) < (operations.find(operation).addressed if matrix else 32)
 
-    def epochs(self, m: Machine) -> Ints:
-        """Return how many barriers each lane has passed, (W, 32)."""
-        if self._epoch is None:
-            self._epoch = np.zeros((m.warps, 32), np.int64)
-        return self._epoch
-
-    def copies(self, m: Machine) -> Ints:
-        """Return how many copies each lane has issued, (W, 32)."""
-        if self._copies is None:
-            self._copies = np.zeros((m.warps, 32), np.int64)
-        return self._copies
-
-    def add_sync(self, m: Machine, selected: Bools) -> None:
-        """Record that these lanes synchronise."""
-        where = _Selected(m, selected)
-        self._syncs.append(where.columns(where.of(self.epochs(m)), where.of(self.copies(m))))
-
-    def add(self, m: Machine, address: Ints, selected: Bools) -> None:
-        """Record the accesses of these lanes. Raises TooLarge."""
-        where = _Selected(m, selected)
-        self._rows.append(where.columns(address[where.rows, where.lanes], where.of(self.epochs(m))))
-        self._count += len(where.lanes)
-        if self._count > MOST_ACCESSES:
-            raise TooLarge(f"more than {MOST_ACCESSES:,} accesses to shared memory in blocks that run together")
-
-    def _unseen(self, instruction: SassInstruction) -> Step:
         def step(m: Machine) -> None:
-            self.opaque[m.now] = f"where {instruction.text} accesses shared memory is not followed"
+            selected, doubtful = m.certain_mask(guard(m) if guard else None)
+            address = read_address(m)
+            if doubtful.any() or not known_in(address, selected):
+                text = instruction.text
+                self.opaque[m.now] = f"whether {text} accesses shared memory, or where, depends on data"
+                return
+            m.decide(address.tag)
+            bits = np.broadcast_to(address.bits, selected.shape)
+            if generic:
+                selected = selected & (bits >> np.uint64(32) == SHARED_WINDOW)
+            selected = selected & addressed
+            if not selected.any():
+                return
+            if copies:
+                self._copies.add(m, selected)
+            at = (bits & type(bits.flat[0])(WINDOW)).astype(np.int64)
+            self._accesses.append(_columns(m, selected, at, self._epochs.of(m)[m.view.warps]))
+            self._count += int(selected.sum())
+            if self._count > MOST_ACCESSES:
+                raise TooLarge(f"more than {MOST_ACCESSES:,} accesses to shared memory in blocks that run together")
+
+        return step
+
+    def _sync(self, instruction: SassInstruction) -> Step:
+        """Return the step of a barrier of the block, or of what else orders accesses."""
+        guard = operands.guard_operands(instruction.guard)
+
+        def step(m: Machine) -> None:
+            selected, _ = m.selection(guard(m) if guard else None)
+            counts = (counted.of(m)[m.view.warps] for counted in (self._epochs, self._copies))
+            self._syncs.append(_columns(m, selected, *counts))
+            if instruction.opcode == "BAR":
+                self._epochs.add(m, selected)
 
         return step
 
 
-class _Selected:
-    """Lanes of the view that execute an instruction, row by row."""
+def _columns(m: Machine, selected: Bools, *more: Ints) -> Ints:
+    """Return instruction, block and thread of the L selected lanes, and what N tables, (G, 32), have for them.
 
-    def __init__(self, m: Machine, selected: Bools) -> None:
-        self.machine = m
-        self.rows, self.lanes = np.nonzero(selected)
-        self.warps = m.view.warps[self.rows]
-
-    def of(self, table: Ints) -> Ints:
-        """Return what a table of all warps, (W, 32), has for these lanes."""
-        return table[self.warps, self.lanes]
-
-    def columns(self, *more: Ints) -> Ints:
-        """Return instruction, block and thread of each lane, and what else is told of it, a row each."""
-        m = self.machine
-        every = (np.full(len(self.lanes), m.now), m.block_of[self.warps], self.of(m.thread), *more)
-        return np.stack(every).astype(np.int64)
-
-
-class _TracedAccess:
-    """An instruction whose lanes give addresses of shared memory, or generic ones."""
-
-    def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
-        self.recorder, self.instruction = recorder, instruction
-        self.guard = operands.guard_operands(instruction.guard)
-        memory = instruction.operands[memory_operands(instruction)[0]]
-        self.generic = instruction.opcode in GENERIC
-        self.address = operands.wide_address(memory) if self.generic else operands.address(memory)
-        named = operation_name(instruction)
-        self.addressed = np.arange(32) < (operations.find(named).addressed if named and _matrix(named) else 32)
-
-    def step(self, m: Machine) -> None:
-        selected, doubtful = m.certain_mask(self.guard(m) if self.guard else None)
-        address = self.address(m)
-        if doubtful.any() or not known_in(address, selected):
-            text = self.instruction.text
-            self.recorder.opaque[m.now] = f"whether {text} accesses shared memory, or where, depends on data"
-            return
-        m.decide(address.tag)
-        bits = np.broadcast_to(address.bits, selected.shape)
-        if self.generic:
-            selected = selected & (bits >> np.uint64(32) == SHARED_WINDOW)
-        lanes = selected & self.addressed
-        if lanes.any():
-            if self.instruction.opcode == "LDGSTS":
-                rows, columns = np.nonzero(lanes)
-                self.recorder.copies(m)[m.view.warps[rows], columns] += 1
-            self.recorder.add(m, (bits & type(bits.flat[0])(WINDOW)).astype(np.int64), lanes)
-
-
-class _Sync:
-    """A barrier of the block, or what else orders accesses."""
-
-    def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
-        self.recorder, self.guard = recorder, operands.guard_operands(instruction.guard)
-        self.barrier = instruction.opcode == "BAR"
-
-    def step(self, m: Machine) -> None:
-        selected, _ = m.selection(self.guard(m) if self.guard else None)
-        self.recorder.add_sync(m, selected)
-        if self.barrier:
-            rows, lanes = np.nonzero(selected)
-            self.recorder.epochs(m)[m.view.warps[rows], lanes] += 1
+    The result is (3 + N, L).
+    """
+    rows, lanes = np.nonzero(selected)
+    warps, tables = m.view.warps[rows], (table[rows, lanes] for table in more)
+    return np.stack([np.full(len(lanes), m.now), m.block_of[warps], m.thread[warps, lanes], *tables]).astype(np.int64)
 
 
 def synchronises(instruction: SassInstruction) -> bool:
-    """Say whether an instruction orders accesses as its source asks, not just the compiler's own loads."""
+    """Return whether an instruction orders accesses as its source asks, not just the compiler's own loads."""
     if instruction.opcode not in SYNCHRONISING:
         return False
     return instruction.opcode != "DEPBAR" or COPY_GROUPS in instruction.text
-
-
-def _matrix(name: str) -> bool:
-    return name.startswith((LDMATRIX, STMATRIX))
 
 
 ROOM = 8  # of the accesses that may be recorded: what the first block makes times the blocks that run together
@@ -247,13 +218,13 @@ class Version:
     def run(self, blocks: Ints) -> tuple[Batch, Trace]:
         """Run some blocks, (B, 3)."""
         batch = run_batch(self.setting, blocks)
-        return batch, Trace(self.recorder.take(), self.recorder.take_syncs(), self._unknown(batch))
+        return batch, Trace(*self.recorder.take(), self._unknown(batch))
 
     def _unknown(self, batch: Batch) -> dict[int, str]:
         reasons: dict[int, Unknown] = {
-            number: why for number, why in batch.missed.items() if not why.reason.startswith(_COUNTING)
+            number: why for number, why in batch.machine.missed.items() if not why.reason.startswith(_COUNTING)
         }
-        for number, why in batch.unknown.items():
+        for number, why in batch.machine.unknown.items():
             if may_be_counted(self.instructions[number].opcode) or self.instructions[number].opcode == "BAR":
                 reasons.setdefault(number, why)
         return self.recorder.opaque | {number: in_words(self.setting.program, why) for number, why in reasons.items()}
@@ -273,21 +244,15 @@ def side_by_side(first: Version, second: Version) -> Iterator[Pair]:
     while unclaimed.blocks:
         blocks = unclaimed.some(pinned, size)
         (one, before), (other, after) = first.run(blocks), second.run(blocks)
-        boxes = joint(one.machine.boxes, other.machine.boxes)
+        boxes, theirs = copy.copy(one.machine.boxes), other.machine.boxes  # the blocks that are in both boxes
+        boxes.low, boxes.high = np.maximum(boxes.low, theirs.low), np.minimum(boxes.high, theirs.high)
+        boxes.step = np.lcm(boxes.step, theirs.step)
         for number in range(len(blocks)):
             unclaimed.claim(boxes, number)
         yield Pair(blocks, before, after)
-        pinned |= one.machine.boxes.pinned | other.machine.boxes.pinned
+        pinned |= boxes.pinned | theirs.pinned
         if size == 1:
-            made = max(len(before.accesses.pc), len(after.accesses.pc), 1)
-            size = max(1, min(MOST_ACCESSES // ROOM // made, MOST_BLOCKS))
+            of_block = max(len(before.accesses.pc), len(after.accesses.pc), 1)
+            size = max(1, min(MOST_ACCESSES // ROOM // of_block, MOST_BLOCKS))
         if clock.expired and unclaimed.blocks:
             raise ManyKinds(math.prod(grid) - unclaimed.blocks, math.prod(grid), clock.timeout_s)
-
-
-def joint(one: Boxes, other: Boxes) -> Boxes:
-    """Return boxes of the blocks that are in both boxes around each block."""
-    both = copy.copy(one)
-    both.low, both.high = np.maximum(one.low, other.low), np.minimum(one.high, other.high)
-    both.step = np.lcm(one.step, other.step)
-    return both

@@ -16,7 +16,7 @@ A version whose compiler has put events of one kind in another order gets other 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,8 +93,8 @@ class _Written:
 
     def _settle(self) -> None:
         new = self._new
-        keys = np.concatenate([self._keys, *_column(new, 0)])
-        values = np.concatenate([self._values, *_column(new, 1)])
+        keys = np.concatenate([self._keys, *(keys for keys, _ in new)])
+        values = np.concatenate([self._values, *(values for _, values in new)])
         order = np.argsort(keys, kind="stable")
         keys, values = keys[order], values[order]
         last = np.append(keys[1:] != keys[:-1], True)
@@ -205,7 +205,3 @@ def shared_contents(size: int) -> Bits:
 
 def _key(block: Ints, address: Bits) -> Bits:
     return block.astype(np.uint64) << ADDRESS_BITS | address & ADDRESS_MASK
-
-
-def _column(pairs: Iterable[tuple[Bits, Bits]], number: int) -> list[Bits]:
-    return [pair[number] for pair in pairs]

@@ -143,7 +143,7 @@ def counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
         batch = run_batch(setting, np.zeros((1, 3), np.int64))
     except NcuSwizzleError as error:
         return type(error)
-    return batch.signature(0), set(batch.unknown), set(batch.missed)
+    return batch.signature(0), set(batch.machine.unknown), set(batch.machine.missed)
 
 
 @examples

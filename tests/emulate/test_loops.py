@@ -191,7 +191,7 @@ def test_a_period_of_producers_and_consumers_stands_for_others(
     for shortcuts in (True, False):
         setting = setting_of(source, launch, prepare(source), Clock(timeout_s=600.0), shortcuts=shortcuts)
         batch = run_batch(setting, first)
-        counted.append((batch.issued.tolist(), batch.signature(0), batch.unknown))
+        counted.append((batch.issued.tolist(), batch.signature(0), batch.machine.unknown))
     assert counted[0] == counted[1]
     assert stood
     assert max(stood) >= 1

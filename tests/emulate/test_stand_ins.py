@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Results, results
+from ncu_swizzle.emulate.results import EPOCH_BITS, THREAD_BITS, Results, results
 from ncu_swizzle.emulate.worlds import World, shared_contents
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -185,5 +185,5 @@ def test_blocks_see_what_they_wrote_and_tickets_in_between(first: int) -> None:
     assert found.accesses == found.executed
     tickets = first + np.arange(32)  # the compiler lets one lane ask for all of its warp
     expected = [*range(32), *((np.arange(32) ^ 1) + (tickets == 5))] * 2
-    order = np.lexsort((found.written.address, found.written.block))
+    order = np.lexsort((found.written.address, found.written.who >> THREAD_BITS + EPOCH_BITS))
     assert found.written.value[order].astype(np.uint8).view("int32").tolist() == expected

@@ -1,0 +1,228 @@
+"""What has to be computed, and what depends on how long the hardware takes: data flow over the code alone.
+
+The instructions whose results matter feed shared-memory addresses, predicates and control flow; they are found by
+live-variable analysis, backwards over the control flow. What is left out affects no count.
+
+Waits at mbarriers and requests for registers depend on time. Such an instruction gets the result that ends the wait.
+How often the branches that read it go round is unknown, and so is whatever they, or values computed from it, write.
+
+Threads that ask again execute a YIELD. The others of their warp, at the BSYNC where all were to reconverge, then go on
+without them (so ncu counted on an H100, as often as a wait of `wgmma-ring` asked again): up to the next WARPSYNC.ALL,
+the parts may issue the same instructions separately.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.effects import (
+    CONTROL,
+    GLOBAL,
+    GLOBAL_ACCESS,
+    LOCAL,
+    MATRIX,
+    PHASE_CHECK,
+    REGISTERS,
+    SHARED,
+    TILES,
+    Effects,
+    address_reads,
+    control_word,
+    effects,
+    reading_guard,
+)
+from ncu_swizzle.emulate.faults import blaming
+from ncu_swizzle.emulate.flow import EXIT, Flow
+
+# Only their addresses matter: their results are unknown whatever they read.
+OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
+# What they write is unknown to whoever loads it, as blocks run in any order: only where they write matters.
+WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """Which results are needed, by instruction, and whether contents of shared and local memory are needed at all."""
+
+    needed: tuple[bool, ...]
+    effects: tuple[Effects, ...]
+    shared: bool
+    local: bool
+    live: dict[int, int]  # by first instruction of a basic block: what is live before it
+
+
+def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses: bool = False) -> Slice:
+    """Return the slice; `everything` keeps all instructions, which must not change a count.
+
+    `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those
+    of global memory do, and what tensor copies and wgmmas say of tiles.
+    """
+    all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
+    if addresses:
+        all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
+    if everything:
+        everywhere = dict.fromkeys(flow.leaders, (1 << REGISTERS) - 1)
+        return Slice(needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True, live=everywhere)
+    before, alive_after = _liveness(flow, all_effects)
+    # What one thread stores another may load, wherever in the code it is.
+    if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
+        before, alive_after = _liveness(flow, all_effects, common)
+    useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
+    anywhere = _ever(alive_after)
+    return Slice(
+        needed=useful,
+        effects=all_effects,
+        shared=bool(anywhere >> SHARED & 1),
+        local=bool(anywhere >> LOCAL & 1),
+        live=before,
+    )
+
+
+def _ever(alive_after: list[int]) -> int:
+    return functools.reduce(operator.or_, alive_after, 0)
+
+
+def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
+    roots = address_reads(instruction) if instruction.opcode in GLOBAL_ACCESS | TILES else 0
+    return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
+
+
+def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Effects:
+    with blaming(flow.instructions[number]):
+        effect = effects(flow.instructions[number])
+    if not arrays:
+        effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
+    if flow.instructions[number].opcode in WRITE_ONLY and not everything:
+        effect = replace(effect, reads=effect.roots | address_reads(flow.instructions[number]))
+    if flow.instructions[number].opcode in OPAQUE:
+        return Effects(
+            reads=effect.roots, roots=effect.roots, writes=effect.writes & ((1 << REGISTERS) - 1), kills=effect.kills
+        )
+    return effect
+
+
+def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> tuple[dict[int, int], list[int]]:
+    """Return what is live before every basic block and after every instruction, as bit sets.
+
+    `always` is live everywhere. What is read under a guard, and was written under the same one in the same basic
+    block, is not live before: the lanes that read it have written it.
+    """
+    registers = (1 << REGISTERS) - 1
+    guards = tuple(map(reading_guard, flow.instructions))
+    leaders = flow.leaders
+    before = dict.fromkeys(leaders, 0)
+    after = [0] * len(all_effects)
+    onward = {leader: flow.successors(flow.last[leader]) for leader in leaders}
+    changed = True
+    while changed:
+        changed = False
+        for leader in reversed(leaders):
+            alive = always
+            for successor in onward[leader]:
+                alive |= before[successor] if successor != EXIT else 0
+            guarded: dict[tuple[int, bool], int] = {}  # what is live in the lanes that a guard selects
+            for number in range(flow.last[leader], leader - 1, -1):
+                after[number] = functools.reduce(operator.or_, guarded.values(), alive)
+                effect, guard = all_effects[number], guards[number]
+                used = effect.reads if effect.writes & after[number] else effect.roots
+                for other in [other for other in guarded if effect.writes >> other[0] & 1]:
+                    alive |= guarded.pop(other)
+                if guard is not None:
+                    mine = used & registers & ~(1 << guard[0])
+                    guarded[guard] = guarded.get(guard, 0) & ~effect.writes | mine
+                    used &= ~mine
+                guarded = {other: live & ~effect.kills for other, live in guarded.items()}
+                alive = alive & ~effect.kills | used | always
+            alive = functools.reduce(operator.or_, guarded.values(), alive)
+            if alive != before[leader]:
+                before[leader] = alive
+                changed = True
+    return before, after
+
+
+# ---------------------------------------------------------------------------------------------- time
+
+
+@dataclass(frozen=True)
+class TimedBranches:
+    """The branches that depend on time with what they may skip or repeat, the instructions whose operands depend on it,
+    and the waits.
+    """
+
+    regions: dict[int, frozenset[int]]
+    tainted: frozenset[int]
+    sources: tuple[int, ...]
+
+    def source(self, number: int) -> int:
+        """Return the wait to blame for what depends on time at an instruction: the nearest one before it."""
+        return max((source for source in self.sources if source <= number), default=self.sources[0])
+
+    @cached_property
+    def asking_again(self) -> frozenset[int]:
+        """The branches that may go back to a wait."""
+        return frozenset(branch for branch, region in self.regions.items() if not region.isdisjoint(self.sources))
+
+
+def until_reconverged(flow: Flow, start: int) -> frozenset[int]:
+    """Return what parts of a warp that are at an instruction may issue separately."""
+    seen: set[int] = set()
+    waiting = [start]
+    while waiting:
+        number = waiting.pop()
+        if number == EXIT or number in seen:
+            continue
+        seen.add(number)
+        instruction = flow.instructions[number]
+        if instruction.opcode != "WARPSYNC" or not instruction.has("ALL"):
+            waiting += flow.successors(number)
+    return frozenset(seen)
+
+
+def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
+    """Return what depends on time."""
+    sources = {
+        number
+        for number, instruction in enumerate(flow.instructions)
+        if control_word(instruction) == PHASE_CHECK or instruction.has("TRY_ALLOC")
+    }
+    regions: dict[int, frozenset[int]] = {}
+    tainted: frozenset[int] = frozenset()
+    while sources:
+        written = frozenset(sources).union(*regions.values())
+        tainted = _reached(flow, effects, written)
+        branches = {n for n in tainted if control_word(flow.instructions[n]) in CONTROL} - sources
+        new = branches - regions.keys()
+        if not new:
+            break
+        for branch in new:  # what may run after it before all of its paths meet again
+            stop = flow.post_dominators[branch]
+            regions[branch] = flow.region(branch, stop, whole=stop == EXIT)
+    return TimedBranches(regions, tainted - sources, tuple(sorted(sources)))
+
+
+def _reached(flow: Flow, effects: Sequence[Effects], written: frozenset[int]) -> frozenset[int]:
+    """Return the instructions that read what these write, or what is computed from it."""
+    before = dict.fromkeys(flow.leaders, 0)
+    tainted: set[int] = set()
+    waiting = list(flow.leaders)
+    while waiting:
+        leader = waiting.pop()
+        alive = before[leader]
+        for number in range(leader, flow.last[leader] + 1):
+            effect = effects[number]
+            if effect.reads & alive:
+                tainted.add(number)
+            if number in written or effect.reads & alive:
+                alive |= effect.writes
+            else:
+                alive &= ~effect.kills
+        for successor in flow.successors(flow.last[leader]):
+            if successor != EXIT and alive & ~before[successor]:
+                before[successor] |= alive
+                waiting.append(successor)
+    return frozenset(tainted)
