@@ -11,7 +11,7 @@ import numpy as np
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import CudaFile
-from ncu_swizzle.fix.expressions import Edit, line_end
+from ncu_swizzle.fix.edits import Edit, line_end
 from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.swizzle import WHOLE, Padding, Swizzle
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.cuda import Reach, ReachedPlace, field_of, is_field
+from ncu_swizzle.fix.cuda import field_of, is_field
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.expressions import Edit, line_end
+from ncu_swizzle.fix.edits import Edit, line_end
+from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:

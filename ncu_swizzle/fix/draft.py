@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import BYTES, CudaFile, Inlined, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.fix.expressions import Edit
+from ncu_swizzle.fix.cuda import CudaFile, Inlined
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import Scopes, sizes_of
 from ncu_swizzle.fix.sums import CALLS, SIZES, Constants, Term
-from ncu_swizzle.fix.webs import SourceTile
+from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep, SourceTile
 from ncu_swizzle.smem.operations import Ints
 
 if TYPE_CHECKING:

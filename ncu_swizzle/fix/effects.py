@@ -16,10 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, Reach, ReachedPlace, field_of, is_field
+from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, field_of, is_field
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.expressions import Edit
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import Definition
+from ncu_swizzle.fix.webs import Reach, ReachedPlace
 
 if TYPE_CHECKING:
     from tree_sitter import Node

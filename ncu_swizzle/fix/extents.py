@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.cuda import BYTES, CLASSES, Reach, ReachedPlace, ReachStep, field_of
+from ncu_swizzle.fix.cuda import CLASSES, field_of
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.scopes import shared_declarations, sizes_of
+from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:

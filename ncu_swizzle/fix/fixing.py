@@ -18,8 +18,8 @@ from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
 from ncu_swizzle.fix.copies import not_rewritten, rebuilt, source_of, unread
 from ncu_swizzle.fix.draft import Draft, Swapped, Unfit, swapped
+from ncu_swizzle.fix.edits import Edit, Overlap, edited
 from ncu_swizzle.fix.excess import excess_of, grown, stays
-from ncu_swizzle.fix.expressions import Edit, Overlap, edited
 from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.proving import prove

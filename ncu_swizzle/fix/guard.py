@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.conditions import Columns
-from ncu_swizzle.fix.cuda import PARAMETERS, Reach, ReachedPlace, field_of
+from ncu_swizzle.fix.cuda import PARAMETERS, field_of
 from ncu_swizzle.fix.draft import Draft, Swapped, Unfit
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.effects import harmless
-from ncu_swizzle.fix.expressions import Edit
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
 from ncu_swizzle.fix.ownership import Ownership
 from ncu_swizzle.fix.scopes import Definition, declared_name
+from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.cuda import CudaFile, field_of
+from ncu_swizzle.fix.edits import Edit, edited
 from ncu_swizzle.fix.excess import NOWHERE, Moved
-from ncu_swizzle.fix.expressions import Edit, edited
 from ncu_swizzle.fix.layout_values import Escapes, LayoutValues
 from ncu_swizzle.fix.policies import Regions, in_other_kernel, renamings
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name

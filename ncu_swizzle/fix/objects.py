@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, CudaFile, Inlined, ReachStep, Web, field_of
-from ncu_swizzle.fix.expressions import Edit
+from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, CudaFile, Inlined, field_of
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import SHARED, Definition, Scopes, declared_name, sizes_of
+from ncu_swizzle.fix.webs import ReachStep, Web
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.calls import BODIES, WRAPPING, Calls
-from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, Reach, ReachedPlace, field_of, is_field
+from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, field_of, is_field
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.objects import fields_made
 from ncu_swizzle.fix.reaching import SAME, TO_ADDRESS
 from ncu_swizzle.fix.scopes import Definition
+from ncu_swizzle.fix.webs import Reach, ReachedPlace
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import Accessors, atom
-from ncu_swizzle.fix.cuda import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.expressions import Edit
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import Factor, Term
+from ncu_swizzle.fix.webs import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import Padding
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class PaddingEdits:
 
         A method may be one that the kernel does not call, so that the proof would not see it.
         """
-        if self.flat or not reach.start.member or cuda.around(self.draft.file, reach.node) is None:
+        if self.flat or not reach.start.member or self.draft.file.class_around(reach.node) is None:
             return
         terms = [(term, self.draft.size(step.unit, reach.node)) for step in steps for term in self.draft.terms(step)]
         row = self.padding.every * self.draft.element_bytes

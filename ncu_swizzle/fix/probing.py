@@ -14,12 +14,13 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import cuda, objects
 from ncu_swizzle.fix.copies import files_of, rebuilt
-from ncu_swizzle.fix.cuda import BYTES, CLASSES, Member, ReachedPlace, Web, around
-from ncu_swizzle.fix.expressions import Edit, edited
+from ncu_swizzle.fix.cuda import CLASSES
+from ncu_swizzle.fix.edits import Edit, edited
+from ncu_swizzle.fix.launched import Known, launched_constants, launched_offsets
 from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.webs import Known, Members, launched_constants, launched_offsets
+from ncu_swizzle.fix.webs import BYTES, Member, Members, ReachedPlace, Web
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH
@@ -281,7 +282,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         holder = scopes.holder(node)
         key = (holder.body.id if holder is not None and not holder.macro else 0, text)
         own = names.get(key)
-        if own is None and around(scopes.file, node) is not None:  # a method that the kernel does not call
+        if own is None and scopes.file.class_around(node) is not None:  # a method that the kernel does not call
             others = {n for k, n in names.items() if k in declared and declared[k] == declared.get(key)}
             return next(iter(others)) if len(others) == 1 else None
         everywhere = {number for (_, name), number in names.items() if name == text}

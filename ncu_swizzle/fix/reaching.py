@@ -14,23 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.fix import cuda, objects, scopes
-from ncu_swizzle.fix.cuda import (
-    BYTES,
-    CLASSES,
-    UNION,
-    Inlined,
-    Member,
-    Obstacle,
-    Reach,
-    ReachedPlace,
-    ReachStep,
-    Web,
-    field_of,
-    is_field,
-)
+from ncu_swizzle.fix.cuda import CLASSES, UNION, Inlined, field_of, is_field
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
 from ncu_swizzle.fix.sums import SIZES
+from ncu_swizzle.fix.webs import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -297,7 +285,7 @@ class ReachWalk:
 
     def _goes_to_declared(self, node: Node, declared: Node, state: PointerState) -> None:
         """Go on with a variable, whose declaration says what it counts."""
-        rank, unit = cuda.shape_of(self.file, declared, state.rank, state.unit)
+        rank, unit = _shape_of(self.file, declared, state.rank, state.unit)
         self._goes_to(node, declared, rank, unit, state)
 
     def _goes_to(self, node: Node, declared: Node, rank: int, unit: str, state: PointerState) -> None:
@@ -424,7 +412,7 @@ class ReachWalk:
                 continue
             rank, unit = state.rank, state.unit
             if not made.macro:
-                rank, unit = cuda.shape_of(self.file, parameter, rank, unit)
+                rank, unit = _shape_of(self.file, parameter, rank, unit)
             passed_on = parameter.id in self.passing
             self._goes_to(call, parameter, rank, unit, state)
             if passed_on:
@@ -767,3 +755,21 @@ class ReachWalk:
 
     def _quoted(self, node: Node) -> str:
         return self.file.quoted(node, 80)
+
+
+def _shape_of(file: cuda.CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:
+    """Return how many subscripts a declared pointer, array or reference takes, and what it counts."""
+    declarator, sizes, stars = declared.parent, 0, 0
+    while declarator is not None and not declarator.type.endswith(("declaration", "init_declarator")):
+        sizes += declarator.type == "array_declarator"
+        stars += declarator.type == "pointer_declarator"
+        declarator = declarator.parent
+    holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
+    type_ = field_of(holder, "type")
+    named, inner = file.array_alias(file.of(type_)) if type_ is not None else ("", ())
+    sizes += len(inner)
+    if named == "auto" and not stars and not sizes:
+        return max(rank, 1), unit
+    if sizes + stars == 0:
+        return 1, BYTES
+    return sizes + stars, unit if named == "auto" else "" if named == "void" else named

@@ -15,7 +15,7 @@ from rich.text import Text
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.fix.claims import ClaimState
-from ncu_swizzle.fix.expressions import unified
+from ncu_swizzle.fix.edits import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import ChangedFile, SourceFix, written_together
 from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Verdict, in_checkout

@@ -13,11 +13,12 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_t
 from ncu_swizzle.fix import cuda, probing, spliced
 from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
-from ncu_swizzle.fix.cuda import BYTES, CudaFile, ReachedPlace, Web
+from ncu_swizzle.fix.cuda import CudaFile
 from ncu_swizzle.fix.draft import Draft, Unfit
+from ncu_swizzle.fix.launched import Known
 from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations, sizes_of
-from ncu_swizzle.fix.webs import Known, carved
+from ncu_swizzle.fix.webs import BYTES, ReachedPlace, Web, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem.operations import LINE

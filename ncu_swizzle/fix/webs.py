@@ -1,24 +1,126 @@
-"""What the launch says of a source: sizes that are parameters, and where the parts of a carved buffer begin."""
+"""What reaches into a shared array: places, uses, and what is in the way; and the tiles that such a web holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import Member, Obstacle, Reach, ReachedPlace, Web, field_of, is_field
-from ncu_swizzle.fix.scopes import Scopes
-from ncu_swizzle.fix.sums import SIZES, Constants
-from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.limits import evaluate
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-# Split what reaches into shared memory into tiles: a buffer that is carved up holds several.
+BYTES = "byte"  # the unit of an address that is an integer
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReachStep:
+    """One step from a place to the next: an index of a dimension, or something added.
+
+    `unit` is the C type that the number counts; empty for the array's own elements. `node` is None for the first
+    element, as in ``*p``. `rank` is how many subscripts were left before this one; 1 also for what is added.
+    `foreign`: it stands in another function, by whose parameters it is written.
+    """
+
+    node: Node | None
+    unit: str = ""
+    rank: int = 1
+    subscript: bool = True
+    negative: bool = False
+    foreign: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReachedPlace:
+    """A name for a place in an array: the array, a pointer, a parameter, an integer address.
+
+    `rank` is how many subscripts lead to an element. `declared` is the identifier in its declaration.
+    """
+
+    name: str
+    declared: Node
+    rank: int
+    unit: str = ""
+    array: bool = False  # declared as shared memory
+    member: bool = False  # an array within a struct
+    kept: Node | None = None  # of a view: the name of the object that keeps the pointer
+    pointer: str = ""  # which of its members that is
+
+    @property
+    def keeper(self) -> Node:
+        """The name that is the place, or the object that keeps it: whose uses are uses of the place."""
+        return self.kept or self.declared
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reach:
+    """A use of a place: the steps from it, and where they end: at another place, or at an access.
+
+    `node` is the whole expression. `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension
+    that an API is told.
+    """
+
+    start: ReachedPlace
+    steps: tuple[ReachStep, ...]
+    node: Node
+    end: ReachedPlace | None = None
+    layout: Node | None = None
+    leading: Node | None = None
+    unit: str = ""
+    advance: bool = False  # the place itself is moved: p += 4
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Obstacle:
+    """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
+
+    start: ReachedPlace
+    line: int
+    reason: str
+    length: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member:
+    """An array that a struct holds, as reached through a place; `object_` names one of the structs there.
+
+    `outer` is the array that holds these structs, if it is itself in a struct.
+    """
+
+    place: ReachedPlace
+    through: ReachedPlace
+    object_: str
+    outer: Member | None = None
+
+    @property
+    def variable(self) -> ReachedPlace:
+        """What the outermost struct is reached through."""
+        return self.outer.variable if self.outer is not None else self.through
+
+
+@dataclass(eq=False, kw_only=True)
+class Web:
+    """All places that reach into the same arrays, their uses, and what is in the way."""
+
+    places: dict[int, ReachedPlace] = field(default_factory=dict)  # by the declared identifier
+    reaches: list[Reach] = field(default_factory=list)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def arrays(self) -> list[ReachedPlace]:
+        return [place for place in self.places.values() if place.array]
+
+    def from_(self, place: ReachedPlace) -> list[Reach]:
+        """Return the uses of a place."""
+        return [reach for reach in self.reaches if reach.start is place]
+
+    def to(self, place: ReachedPlace) -> list[Reach]:
+        """Return what a place is made from."""
+        return [reach for reach in self.reaches if reach.end is place]
+
+
+# Tiles: a buffer that is carved up holds several.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,124 +252,3 @@ def _joined(places: Mapping[int, ReachedPlace], pairs: Iterable[tuple[int, int]]
             for id_ in group[other]:
                 group[id_] = group[one]
     return list({id(members): members for members in group.values()}.values())
-
-
-# What is known of a kernel's source without running it.
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Known:
-    """Answers: the names' values, the sizes of types by name and of elements, and places' distances."""
-
-    constants: Constants
-    launched: Constants  # what the launch says, too: blockDim.x, the kernel's integer parameters
-    unit_bytes: Mapping[str, int]
-    element_bytes: Mapping[int, int]  # by declared identifier
-    row_elements: Mapping[int, int]  # of the last dimension
-    row_counts: Mapping[int, int]  # of the one before
-    offsets: Mapping[int, int]  # from the array, in bytes
-    members: Mapping[tuple[int, int], Members]  # of structs, by declaration and by what they are reached through
-
-
-AXES = "xyz"
-
-
-@dataclass(eq=False, kw_only=True)
-class _Launched:
-    """The values of names in a launch, by their declarations."""
-
-    scopes: Scopes
-    constants: Constants  # of the source alone
-    members: Mapping[str, int]
-    found: dict[int, int | None]
-    within: Constants = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.within = replace(self.constants, name=self.value, of_launch=True)
-
-    def value(self, node: Node) -> int | None:
-        if node.type == "field_expression":
-            return self.members.get(self.scopes.file.of(node))
-        known = self.constants.name(node)
-        declared = self.scopes.resolve(node) if known is None and node.type == "identifier" else None
-        return known if declared is None else self._declared(declared)
-
-    def _declared(self, declared: Node) -> int | None:
-        if declared.id not in self.found:
-            self.found[declared.id] = None  # while it is being found
-            self.found[declared.id] = self._initialised(declared)
-        known = self.found[declared.id]
-        return None if known is None or self._changes(declared) else known
-
-    def _initialised(self, declared: Node) -> int | None:
-        """Return the value that a variable begins with, or that all calls give a parameter."""
-        if declared.parent is not None and declared.parent.type == "init_declarator":
-            given = [value for value in [field_of(declared.parent, "value")] if value is not None]
-        else:
-            taken = ((made, number) for made, number in self.scopes.taking(declared) if not made.macro)
-            calls = ((call, number) for made, number in taken for call in self.scopes.calls(made.name))
-            given = [node for call, number in calls for node in cuda.arguments(call)[number : number + 1]]
-        values = {self.within.value(node) for node in given}
-        return values.pop() if len(values) == 1 else None
-
-    def _changes(self, declared: Node) -> bool:
-        """Return whether a variable is assigned to, or its address taken."""
-        return any(
-            is_field(use, "left", "assignment_expression")
-            or is_field(use, "argument", "update_expression", "pointer_expression")
-            for use in self.scopes.uses(declared)
-        )
-
-
-def launched_constants(target: Target, scopes: Scopes, constants: Constants) -> Constants:
-    """Return what is constant in a launch: ``blockDim.x`` and its like, integer parameters, and what follows."""
-    sizes = zip(("gridDim", "blockDim"), target.family.geometry(target.kernel, target.problem), strict=True)
-    members = {f"{name}.{axis}": n for name, numbers in sizes for axis, n in zip(AXES, numbers, strict=True)}
-    return _Launched(
-        scopes=scopes, constants=constants, members=members, found=dict(_parameters(target, scopes))
-    ).within
-
-
-def launched_offsets(webs: Sequence[Web], known: Known) -> Mapping[int, int]:
-    """Return the distances of places from their array in this launch, in bytes, by the declared identifier."""
-    return {id_: offset for web in webs for id_, offset in _offsets(web, known.launched, known)}
-
-
-def _parameters(target: Target, scopes: Scopes) -> Iterator[tuple[int, int | None]]:
-    """Yield the kernel's integer parameters, by their declarations."""
-    for made in scopes.callables.get(target.kernel.entry.partition("<")[0].rpartition("::")[2], []):
-        for declared, argument in zip(made.parameters, target.family.arguments, strict=False):
-            if declared is not None and argument.value and "int" in argument.dtype:
-                try:
-                    yield declared.id, evaluate(argument.value, target.problem)
-                except NcuSwizzleError:
-                    continue
-
-
-def _offsets(web: Web, constants: Constants, known: Known) -> Iterator[tuple[int, int]]:
-    reached = {array.declared.id: 0 for array in web.arrays}
-    waiting = list(reached)
-    while waiting:
-        id_ = waiting.pop()
-        for reach in web.from_(web.places[id_]):
-            if reach.end is None or reach.advance or reach.end.declared.id in reached:
-                continue
-            distance = _distance(reach, constants, known)
-            if distance is not None:
-                reached[reach.end.declared.id] = reached[id_] + distance
-                waiting.append(reach.end.declared.id)
-                yield reach.end.declared.id, reached[id_] + distance
-
-
-def _distance(reach: Reach, constants: Constants, known: Known) -> int | None:
-    """Return how many bytes the steps of a use add; None if that is not known."""
-    distance = 0
-    array = next(iter(known.element_bytes.values()), 0) if reach.start.array else 0
-    element = known.element_bytes.get(reach.start.declared.id, array)
-    for step in (step for step in reach.steps if step.node is not None):
-        unit = known.unit_bytes.get(step.unit, SIZES.get(step.unit, 0)) if step.unit else element
-        number = constants.value(step.node) if step.node is not None else None
-        if number is None or not unit or step.rank > 1:
-            return None
-        distance += -number * unit if step.negative else number * unit
-    return distance

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.fix.expressions import Edit, Overlap, edited, line_end, unified
+from ncu_swizzle.fix.edits import Edit, Overlap, edited, line_end, unified
 
 
 def test_edits_leave_everything_else_as_it_is() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.fix.cuda import BYTES
+from ncu_swizzle.fix.webs import BYTES
 from tests.support.sources_in_cuda import web_of
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[{size}]; int x = threadIdx.x; {body} }}\n"

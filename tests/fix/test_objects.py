@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.fix.cuda import Web
+from ncu_swizzle.fix.webs import Web
 from tests.support.sources_in_cuda import web_of
 
 TILE = """template <int R, int C>

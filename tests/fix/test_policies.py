@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.expressions import edited
+from ncu_swizzle.fix.edits import edited
 from ncu_swizzle.fix.layout_values import Escapes
 from ncu_swizzle.fix.named import declared_layouts
 from ncu_swizzle.fix.policies import renamings
