@@ -1,5 +1,5 @@
-"""Implements the arithmetic of SASS: one function per opcode, which `operands.compiled` turns into a step on a Machine.
-Memory and control instructions are elsewhere in `emulate`.
+"""What SASS computes: an opcode is an expression over `primitives`, which say once what happens to a value, to its tag
+and to its known bits. `operands.compiled` makes a step of it. Memory and control are elsewhere in `emulate`.
 """
 
 from __future__ import annotations
