@@ -89,13 +89,18 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
             "name a smaller part of the tile, such as its first 64 rows",
         )
     _check(plain, accesses)
+    judge, unjudged = _judge(plain, accesses, limits)
+    return replace(_search(judge), unjudged=unjudged)
+
+
+def _judge(plain: Mapping, accesses: Sequence[Access], limits: Constraints) -> tuple[Judge, tuple[str, ...]]:
+    """Return the judge of the accesses that can be counted, and the names of the others. Raises UsageError."""
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
     if not countable:
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
-    unjudged = tuple(access.name for access in accesses if access not in countable)
     granule = max(access.granule(plain.element_bytes) for access in accesses)
-    suggestion = _search(Judge(plain, countable, limits, granule))
-    return replace(suggestion, unjudged=unjudged)
+    unjudged = tuple(access.name for access in accesses if access not in countable)
+    return Judge(plain, countable, limits, granule), unjudged
 
 
 def _search(judge: Judge) -> Suggestion:
@@ -223,11 +228,7 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
         )
     samples = [access.chosen(_sample(access, plain, most)) for access in accesses]
     suggestion = suggest(plain, samples, limits)
-    countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
-    if not countable:
-        raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
-    granule = max(access.granule(plain.element_bytes) for access in accesses)
-    judge = Judge(plain, countable, limits, granule)
+    judge, unjudged = _judge(plain, accesses, limits)
     verified = (counted for found in suggestion.clean[:VERIFIED] if (counted := judge.recounted(found)).clean)
     clean = tuple(islice(verified, KEPT))
     first = judge.candidate(plain)
@@ -237,7 +238,7 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
         plain=first,
         clean=clean,
         closest=closest,
-        unjudged=tuple(access.name for access in accesses if access not in countable),
+        unjudged=unjudged,
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
 
