@@ -65,7 +65,7 @@ def proved_text(made: Program, folder: Path, timeout_s: float) -> tuple[str, str
     from ncu_swizzle.fix.sources import FixQuery, fix_targets  # a parser, which --help does without
 
     try:
-        query = FixQuery(what=str(folder / made.name / "k.cu"), request=Request(engine=EMULATED, timeout_s=timeout_s))
+        query = FixQuery(request=Request(engine=EMULATED, timeout_s=timeout_s))
         fixed = fix_targets([target(made, folder)], query)
     except NcuSwizzleError as error:
         return UNKNOWN, f"{type(error).__name__}: {error}", ""

@@ -73,15 +73,15 @@ def fix(
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
         fixed = fix_all(
+            what,
             FixQuery(
-                what=what,
                 request=request,
                 description=own.described(request.problem, sources),
                 options=options,
                 progress=progress,
                 on_gpu=gpu,
                 report=report,
-            )
+            ),
         )
     files = shown.write(fixed, out, applied=apply)
     if json == "-":

@@ -31,9 +31,8 @@ from ncu_swizzle.kernels.toolchain import INSTALL
 
 @dataclass(frozen=True, kw_only=True)
 class FixQuery:
-    """The command line of ``ncu-swizzle fix``."""
+    """How kernels are fixed, and what is said of it: the options of ``ncu-swizzle fix``."""
 
-    what: str
     request: Request = Request()
     description: KernelDescription = KernelDescription()
     options: FixOptions = FixOptions()
@@ -91,14 +90,18 @@ class SourceFix:
         return {other.kernel for kernel in self.kernels for other in kernel.others if other.mapped}
 
 
-def fix_all(query: FixQuery) -> SourceFix:
-    """Return the fix of the kernels that a query names.
+def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
+    """Return the fix of the kernels that a word stands for: a file, or a name.
 
     Raises UsageError for what has no source to patch, and whatever emulating the kernels raises.
     """
     if missing := EmulationSettings.of(query.request).toolchain.lacking():
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
-    return fix_targets(_targets(query), query)
+    targets = _targets(what, query)
+    fixed = fix_targets(targets, query)
+    kernels = zip(fixed.kernels, targets, strict=True)
+    suggested = (replace(kernel, suggest=_suggesting(what, query, target)) for kernel, target in kernels)
+    return replace(fixed, kernels=tuple(suggested))
 
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
@@ -123,7 +126,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
             kernel = KernelFix(
                 kernel=target.name, source=target.source, before=text, after=text, notes=(str(error),), applied=applied
             )
-        kernels.append(replace(kernel, suggest=suggesting(query, target)))
+        kernels.append(kernel)
         text = kernel.after
         if neighbours:  # what the patches of later kernels must keep of this one
             neighbours[number].applied = kernel.applied
@@ -162,9 +165,8 @@ def _finished(
 # Which kernels are to be fixed: those that words name, or that ``ncu-swizzle lint`` found to conflict.
 
 
-def _targets(query: FixQuery) -> list[Target]:
+def _targets(what: str, query: FixQuery) -> list[Target]:
     """Return the kernels; raise UsageError if they are not of one CUDA C++ source."""
-    what = query.what
     if is_launches(what):
         raise UsageError(
             f"{what}: captured launches keep no source that could be patched",
@@ -196,7 +198,7 @@ def _has_source(target: Target) -> bool:
     return not target.kernel.library and target.source.suffix not in (*BINARIES, PYTHON)
 
 
-def suggesting(query: FixQuery, target: Target) -> str:
+def _suggesting(what: str, query: FixQuery, target: Target) -> str:
     """Return the command that shows the mapping for a kernel: the same words, for ``suggest``."""
     described, words = query.description, ["ncu-swizzle", "suggest"]
     if described.typed:
@@ -205,11 +207,11 @@ def suggesting(query: FixQuery, target: Target) -> str:
             "--kernel": launch.entry, "--grid": launch.grid, "--block": launch.block, "--shared": launch.shared,
             "--arch": launch.arch, "--sample": "" if launch.sample is None else str(launch.sample),
         }  # fmt: skip
-        words += [query.what, *(word for flag, value in flags.items() if value for word in (flag, value))]
+        words += [what, *(word for flag, value in flags.items() if value for word in (flag, value))]
         words += [word for argument in launch.args for word in ("--arg", argument)]
         words += [word for option in described.options for word in ("--nvcc-option", option)]
     else:
-        words.append(target.name if target.family.origin or target.family.shipped else query.what)
+        words.append(target.name if target.family.origin or target.family.shipped else what)
     problem = ",".join(f"{name}={size}" for name, size in query.request.problem.items())
     config = described.sources.config
     return shlex.join([*words, *(["--problem", problem] if problem else []), *(["--config", config] if config else [])])
@@ -228,7 +230,7 @@ def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Pr
         named = {target.name for target in targets} & conflicting
         if not named or named <= set[str]().union(*(fix.mapped for fix in fixed)):
             continue
-        query = FixQuery(what=targets[0].name, request=request, description=options.description, progress=progress)
+        query = FixQuery(request=request, description=options.description, progress=progress)
         try:
             fix = fix_targets(targets, query)
         except EnvironmentLacking:

@@ -155,14 +155,14 @@ def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, 
             if write:  # the package's own kernels may be read from anywhere
                 caller.folders.path(kernel.source)
     return fix_all(
+        file,
         FixQuery(
-            what=file,
             request=caller.request(launch, "emulated"),
             description=description,
             options=options,
             progress=caller.progress,
             within=caller.folders.holds,
-        )
+        ),
     )
 
 

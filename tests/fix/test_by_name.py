@@ -37,7 +37,7 @@ def rewritten(folder: Path, old: str, new: str, file: str = "places.cuh") -> Non
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay() -> None:
-    fixed = fix_all(FixQuery(what="turned.cu"))
+    fixed = fix_all("turned.cu")
     assert changed(fixed) == ["turn<places::Mixed<32>>(out, in);"]
     (kernel,) = fixed.kernels
     (tile,) = kernel.tiles
@@ -51,11 +51,11 @@ def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay(
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
-    fixed = fix_all(FixQuery(what="turned.cu", options=FixOptions(MappingKind.PADDING)))
+    fixed = fix_all("turned.cu", FixQuery(options=FixOptions(MappingKind.PADDING)))
     assert changed(fixed) == ["turn<places::Longer<32>>(out, in);"]
     (tile,) = fixed.kernels[0].tiles
     assert (tile.mapping, tile.extra_bytes) == ("places::Longer, rows of 33 instead of 32 elements of 4 bytes", 128)
-    short = fix_all(FixQuery(what="turned.cu", options=FixOptions(MappingKind.PADDING, max_shared=4200)))
+    short = fix_all("turned.cu", FixQuery(options=FixOptions(MappingKind.PADDING, max_shared=4200)))
     assert not short.changed
 
 
@@ -92,7 +92,7 @@ def test_a_policy_may_be_named_in_an_alias_or_a_default(policies: Path) -> None:
     ):
         source = f'#include "places.cuh"\n#include "turning.cuh"\n{declared}\n'
         (policies / "turned.cu").write_text(f"{source}__global__ void turned(float *out, const float *in) {{ {call} }}")
-        assert changed(fix_all(FixQuery(what="turned.cu"))) == [declared.replace("Rows", "Mixed")]
+        assert changed(fix_all("turned.cu")) == [declared.replace("Rows", "Mixed")]
 
 
 @NEEDS_ALL

@@ -52,10 +52,10 @@ def test_the_column_is_xored_with_an_index_further_out(
     (tmp_path / "k.cu").write_text(source, encoding="utf-8")
     (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(deep=deep), encoding="utf-8")
     made = fix_all(
+        str(tmp_path / "k.cu"),
         FixQuery(
-            what=str(tmp_path / "k.cu"),
             description=KernelDescription(sources=CatalogOptions(config=str(tmp_path / "ncu-swizzle.toml"))),
-        )
+        ),
     )
     assert made.outcome == "proved", made.kernels[0].tiles
     assert made.kernels[0].tiles[0].excess_after == 0

@@ -27,7 +27,7 @@ from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 @NEEDS_ALL
 def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     header = described / "include" / "turned.cuh"
-    fixed = fix_all(FixQuery(what="src/floats.cu"))
+    fixed = fix_all("src/floats.cu")
     assert fixed.outcome == "proved"
     assert fixed.read >= {header, described / "src" / "floats.cu"}
     patch = shown.patch_of(fixed)
@@ -44,20 +44,20 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
     assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
     assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
-    assert fix_all(FixQuery(what="src/floats.cu")).outcome == "clean"
+    assert fix_all("src/floats.cu").outcome == "clean"
 
 
 @NEEDS_ALL
 def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None:
     source(described, "others", "panel")
-    (tile,) = fix_all(FixQuery(what="src/floats.cu")).kernels[0].tiles
+    (tile,) = fix_all("src/floats.cu").kernels[0].tiles
     assert "turned.cuh, which others.cu includes, too: no launch of its kernels is described" in tile.reason
     assert (tile.proved, tile.unknown) == (False, True)
 
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
     (described / "src" / "others.cu").write_text(KERNEL.replace("NAME", "others").partition("    ARRAY[")[0] + "}\n")
-    (unharmed,) = fix_all(FixQuery(what="src/floats.cu")).kernels
+    (unharmed,) = fix_all("src/floats.cu").kernels
     assert unharmed.proved
 
 
@@ -69,7 +69,7 @@ def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Pat
         (described / "src" / f"{name}.cu").write_text(kernel.replace("NAME", name))
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    fixed = fix_all(FixQuery(what="src/floats.cu"))
+    fixed = fix_all("src/floats.cu")
     (floats,) = fixed.kernels
     assert floats.proved
     assert (floats.tiles[0].file, floats.tiles[0].line) == ("../include/turned.cuh", 4)
@@ -84,7 +84,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
     twice = "".join(f'#define NAME {name}\n#include "turned.cuh"\n#undef NAME\n' for name in ("one", "two"))
     kernel = f"{twice}__global__ void floats(float *out, const float *in) {{ one(out, in); }}\n"
     (described / "src" / "floats.cu").write_text(kernel)
-    fixed = fix_all(FixQuery(what="src/floats.cu"))
+    fixed = fix_all("src/floats.cu")
     assert fixed.outcome == "refused"
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/turned.cuh", 3)
@@ -95,7 +95,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
 @NEEDS_ALL
 def test_a_header_out_of_the_project_stays(described: Path) -> None:
     inside = described / "src"
-    fixed = fix_all(FixQuery(what="src/floats.cu", within=lambda folder: folder == inside))
+    fixed = fix_all("src/floats.cu", FixQuery(within=lambda folder: folder == inside))
     assert not fixed.changed
     assert "turned, which this file does not define" in fixed.kernels[0].tiles[0].reason
 
@@ -104,7 +104,7 @@ def test_a_header_out_of_the_project_stays(described: Path) -> None:
 @pytest.mark.slow
 def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(catalog.shipped().target("transpose-plain").family.folder)
-    fixed = fix_all(FixQuery(what="transpose-plain", options=FixOptions()))
+    fixed = fix_all("transpose-plain", FixQuery(options=FixOptions()))
     (tile,) = fixed.kernels[0].tiles
     assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", True)
     assert [file.path.name for file in fixed.files] == ["1_plain.cu"]
@@ -187,7 +187,7 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, describ
     for file, text in files.items():
         (described / file).parent.mkdir(exist_ok=True)
         (described / file).write_text(text)
-    fixed = fix_all(FixQuery(what="src/floats.cu"))
+    fixed = fix_all("src/floats.cu")
     assert (fixed.outcome, fixed.changed) == ("unknown", False)
     assert said in fixed.kernels[0].tiles[0].reason
 
@@ -207,14 +207,14 @@ def test_host_code_that_mentions_a_changed_type_is_in_the_way(described: Path) -
     )
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    query = FixQuery(what="src/floats.cu", options=FixOptions(only=MappingKind.PADDING))
-    (tile,) = fix_all(query).kernels[0].tiles
+    query = FixQuery(options=FixOptions(only=MappingKind.PADDING))
+    (tile,) = fix_all("src/floats.cu", query).kernels[0].tiles
     assert "the patch changes Rows of turned.cuh, which the host code of others.cu mentions (line 3)" in tile.reason
     assert (tile.proved, tile.unknown) == (False, True)
     (described / "src" / "others.cu").write_text(
         '#include "turned.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
     )
-    assert fix_all(query).kernels[0].proved
+    assert fix_all("src/floats.cu", query).kernels[0].proved
 
 
 def test_what_only_the_device_runs_is_not_seen_by_the_host() -> None:

@@ -55,7 +55,7 @@ def fixed(
     described = "".join(DESCRIBED.format(name=name) for name in ("k", *also.split()))
     (folder / "ncu-swizzle.toml").write_text(described, encoding="utf-8")
     description = KernelDescription(sources=CatalogOptions(config=str(folder / "ncu-swizzle.toml")))
-    return fix_all(FixQuery(what=str(folder / "k.cu"), description=description, options=FixOptions(only)))
+    return fix_all(str(folder / "k.cu"), FixQuery(description=description, options=FixOptions(only)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def fixed(
 )  # fmt: skip
 def test_classes_of_the_corpus(name: str, only: MappingKind | None, written: list[str]) -> None:
     description = KernelDescription(sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml")))
-    made = fix_all(FixQuery(what=name, description=description, options=FixOptions(only)))
+    made = fix_all(name, FixQuery(description=description, options=FixOptions(only)))
     assert made.outcome == "proved", made.kernels[0].tiles
     text = made.after.decode()
     assert all(piece in text for piece in written), shown.patch_of(made)

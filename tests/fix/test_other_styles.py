@@ -25,11 +25,8 @@ FAST = ("columns-first", "functor-transpose")
 
 
 def fixed(name: str) -> SourceFix:
-    return fix_all(
-        FixQuery(
-            what=name, description=KernelDescription(sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml")))
-        )
-    )
+    sources = CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))
+    return fix_all(name, FixQuery(description=KernelDescription(sources=sources)))
 
 
 @pytest.mark.parametrize(

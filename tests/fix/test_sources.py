@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.fix.sources import SourceFix, fix_all
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from tests.support.marks import NEEDS_ALL
@@ -40,7 +40,7 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     monkeypatch.chdir(fix_example)
     source = fix_example / "turn.cu"
     before = source.read_bytes()
-    fixed = fix_all(FixQuery(what="turn.cu"))
+    fixed = fix_all("turn.cu")
     assert fixed.outcome == "proved"
     files = shown.write(fixed, fix_example, applied=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
@@ -58,7 +58,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     fix_example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(fix_example)
-    fixed = fix_all(FixQuery(what="view.cu"))
+    fixed = fix_all("view.cu")
     assert fixed.outcome == "refused"
     assert not fixed.changed
     (tile,) = fixed.kernels[0].tiles
@@ -85,7 +85,7 @@ def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(
     (tmp_path / "two.cu").write_text(APART + APART.replace("float", "int"), encoding="utf-8")
     described = (DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32")))
     (tmp_path / "ncu-swizzle.toml").write_text("".join(described), encoding="utf-8")
-    fixed = fix_all(FixQuery(what="two.cu"))
+    fixed = fix_all("two.cu")
     assert all(kernel.proved for kernel in fixed.kernels)
     assert fixed.after.count(b"threadIdx.x ^ threadIdx.y") == 2
 
@@ -99,12 +99,12 @@ def test_a_patch_of_shared_code_is_proved_for_every_kernel(tmp_path: Path, monke
         DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32"))
     )
     (tmp_path / "ncu-swizzle.toml").write_text(toml, encoding="utf-8")
-    floats, ints = fix_all(FixQuery(what="two.cu")).kernels
+    floats, ints = fix_all("two.cu").kernels
     assert floats.proved
     assert ints.along
     # Described alone, it may not change the other one.
     (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="ints", dtype="int32"), encoding="utf-8")
-    (alone,) = fix_all(FixQuery(what="two.cu")).kernels
+    (alone,) = fix_all("two.cu").kernels
     assert not alone.proved
     assert "of which no launch is described" in alone.tiles[0].reason
 

@@ -52,6 +52,6 @@ def test_what_does_not_compile_says_what_the_compiler_does(fix_example: Path, mo
     rest = "__shared__ volatile char rest[49152 - 4096]; rest[threadIdx.x] = 0;"
     fixed = text.replace("__syncthreads();", f"{rest} __syncthreads();")
     source.write_text(fixed, encoding="utf-8")
-    (kernel,) = fix_all(FixQuery(what="turn.cu", options=FixOptions(MappingKind.PADDING))).kernels
+    (kernel,) = fix_all("turn.cu", FixQuery(options=FixOptions(MappingKind.PADDING))).kernels
     assert "does not compile" in kernel.tiles[0].reason
     assert "too much shared data" in kernel.tiles[0].reason
