@@ -107,13 +107,13 @@ def bank_board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request
 
 def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Board, Board]:
     """Return maps with the phases of one request, the worst by default, to step through; and a map for each phase."""
-    whole = bank_board(bank_maps, (), request)
+    all_steps = bank_board(bank_maps, (), request)
     pictures = [
         replace(each, steps=tuple(step for step in each.steps if step.request == each.steps[0].request))
-        for each in whole.pictures
+        for each in all_steps.pictures
     ]
-    names = whole.step_names[: min(len(each.steps) for each in pictures)]
-    stepped = replace(whole, pictures=tuple(pictures), step_names=names if len(names) > 1 else ())
+    names = all_steps.step_names[: min(len(each.steps) for each in pictures)]
+    stepped = replace(all_steps, pictures=tuple(pictures), step_names=names if len(names) > 1 else ())
     return stepped, Board(pictures=tuple(single for each in pictures for single in single_steps(each)))
 
 

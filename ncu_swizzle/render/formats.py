@@ -200,14 +200,14 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     if worst := _worst(comparison):
         heads = ["profile", "instruction", "source", "excessive", "degree"]
         yield f"<details><summary>Worst instructions</summary>\n\n{_table(heads, worst, words=3)}\n</details>\n"
-    said = [
+    bullets = [
         f"- **{in_markdown(label)}**, {in_markdown(finding.title)}: {in_markdown(finding.message)}"
         for label, told in findings.groups(comparison)[:MOST_COLUMNS]
         for finding in told
         if finding.kind != "ok"
     ]
-    if said:
-        yield "<details><summary>Rule findings</summary>\n\n" + "\n".join(said) + "\n\n</details>\n"
+    if bullets:
+        yield "<details><summary>Rule findings</summary>\n\n" + "\n".join(bullets) + "\n\n</details>\n"
     yield f"<sub>{in_markdown(summary.conditions(comparison))} · made with ncu-swizzle</sub>\n"
 
 

@@ -36,9 +36,9 @@ class SourceLine(NamedTuple):
 
 def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine], tuple[str, ...]]:
     """Return what a page with room for this many lines shows of a file, and notes on what it does not show."""
-    whole = file.text or ""
+    content = file.text or ""
     notes: list[str] = []
-    size = max(whole.count("\n") + 1, len(file.pairs))
+    size = max(content.count("\n") + 1, len(file.pairs))
     weights: dict[int, tuple[int, int]] = {}  # of each line with counts: the most excess and samples of any profile
     for counts in file.counts:
         for number, total in counts.lines.items():
@@ -46,15 +46,15 @@ def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine
             weights[number] = (max(excess, total.excessive or 0), max(samples, total.samples))
     lines: list[SourceLine] = []
     texts: Sequence[str] = ()
-    if len(whole) <= MOST_CHARACTERS and size <= min(MOST_LINES, room):
+    if len(content) <= MOST_CHARACTERS and size <= min(MOST_LINES, room):
         tokens = _tokens(file, highlight, notes)
         lines = [SourceLine(n, _shortened(line), n in weights) for n, line in enumerate(tokens, start=1)]
     else:
         notes.append(f"The file has {size:,} lines, more than a page shows: only lines with counts are listed.")
-        if len(whole) <= MOST_CHARACTERS:
-            texts = whole.split("\n")
+        if len(content) <= MOST_CHARACTERS:
+            texts = content.split("\n")
         else:
-            long = f"Its {len(whole):,} characters are more than a page shows"
+            long = f"Its {len(content):,} characters are more than a page shows"
             notes.append(f"{long}: the lines are listed without text.")
     # Lines with counts beyond those: the worst, as there is room.
     beyond = [number for number in weights if not 1 <= number <= len(lines)]

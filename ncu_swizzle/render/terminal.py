@@ -211,5 +211,5 @@ def number(value: Any, form: str) -> str:
 
 def quantity(value: Any, unit: str) -> str:
     """Return a number with its unit, whole numbers without decimals; "unknown" for NaN and NA."""
-    whole = not pd.isna(value) and float(value).is_integer()
-    return f"{number(value, '{:,.0f}' if whole else FORMATS.get(unit, '{:,.1f}'))} {unit}".strip()
+    integer = not pd.isna(value) and float(value).is_integer()
+    return f"{number(value, '{:,.0f}' if integer else FORMATS.get(unit, '{:,.1f}'))} {unit}".strip()

@@ -101,14 +101,14 @@ def sites(profile: Profile, here: Here = nowhere) -> Iterator[Site]:
     ownership = FrameOwners(profile, here)
     for access in profile.shared():
         if access.stack:
-            own = ownership.own(access.stack)
-            line, *callers = own
+            users = ownership.own(access.stack)
+            line, *callers = users
             for caller in callers:
                 if 2 * accesses[caller] <= totals[caller]:  # most of what the caller runs is something else
                     break
                 line = caller
             inner = access.stack[: access.stack.index(line)]
-            yield Site(access, line, tuple(frame for frame in inner if frame not in own))
+            yield Site(access, line, tuple(frame for frame in inner if frame not in users))
 
 
 def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
@@ -169,7 +169,9 @@ def _leading(profile: Profile) -> Offsets:
 @lru_cache(KEPT)
 def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    return observed_tiles({made.pc: made.unpacked() for made in saved}, lambda offset: names.get(offset, ""), leading)
+    return observed_tiles(
+        {requests.pc: requests.unpacked() for requests in saved}, lambda offset: names.get(offset, ""), leading
+    )
 
 
 @lru_cache(KEPT)

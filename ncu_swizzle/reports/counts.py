@@ -44,29 +44,25 @@ class SavedRequests:
     packed: str
 
     @classmethod
-    def of(cls, pc: int, made: AccessRequests) -> SavedRequests:
+    def of(cls, pc: int, requests: AccessRequests) -> SavedRequests:
         """Return an instruction's requests, the most frequent ones if there are many."""
         import numpy as np
 
-        if len(made.times) > KEPT:
-            frequent = np.sort(np.argsort(-made.times, kind="stable")[:KEPT])
-            made = replace(made.chosen(frequent), complete=False)
-        lanes = (made.active.astype(np.int64) << np.arange(LANES)).sum(axis=1)
-        parts = [
-            made.times[:, None],
-            lanes[:, None],
-            made.addresses,
-            *([made.source] if made.source is not None else []),
-        ]
+        if len(requests.times) > KEPT:
+            frequent = np.sort(np.argsort(-requests.times, kind="stable")[:KEPT])
+            requests = replace(requests.chosen(frequent), complete=False)
+        # Bit n of a request's mask: lane n is active.
+        lanes = (requests.active.astype(np.int64) << np.arange(LANES)).sum(axis=1)
+        sources = [] if requests.source is None else [requests.source]
+        parts = [requests.times[:, None], lanes[:, None], requests.addresses, *sources]
         table = np.concatenate(parts, axis=1).astype("<i8")
-        packed = base64.b64encode(zlib.compress(table.tobytes())).decode()
         return cls(
             pc=pc,
-            op=made.op,
-            count=len(made.times),
-            copy=made.source is not None,
-            complete=made.complete,
-            packed=packed,
+            op=requests.op,
+            count=len(requests.times),
+            copy=requests.source is not None,
+            complete=requests.complete,
+            packed=base64.b64encode(zlib.compress(table.tobytes())).decode(),
         )
 
     def unpacked(self) -> AccessRequests:

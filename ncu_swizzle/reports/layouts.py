@@ -103,15 +103,15 @@ def _operation(match: re.Match[str], rest: str, aliases: Mapping[str, str]) -> I
     located = _LOCATION.search(rest)
     if match["name"] not in KINDS or located is None:
         return
-    said = rest[: located.start()]
-    if match["name"] == "ttg.local_alloc" and "%" not in said:  # memory alone: nothing is written
+    statement = rest[: located.start()]
+    if match["name"] == "ttg.local_alloc" and "%" not in statement:  # memory alone: nothing is written
         return
-    types = list(_TYPE.finditer(said))
-    axis, contiguous = re.search(r"axis = (\d+)", said), re.search(r"contiguity = (\d+)", said)
-    operand = _OPERAND.search(said)
+    types = list(_TYPE.finditer(statement))
+    axis, contiguous = re.search(r"axis = (\d+)", statement), re.search(r"contiguity = (\d+)", statement)
+    operand = _OPERAND.search(statement)
     yield LayoutOperation(
         name=match["name"],
-        layouts=tuple(dict.fromkeys(_layouts(said, aliases))),
+        layouts=tuple(dict.fromkeys(_layouts(statement, aliases))),
         shape=tuple(map(int, types[0]["shape"].rstrip("x").split("x"))) if types else (),
         element=types[0]["element"].removeprefix("!tt.ptr<").rstrip(">") if types else "",
         operand=operand[1] if operand else "",
@@ -187,8 +187,8 @@ def explained(profile: Profile, text: str, explicit: bool) -> Profile:
 def _sentence(sites: Sequence[Site], view: LayoutView, explicit: bool) -> tuple[str, str] | None:
     """Return what accesses of one line and opcode are, and why they conflict; None if no operation makes them."""
     access, width = sites[0].access, _width(sites[0].access.opcode)
-    found = [each for each in view.operations if each.reaches(access.access) and _same_lines(each, sites[0])]
-    fitting = [each for each in found if _bytes_at_once(each) in (None, width)] or found
+    reaching = [each for each in view.operations if each.reaches(access.access) and _same_lines(each, sites[0])]
+    fitting = [each for each in reaching if _bytes_at_once(each) in (None, width)] or reaching
     guilty = [each for each in fitting if _turned(each) or _is_narrow(each)] or fitting
     operations = list(dict.fromkeys(replace(each, contiguous=0) for each in guilty))
     if not operations:

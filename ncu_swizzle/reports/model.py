@@ -153,8 +153,8 @@ class Profile:
     @property
     def rule_from(self) -> str:
         """Which GPU's rule gave an emulated profile's wavefronts, if its own architecture was never measured."""
-        own = self.machine.compute_capability
-        if self.engine != EMULATED or own in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
+        capability = self.machine.compute_capability
+        if self.engine != EMULATED or capability in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
             return ""
         return RULE_FROM
 
@@ -267,7 +267,7 @@ class Profile:
             "instructions": _from_table(content["instructions"]),
             "findings": tuple(Finding(**finding) for finding in content["findings"]),
             "notes": tuple(content.get("notes", ())),
-            "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
+            "requests": tuple(SavedRequests(**saved) for saved in content.get("requests", ())),
             "layouts": tuple(LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in layouts),
         }
         return cls(**{**content, **parts})

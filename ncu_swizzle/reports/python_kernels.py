@@ -125,15 +125,15 @@ class PythonLines:
         if not self.kernel or len(stack) != 1:
             return stack
         file, line = stack[0]
-        own = [lines for name, lines in self.functions.get(file, ()) if name == self.kernel]
-        inside = any(line in lines and (line != lines.start or not accesses) for lines in own)
-        return stack if inside or not own else ()
+        bodies = [lines for name, lines in self.functions.get(file, ()) if name == self.kernel]
+        inside = any(line in lines and (line != lines.start or not accesses) for lines in bodies)
+        return stack if inside or not bodies else ()
 
     def lacking(self, result: ReportResult) -> list[str]:
         """Return a note if lines end at functions that were called, or are unknown for that."""
         rows = line_table(result.cubin, result.function).rows
-        own = [row.location for row in rows if not row.inlined_at]
-        if self.kernel and not all(self.believed((at,), number > 0) for number, at in enumerate(own)):
+        outermost = [row.location for row in rows if not row.inlined_at]
+        if self.kernel and not all(self.believed((at,), number > 0) for number, at in enumerate(outermost)):
             return [
                 f"{sanity.INNERMOST}Numba does not say of functions that it inlines itself which file they are in; "
                 'without inline="always" it does, and ncu-swizzle profile FILE.py::FUNCTION has their lines.'

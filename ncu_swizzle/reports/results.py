@@ -213,7 +213,7 @@ def source(content: memoryview) -> tuple[int, ModuleSource]:
     files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
     texts = {name: content for name, content in files.items() if content}
     functions = {symbol.text(_SYMBOL): symbol.number(_PLACE) for symbol in message.message(_RELOCATIONS).messages(1)}
-    target = tuple(message.number(part) for part in _TARGET)
+    target = tuple(message.number(field) for field in _TARGET)
     return message.number(_REFERENCE), ModuleSource(
         cubin=bytes(message.bytes(_BINARY)), target=target, files=texts, functions=functions
     )
@@ -313,7 +313,7 @@ def _by_address(elements: memoryview) -> dict[int, int]:
         counts[_number(pc)] = _number(count)
     for number, element, _ in fields(elements, end):
         if number == _LIST and isinstance(element, memoryview):
-            address, count = (_value(Message(element).message(part)) for part in (_ADDRESS, _COUNT))
+            address, count = (_value(Message(element).message(field)) for field in (_ADDRESS, _COUNT))
             if not isinstance(address, int):
                 return {}
             if not isinstance(count, int | float):

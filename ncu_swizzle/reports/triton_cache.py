@@ -73,9 +73,9 @@ class PtxLines:
             return ()
         innermost = Frame(*map(int, match.group(1, 2, 3)))
         _, *callers = (match[4] or "").split(AT)
-        found = [self._caller(caller.rstrip(" ]")) for caller in callers]
-        known = [each for each in found if each is not None]
-        return (innermost, *known) if len(known) == len(found) else (innermost,)
+        frames = [self._caller(caller.rstrip(" ]")) for caller in callers]
+        clear = [frame for frame in frames if frame is not None]
+        return (innermost, *clear) if len(clear) == len(frames) else (innermost,)
 
     def _caller(self, said: str) -> Frame | None:
         """Return what ``name:line:column`` stands for; None if several files may be meant, or none."""
@@ -105,7 +105,7 @@ def stacks(ptx: str) -> dict[int, tuple[Location, ...]]:
 
 def _whole(first: str, more: str) -> int:
     """Return an integer whose bytes are listed, the lowest first."""
-    return sum(int(byte) << 8 * place for place, byte in enumerate((first, *_BYTE.findall(more))))
+    return sum(int(byte) << 8 * number for number, byte in enumerate((first, *_BYTE.findall(more))))
 
 
 LEAST_LABELS = 2  # in the PTX of a function: where its own code begins and ends; more belong to what is inlined
@@ -174,16 +174,12 @@ def _folders(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
     elif home:
         yield folder / home / ".triton" / "cache"
     compiled = environment.get("TORCHINDUCTOR_CACHE_DIR")
-    own = folder / compiled if compiled else Path(tempfile.gettempdir(), f"{_SHARED}{_user()}")
-    if own.is_dir() and own.stat().st_uid == os.getuid():  # others write to the folder for temporary files too
-        yield from sorted(own.glob("triton/*"))
-
-
-def _user() -> str:
-    try:
-        return re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
-    except (KeyError, OSError):  # no name for the number
-        return ""
+    user = ""
+    with contextlib.suppress(KeyError, OSError):  # no name for the number
+        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    inductor = folder / compiled if compiled else Path(tempfile.gettempdir(), f"{_SHARED}{user}")
+    if inductor.is_dir() and inductor.stat().st_uid == os.getuid():  # others write to the temporary folder too
+        yield from sorted(inductor.glob("triton/*"))
 
 
 def _read(cubin: bytes, function: str, file: Path) -> CachedKernel:
