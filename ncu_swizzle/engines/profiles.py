@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,8 +72,12 @@ def with_recording(emulated: Profile, recorded: Profile) -> Profile:
     metrics = {**{name: metric for name, metric in borrowed.items() if name not in own}, **emulated.metrics}
     origin = f"recorded on {recorded.machine.gpu}, {recorded.when[:10]}"
     instructions, notes = emulated.instructions, list(emulated.notes)
-    samples = _samples(emulated, recorded)
-    if samples is not None:
+    # Both have the same code if each recorded instruction is at its offset; ncu omits what was never reached.
+    first = recorded.instructions[0].pc if recorded.instructions else 0
+    measured = {instruction.pc - first: instruction for instruction in recorded.instructions}
+    opcodes = {instruction.pc: instruction.opcode for instruction in instructions}
+    if all(opcodes.get(offset) == instruction.opcode for offset, instruction in measured.items()):
+        samples = {offset: instruction.samples for offset, instruction in measured.items()}
         instructions = tuple(
             replace(instruction, samples=samples.get(instruction.pc, {})) for instruction in instructions
         )
@@ -85,17 +89,6 @@ def with_recording(emulated: Profile, recorded: Profile) -> Profile:
             f"recorded with {recorded.machine.cuda}."
         )
     return replace(emulated, metrics=metrics, instructions=instructions, notes=tuple(notes), beside=origin)
-
-
-def _samples(emulated: Profile, recorded: Profile) -> dict[int, Mapping[str, int]] | None:
-    """Return the recorded stall samples by offset; None if the code differs."""
-    first = recorded.instructions[0].pc if recorded.instructions else 0
-    own = {instruction.pc: instruction.opcode for instruction in emulated.instructions}
-    # ncu omits what was never reached.
-    theirs = {instruction.pc - first: instruction for instruction in recorded.instructions}
-    if any(own.get(offset) != instruction.opcode for offset, instruction in theirs.items()):
-        return None
-    return {offset: instruction.samples for offset, instruction in theirs.items()}
 
 
 # Computed: one launch emulated, optionally with the times and stalls of a recording.

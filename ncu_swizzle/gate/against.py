@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,7 +18,7 @@ from ncu_swizzle.engines.settings import Progress
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
-from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Verdict
 from ncu_swizzle.kernels import git
 
 # The sources of another commit, linted as they were: what ``lint --against`` compares with.
@@ -58,10 +58,9 @@ def lint_base(name: str, options: LintOptions, settings: EmulationSettings, on_p
 
 def _commit(folder: Path, name: str) -> str:
     """Return the commit at which the current branch left another one, or the commit itself if they share none."""
-    found = git.said(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if not found:
+    commit = git.commit_named(folder, name)
+    if not commit:
         raise UsageError(f"{name} is not a commit of this checkout", FETCH)
-    commit = found.decode().strip()
     return git.said(folder, "merge-base", commit, "HEAD").decode().strip() or commit
 
 
@@ -86,8 +85,10 @@ def _linted(
     kernels: list[KernelLint] = []
     unknown: list[str] = []
     for file in options.files:
-        if _is_new(file):
-            path = Path(os.path.abspath(file.partition("::")[0]))  # noqa: PTH100 - resolve() follows links
+        source = file.partition("::")[0]
+        # A file is new if it is missing here; a bare word is the name of a kernel.
+        if (Path(source).suffix or len(PurePosixPath(file).parts) > 1) and not Path(source).exists():
+            path = Path(os.path.abspath(source))  # noqa: PTH100 - resolve() follows links
             if not {path, *path.parents}.isdisjoint(left_out):
                 unknown.append(
                     f"{file} of {name} was not judged: it leads out of the checkout, or is not in this clone"
@@ -106,13 +107,6 @@ def _linted(
         unknown=tuple(unknown),
         texts={file: text for file in files if (text := lines_of(file))},
     )
-
-
-def _is_new(file: str) -> bool:
-    """Return whether a file, not the name of a kernel, is missing here."""
-    path = Path(file.partition("::")[0])
-    named = path.suffix or len(PurePosixPath(file).parts) > 1
-    return bool(named) and not path.exists()
 
 
 def lines_of(file: str) -> Sequence[str]:
@@ -157,18 +151,13 @@ def _checks(now: KernelLint, before: KernelLint | None, base: Base) -> Iterator[
         yield from now.checks  # a new kernel
         return
     if before is None or not before.launch:
-        why = next(_reasons(before), "it was not run") if before else base.unknown[0]
+        reasons = (*(check.message for check in before.checks), *before.notes) if before else base.unknown
+        why = next(iter(reasons), "it was not run")
         yield from (_unsure(check, base, why) for check in now.checks)
         return
     comparison = Earlier(now, before, base)
     for check in now.checks:
         yield comparison.judged(check)
-
-
-def _reasons(kernel: KernelLint) -> Iterator[str]:
-    """Yield why a kernel was not judged."""
-    yield from (check.message for check in kernel.checks)
-    yield from kernel.notes
 
 
 def _unsure(check: Check, base: Base, why: str) -> Check:
@@ -224,7 +213,10 @@ class Earlier:
         if check.outcome is not Outcome.failed or check.place is None:
             return check
         if check.criterion == BOUNDS:
-            return self._bounds_judged(check, check.place)
+            earlier = self._line(check.place.file, check.place.line)
+            known = any(was and (was.file, was.line) == (check.place.file, earlier) for was in self._bounds)
+            passed = replace(check, outcome=Outcome.passed, message=f"as in {self._base.name}: {check.message}")
+            return passed if known else check
         if check.criterion != MAX_DEGREE:
             return check
         place = (check.place.file, check.place.line) if check.place.line else NOWHERE
@@ -240,12 +232,6 @@ class Earlier:
         if worse:
             return replace(check, message=f"{check.message}; {was}")
         return replace(check, outcome=Outcome.passed, message=f"no worse: {check.message}; {was}")
-
-    def _bounds_judged(self, check: Check, place: Place) -> Check:
-        earlier = self._line(place.file, place.line)
-        if any(was and (was.file, was.line) == (place.file, earlier) for was in self._bounds):
-            return replace(check, outcome=Outcome.passed, message=f"as in {self._base.name}: {check.message}")
-        return check
 
 
 def _key(line: LineAccesses) -> Key:
@@ -270,7 +256,4 @@ def _sums(kernel: KernelLint | None, access: str) -> tuple[int | None, int | Non
     lines = [line for line in kernel.lines if line.access == access] if kernel and kernel.launch else None
     if lines is None or any(line.unknown for line in lines):
         return None, None
-    sums: Counter[str] = Counter()
-    for line in lines:
-        sums.update(actual=line.wavefronts, ideal=line.ideal)
-    return sums["actual"], sums["ideal"]
+    return sum(line.wavefronts for line in lines), sum(line.ideal for line in lines)

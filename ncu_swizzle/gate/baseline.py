@@ -142,13 +142,6 @@ RESTORE = f"{AGAIN}, or restore it from version control"
 SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measured once
 
 
-def spread_of(durations_ns: Sequence[float]) -> float:
-    """Return half the range of durations, in percent of the median; SINGLE_SPREAD for a single one."""
-    if len(durations_ns) < 2:
-        return SINGLE_SPREAD
-    return 50 * (max(durations_ns) - min(durations_ns)) / median(durations_ns)
-
-
 @dataclass(frozen=True)
 class SavedCounts(Ratios):
     """Counts of one access kind; None if ncu reported none."""
@@ -210,7 +203,9 @@ class Entry:
     @property
     def spread(self) -> float:
         """Half the range of its durations, in percent of the median; SINGLE_SPREAD for a single launch."""
-        return spread_of(self.durations_ns)
+        if len(self.durations_ns) < 2:
+            return SINGLE_SPREAD
+        return 50 * (max(self.durations_ns) - min(self.durations_ns)) / median(self.durations_ns)
 
 
 def entry_of(profiles: Sequence[Profile]) -> Entry:

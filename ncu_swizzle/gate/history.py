@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
+from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, in_crosses, in_words
 from ncu_swizzle.cubin.lines import Location
@@ -143,62 +143,22 @@ def mismatch(kept: pd.DataFrame) -> str:
 
 def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
     lines = line_accesses(profile)
+    row = partial(KeptRow, label=label, launch=launch, profile=profile)
     if not lines:
         why = why_unknown(profile, "")
-        yield KeptRow(
-            label=label,
-            launch=launch,
-            profile=profile,
-            access="",
-            line=("", 0),
-            total=UNCOUNTED if why else NOTHING,
-            why=why,
-        )
+        yield row(access="", line=("", 0), total=UNCOUNTED if why else NOTHING, why=why)
     doubts = {line.access: why_unknown(profile, line.access) for line in lines}
     for line in lines:
         why = doubts[line.access]
         total = UNCOUNTED if why and profile.engine != EMULATED else added(line.instructions)
-        yield KeptRow(
-            label=label,
-            launch=launch,
-            profile=profile,
-            access=line.access,
-            line=(line.place.file, line.place.line) if line.place else ("", 0),  # of a report that names none
-            total=total,
-            why=why if total.excessive is None else "",
-        )
-
-
-# The commits of a repository, by name.
-
-
-TIMEOUT_S = 120.0
-
-
-def root_of(folder: Path) -> Path:
-    """Return the top folder of the repository that a folder is in.
-
-    Raises UsageError outside of one, EnvironmentLacking without git.
-    """
-    if not shutil.which("git"):
-        raise EnvironmentLacking("git is not installed", "apt-get install git")
-    if not (top := git.top(folder)):
-        raise UsageError(f"{folder} is not in a git repository", "cd to the repository of the kernel")
-    return Path(os.path.realpath(top))
-
-
-def find(root: Path, name: str) -> str:
-    """Return a commit's full name by anything that names it; raise UsageError."""
-    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    found = git.said(root, *words, timeout_s=TIMEOUT_S).decode().strip()
-    if not found:
-        raise UsageError(f"git knows no commit {name!r}", "git log shows the commits")
-    return found
+        place = (line.place.file, line.place.line) if line.place else ("", 0)  # of a report that names none
+        yield row(access=line.access, line=place, total=total, why=why if total.excessive is None else "")
 
 
 FOLDER = Path("ncu-swizzle-history")
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
 ADD = "ncu-swizzle history add PROFILE…"
+GIT_S = 120.0  # for an answer of git's
 OBJECT_NAME = re.compile(r"[0-9a-f]{7,64}")
 RUN = "run"  # the column of the file's name, which the file itself lacks
 
@@ -264,15 +224,20 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
     name = commit or (own.pop() if len(own) == 1 else "")
     if not name:
         return RunLabel(accepted=accepted)
-    try:
-        root = root_of(here)
-        found = find(root, name.removesuffix(DIRTY))
-    except (UsageError, EnvironmentLacking):
+    top, found = None, ""
+    why: NcuSwizzleError
+    if not shutil.which("git"):
+        why = EnvironmentLacking("git is not installed", "apt-get install git")
+    elif not (top := git.top(here)):
+        why = UsageError(f"{here} is not in a git repository", "cd to the repository of the kernel")
+    elif not (found := git.commit_named(top, name.removesuffix(DIRTY), GIT_S)):
+        why = UsageError(f"git knows no commit {name!r}", "git log shows the commits")
+    if top is None or not found:
         if commit and not OBJECT_NAME.fullmatch(commit):
-            raise
+            raise why
         return RunLabel(name, accepted=accepted)
     dirty = DIRTY if name.endswith(DIRTY) else ""
-    when = git.said(root, "log", "--no-walk", "--format=%cI", found, timeout_s=TIMEOUT_S).decode(errors="replace")
+    when = git.said(top, "log", "--no-walk", "--format=%cI", found, timeout_s=GIT_S).decode(errors="replace")
     return RunLabel(f"{found}{dirty}", in_utc(when.strip()), accepted)
 
 

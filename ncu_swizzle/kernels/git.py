@@ -84,6 +84,12 @@ def top(folder: Path) -> Path | None:
     return Path(found) if found else None
 
 
+def commit_named(folder: Path, name: str, timeout_s: float = TIMEOUT_S) -> str:
+    """Return a commit's full name by anything that names it; empty if nothing of that name is a commit here."""
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return said(folder, *words, timeout_s=timeout_s).decode().strip()
+
+
 def blobs(folder: Path, commit: str = "HEAD") -> Sequence[Blob]:
     """Return every file and link of a commit, but for those that no checkout can hold."""
     return _checked_out(said(folder, "ls-tree", "-r", "-z", "--full-tree", commit))
