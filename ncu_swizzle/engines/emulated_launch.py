@@ -115,7 +115,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
 
 
 def _known(argument: Argument, sample: int | None) -> bool:
-    """Say whether a buffer's contents are known before the launch, those of a sample included."""
+    """Return whether a buffer's contents are known before the launch, those of a sample included."""
     drawn = sample is not None and (argument.fill != "" or not argument.output)
     return argument.shape != () and (fills.reproducible(argument) or drawn)
 

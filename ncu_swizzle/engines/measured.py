@@ -27,11 +27,6 @@ from ncu_swizzle.reports.model import Profile
 # What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
 
 
-def launchable(target: Target, folder: Path, timeout_s: float) -> Target:
-    """Return a target that can be launched; the cubin of a function in Python is left in the folder."""
-    return prepared(target, folder, timeout_s)[0]
-
-
 def prepared(target: Target, folder: Path, timeout_s: float) -> tuple[Target, Built | None]:
     """Return a target that can be launched, and how it was built, if it is a function in Python."""
     if not target.python:
@@ -49,17 +44,17 @@ def launchable_together(
     family: Family, kernels: Sequence[Kernel], problem: Mapping[str, int], folder: Path, timeout_s: float
 ) -> tuple[Family, Sequence[Kernel]]:
     """Return a family and kernels of it that can be launched in turn; raise UsageError if their launches differ."""
-    made = [launchable(Target(family, kernel, dict(problem)), folder, timeout_s) for kernel in kernels]
-    if all(target.family is family for target in made):
+    targets = [prepared(Target(family, kernel, dict(problem)), folder, timeout_s)[0] for kernel in kernels]
+    if all(target.family is family for target in targets):
         return family, kernels
-    alike = {(each.family.grid, each.family.block, each.family.shared, each.family.arguments) for each in made}
-    if len(alike) > 1:
+    launches = {(own.grid, own.block, own.shared, own.arguments) for own in (target.family for target in targets)}
+    if len(launches) > 1:
         names = " and ".join(kernel.name for kernel in kernels[:2])
         raise UsageError(
             f"{names} are launched differently, and so not timed in turn", f"ncu-swizzle run {kernels[0].name}"
         )
-    compiled = tuple(target.kernel for target in made)
-    return replace(made[0].family, kernels=compiled), compiled
+    compiled = tuple(target.kernel for target in targets)
+    return replace(targets[0].family, kernels=compiled), compiled
 
 
 # Measured now: one launch under ncu, or kernels timed without it, in a separate process (`kernels`).
@@ -175,7 +170,8 @@ def launch_command(
 ) -> list[str]:
     """Return the command line of the child process that launches the kernels."""
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
-    own = ["--description", _description(family)] if _described(family) else []
+    description = _description(family)
+    own = ["--description", description] if description else []
     names = [kernel.name for kernel in kernels]
     return [*_program(), "--action", action, "--facts", facts, *own, *sizes, *names]
 
@@ -190,18 +186,17 @@ def without_cache(request: Request) -> list[str]:
 
 
 def _description(family: Family) -> str:
-    return f"{slug(family.name)}.family.json"
+    """Return the file that describes a family to the child; empty for a shipped one, which it finds by itself.
 
-
-def _described(family: Family) -> bool:
-    """Say whether the child needs a description: of a user's family, or of an architecture."""
-    return not family.shipped or bool(family.arch)
+    A shipped family that is compiled for an architecture that was asked for is described, too.
+    """
+    return "" if family.shipped and not family.arch else f"{slug(family.name)}.family.json"
 
 
 def _describe(family: Family, folder: Path) -> None:
     """Write the family, as it was read and checked here, to the folder that the child runs in."""
-    if _described(family):
-        write(family, folder / _description(family))
+    if description := _description(family):
+        write(family, folder / description)
 
 
 def _python() -> str:

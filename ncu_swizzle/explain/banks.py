@@ -87,7 +87,7 @@ SIXTEEN_BITS = 2
 
 
 def is_tile(what: str) -> bool:
-    """Say whether `banks` was asked for a box or an operand of wgmma."""
+    """Return whether `banks` was asked for a box or an operand of wgmma."""
     return _PART.match(what) is not None
 
 

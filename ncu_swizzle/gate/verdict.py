@@ -121,7 +121,7 @@ class Correction:
     files: tuple[CorrectedFile, ...]
 
     def corrects(self, check: Check) -> bool:
-        """Say whether it is the answer to a check."""
+        """Return whether it is the answer to a check."""
         return check.criterion == MAX_DEGREE and check.outcome is Outcome.failed and check.kernel in self.kernels
 
 

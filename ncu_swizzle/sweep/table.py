@@ -207,7 +207,7 @@ def where(sweep: Sweep) -> str:
 
 
 def _computed(profiles: Sequence[PointValues]) -> str:
-    """Say what was computed; where there is a recording, the times were not."""
+    """Return what was computed: not the times, if there is a recording."""
     timed = [profile.beside for profile in profiles if profile.beside]
     if not timed:
         return "Computed, not measured; outputs not checked"
