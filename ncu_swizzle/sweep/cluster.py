@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -144,7 +144,7 @@ class Roster:
 
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
 JOIN_S = 20.0
-CLOSE_S = 10.0
+CLOSE_S = 30.0  # a worker that is just being started again has to be waited for
 LOCAL = "127.0.0.1"
 START = "start one: dask scheduler --scheduler-file FILE; docs/fleet.md says how"
 QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh", "tornado"), "critical")}
@@ -174,7 +174,7 @@ def connected(options: FleetOptions) -> Iterator[Any]:
                 client = _joined(options)
         except OSError as error:  # which a timeout is, too
             raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
-        stack.callback(client.close, timeout=CLOSE_S)
+        stack.callback(_closed, client)
         yield client
 
 
@@ -190,6 +190,12 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _closed(client_or_cluster: Any) -> None:
+    """Close it. If that takes too long all results are there: Dask's processes end as soon as this one is gone."""
+    with suppress(TimeoutError):
+        client_or_cluster.close(timeout=CLOSE_S)
 
 
 def missing() -> tuple[str, str] | None:
@@ -251,7 +257,7 @@ def _own(options: FleetOptions) -> Iterator[Any]:
         try:
             yield cluster
         finally:
-            cluster.close(timeout=CLOSE_S)
+            _closed(cluster)
 
 
 def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: int) -> dict[str, Any]:
