@@ -15,6 +15,8 @@ from tests.support.processes import command_line, marked
 MARK = "NCU_SWIZZLE_TEST_RUN"  # in the environment of all that the tests start, however indirectly
 # Caches and environments, which outlive a run on purpose.
 KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
+# What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
+OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
 LOOKS, SECONDS_BETWEEN = 50, 0.2  # how often to look before a process that is ending counts as left behind
 
 
@@ -41,7 +43,11 @@ class Leftovers:
 
     def _processes(self) -> list[str]:
         for look in range(LOOKS):
-            others = [process for process in marked(f"{MARK}={self.run}") if process != os.getpid()]
+            others = [
+                process
+                for process in marked(f"{MARK}={self.run}")
+                if process != os.getpid() and not any(name in command_line(process) for name in OWN)
+            ]
             if not others:
                 return []
             if look < LOOKS - 1:
