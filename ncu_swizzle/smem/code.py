@@ -63,13 +63,13 @@ def cute(mapping: Mapping, name: str = "Tile") -> str | None:
     layout = _cute_layout(mapping)
     if layout is None:
         return None
-    bytes_ = mapping.element_bytes
+    bytes_, plain = mapping.element_bytes, _padded(mapping)
     element = f"cute::uint{8 * bytes_}_t" if bytes_ <= 8 else "cute::uint128_t"
     return f"""#include <cute/tensor.hpp>
 
 // {titled(mapping)}.
 // A tensor over it takes logical coordinates, for writes and reads alike.
-using Plain = {_cute_plain(_padded(mapping))};
+using Plain = cute::Layout<{_static("Shape", plain.shape)}, {_static("Stride", plain.stride)}>;
 using {name} = decltype({layout});
 
 template <class Element> CUTE_HOST_DEVICE void write(Element *smem, int row, int column, Element value) {{
@@ -162,10 +162,6 @@ def _cute_layout(mapping: Mapping) -> str | None:
                 layout = f"cute::make_composed_layout(cute::{swizzle}{{}}, cute::Int<0>{{}}, {layout})"
             return layout
     return None
-
-
-def _cute_plain(layout: Layout) -> str:
-    return f"cute::Layout<{_static('Shape', layout.shape)}, {_static('Stride', layout.stride)}>"
 
 
 def _static(kind: str, value: IntTuple) -> str:

@@ -83,21 +83,17 @@ class Descriptor:
 
         `rows` of A or columns of B. MN-major tiles have elements of 16 bits.
         """
-        plain = self._mn_major(rows) if mn_major else self._k_major(rows)
+        if mn_major:
+            chunk, k = np.arange(rows // GROUP)[:, None], np.arange(2 * GROUP)
+            across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
+            wide = self.span // CHUNK  # chunks of a row that the swizzle permutes
+            plain = self.start + chunk // wide * across + chunk % wide * CHUNK
+            plain = plain + k // GROUP * along + k % GROUP * self.span
+        else:
+            row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
+            apart = self.leading if self.span == CHUNK else CHUNK  # swizzled, LBO is not used
+            plain = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
         return swizzled(plain, self.span, self.base_offset)
-
-    def _k_major(self, rows: int) -> Ints:
-        row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
-        apart = self.leading if self.span == CHUNK else CHUNK  # swizzled, LBO is not used
-        at: Ints = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
-        return at
-
-    def _mn_major(self, rows: int) -> Ints:
-        chunk, k = np.arange(rows // GROUP)[:, None], np.arange(2 * GROUP)
-        across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
-        wide = self.span // CHUNK
-        at: Ints = self.start + chunk // wide * across + chunk % wide * CHUNK
-        return at + k // GROUP * along + k % GROUP * self.span
 
     def moved(self, start: int) -> Descriptor:
         """Return the same matrix elsewhere."""

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.code import PRED, UREG, Code, Sass, parse_instruction
+from ncu_swizzle.emulate.dependence import block_axis
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.operations.rounding import fused
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.values import Value
 from tests.support.operations import Lane, execute
 
 TOP = (1 << 32) - 1
@@ -166,6 +168,19 @@ def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
     m = execute("IMAD.WIDE R0, R2, R4, R6", lanes)
     exact = [signed(a) * signed(b) + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
     assert register(m, 1) == [value >> 32 & TOP for value in exact]
+
+
+def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -> None:
+    m = Machine(np.array([[8, 0, 0]]), (64, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
+    m.registers[2] = Value(np.full((1, 32), 8, np.uint32), tag=block_axis(0))
+    for sass, steps in (("LEA.HI R0, R2, RZ, RZ, 0x1e", 1), ("LEA.HI R0, -R2, RZ, RZ, 0x1e", None)):
+        step = compiled(parse_instruction(Sass(0, sass)))
+        assert step is not None
+        step(m)
+        value = m.registers[0]
+        assert value is not None
+        assert value.tag is not None
+        assert (value.tag.coefficients and value.tag.coefficients[0]) == steps
 
 
 @pytest.mark.parametrize("sass", ["VIMNMX.RELU R0, R2, R4, PT", "VIADDMNMX.U16x2 R0, R2, R4, R6, PT"])

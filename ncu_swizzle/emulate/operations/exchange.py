@@ -32,8 +32,9 @@ def _executing(ins: SassInstruction) -> Callable[[Machine], tuple[Bools, Bools]]
     return lambda m: m.selection(guard(m) if guard else None)
 
 
-def _simple(known: Any) -> Known:
-    return True if np.all(known) else np.asarray(known)
+def _known(lanes: Any) -> Known:
+    """Return True if a value is known in all lanes, else in which, (warps, 1 or 32)."""
+    return True if np.all(lanes) else np.asarray(lanes)
 
 
 def _bit_set(lanes: Bools) -> Bits:
@@ -59,7 +60,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
             first = mask.argmax(axis=1)[:, None] == LANES
             one = Value(one.bits, one.known, one.origin, m.tag_in(source, first & mask, value))
         if doubtful.any() and value.bits.shape[1] > 1:
-            sure = _simple(~doubtful.any(axis=1, keepdims=True) & np.asarray(one.known))
+            sure = _known(~doubtful.any(axis=1, keepdims=True) & np.asarray(one.known))
             one = Value(one.bits, sure, m.now if value.certain else value.origin, value.tag)
         if not tells:
             return (one,)
@@ -105,8 +106,8 @@ def vote(ins: SassInstruction) -> Compute | None:
             "EQ": (~(some_yes & some_no), (some_yes & some_no) | ~unsure),
         }[mode]
         tag = any_way(value.tag)
-        ballot = [Value(_bit_set(yes)[:, None], _simple(~unsure), value.origin, tag)] if to_register else []
-        return ballot + ([Value(verdict, _simple(sure), value.origin, tag)] if to_predicate else [])
+        ballot = [Value(_bit_set(yes)[:, None], _known(~unsure), value.origin, tag)] if to_register else []
+        return ballot + ([Value(verdict, _known(sure), value.origin, tag)] if to_predicate else [])
 
     return applied(compute, predicate(ins.operands[-1]))
 
@@ -127,7 +128,7 @@ def shfl(ins: SassInstruction) -> Compute | None:
         bits = np.take_along_axis(np.broadcast_to(value.bits, shape), lane, axis=1)
         there = np.broadcast_to(mask & np.asarray(value.known), shape)  # lanes that take part, and know their value
         rule = derived(valid, by, clamp, tag=any_way(by.tag, clamp.tag))
-        sure = _simple(np.take_along_axis(there, lane, axis=1) & np.asarray(rule.known))
+        sure = _known(np.take_along_axis(there, lane, axis=1) & np.asarray(rule.known))
         origin = value.origin if value.known is not True else rule.origin
         tag = value.tag
         if by.tag is None and clamp.tag is None and source is not None:
@@ -175,7 +176,7 @@ def match(ins: SassInstruction) -> Compute | None:
         both = mask[:, None, :] & mask[:, :, None]  # (warps, lanes, lanes)
         same = (bits[:, :, None] == bits[:, None, :]) & both
         matching = _bit_set(same)
-        sure = _simple(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
+        sure = _known(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
         tag = any_way(value.tag)
         if not everyone:
             return (Value(matching, sure, value.origin, tag),)
@@ -207,7 +208,7 @@ def redux(ins: SassInstruction) -> Compute | None:
         mask, doubtful = executing(m)
         numbers = np.broadcast_to(value.bits, mask.shape).view(like).astype(np.int64)
         result = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
-        sure = _simple(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
+        sure = _known(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
         return (Value((result & 0xFFFFFFFF).astype(np.uint32), sure, value.origin, any_way(value.tag)),)
 
     return applied(compute, raw(ins.operands[-1]))
@@ -221,7 +222,7 @@ def elect(ins: SassInstruction) -> Compute | None:
     def compute(m: Machine) -> Sequence[Value]:
         mask, doubtful = executing(m)
         first = mask.argmax(axis=1)[:, None]
-        sure = _simple(~doubtful.any(axis=1, keepdims=True))
+        sure = _known(~doubtful.any(axis=1, keepdims=True))
         return Value(LANES[None] == first, sure, m.now), Value(first.astype(np.uint32), sure, m.now)
 
     return compute if ins.operands else None

@@ -194,7 +194,7 @@ def _of_lanes(bits: Bits) -> Register:
     return lambda m: value
 
 
-REGISTERS: dict[str, Register] = {
+SPECIAL_REGISTERS: dict[str, Register] = {
     **_by_axis("TID", _thread),
     **_by_axis("CTAID", _block),
     **_by_axis("NTID", lambda m, axis: constant(m.block[axis])),
@@ -216,7 +216,7 @@ REGISTERS: dict[str, Register] = {
 @operation("S2R", "S2UR")
 def s2r(ins: SassInstruction) -> Compute | None:
     """A special register."""
-    read = REGISTERS.get(ins.operands[1].text.removeprefix("SR_"))
+    read = SPECIAL_REGISTERS.get(ins.operands[1].text.removeprefix("SR_"))
     if read is None:
         return None
     if ins.opcode == "S2UR":
