@@ -148,7 +148,7 @@ def target(program: Program, folder: Path) -> Target:
     own.mkdir(parents=True, exist_ok=True)
     (own / "k.cu").write_text(program.text, encoding="utf-8")
     (own / catalog.OWN).write_text(program.settings, encoding="utf-8")
-    (spec,) = specs(catalog.read(own / catalog.OWN))
+    (spec,) = specs(catalog.project_in(own / catalog.OWN))
     family = build.family_of(spec)
     return Target(family, family.kernels[0], family.problem())
 

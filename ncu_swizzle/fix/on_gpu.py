@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def measure(
         outcomes, _ = run_batch([pair.both for pair in pairs], folder, toolchain.timeout_s, "compare", more)
     except NcuSwizzleError as error:
         outcomes = [error] * len(pairs)
-    found = _sanitized(pairs, folder, toolchain)
-    return [_claims(outcome, clean) for outcome, clean in zip(outcomes, found, strict=True)]
+    sanitized = _sanitized(pairs, folder, toolchain)
+    return [_claims(outcome, clean) for outcome, clean in zip(outcomes, sanitized, strict=True)]
 
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
@@ -102,41 +103,50 @@ def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) 
 # ---------------------------------------------------------------------------------------------- sanitizer
 
 
+_sanitizer = partial(Claim, about=About.SANITIZER)
+_outputs_claim = partial(Claim, about=About.OUTPUTS)
+_time_claim = partial(Claim, about=About.TIME)
+
+
 def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain) -> list[Claim]:
     """Return the claim about each pair: all new versions in one process, each in its own if anything is found there."""
     try:
-        if not any(_counts([pair.alone(1) for pair in pairs], folder, toolchain).values()):
-            return [Claim(about=About.SANITIZER, state=ClaimState.HELD, reason=_said(dict.fromkeys(TOOLS, 0)))] * len(
-                pairs
-            )
+        counts = _counts([pair.alone(1) for pair in pairs], folder, toolchain)
+        if not any(counts.values()):
+            return [_sanitizer(state=ClaimState.HELD, reason=_in_words(counts))] * len(pairs)
     except EnvironmentLacking as error:
-        return [_stopped(About.SANITIZER, error)] * len(pairs)
+        return [_sanitizer(state=ClaimState.UNKNOWN, reason=str(error))] * len(pairs)
     except NcuSwizzleError:
         pass  # of one of them
     return [_compared(pair, toolchain) for pair in pairs]
 
 
 def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
-    """Judge one kernel: what is found before its fix, too, is not of the fix."""
+    """Judge one kernel: what is found before its fix, too, is not the fix's doing."""
     folder = pair.both.folder
     try:
         counts = _counts([pair.alone(1)], folder, toolchain)
         if not any(counts.values()):
-            return Claim(about=About.SANITIZER, state=ClaimState.HELD, reason=_said(counts))
+            return _sanitizer(state=ClaimState.HELD, reason=_in_words(counts))
         before = _counts([pair.alone(0)], folder, toolchain)
     except NcuSwizzleError as error:
-        return _stopped(About.SANITIZER, error)
+        return _sanitizer(state=_state_after(error), reason=str(error))
     more = any(counts[tool] > before[tool] for tool in TOOLS)
-    said = f"{_said(counts)}; before the fix: {_said(before)}"
-    return Claim(about=About.SANITIZER, state=ClaimState.FAILED if more else ClaimState.HELD, reason=said)
+    reason = f"{_in_words(counts)}; before the fix: {_in_words(before)}"
+    return _sanitizer(state=ClaimState.FAILED if more else ClaimState.HELD, reason=reason)
 
 
 def _counts(jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> dict[str, int]:
     return {tool: found_by(tool, jobs, folder, toolchain) for tool in TOOLS}
 
 
-def _said(counts: Mapping[str, int]) -> str:
+def _in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{tool}: {count} errors" for tool, count in counts.items())
+
+
+def _state_after(error: NcuSwizzleError) -> ClaimState:
+    """Return what a launch that failed says: nothing if something is lacking here, else that the fix is wrong."""
+    return ClaimState.UNKNOWN if isinstance(error, EnvironmentLacking) else ClaimState.FAILED
 
 
 # ---------------------------------------------------------------------------------------------- outputs and time
@@ -145,17 +155,9 @@ def _said(counts: Mapping[str, int]) -> str:
 def _claims(outcome: Outcome, clean: Claim) -> tuple[Claim, ...]:
     """Return the three claims about a kernel."""
     if isinstance(outcome, NcuSwizzleError):
-        return (
-            _stopped(About.OUTPUTS, outcome),
-            clean,
-            Claim(about=About.TIME, state=ClaimState.UNKNOWN, reason="it was not timed"),
-        )
-    return (_outputs(outcome["outputs"]), clean, _time(outcome["times_ms"]))
-
-
-def _stopped(about: About, error: NcuSwizzleError) -> Claim:
-    state = ClaimState.UNKNOWN if isinstance(error, EnvironmentLacking) else ClaimState.FAILED
-    return Claim(about=about, state=state, reason=str(error))
+        outputs = _outputs_claim(state=_state_after(outcome), reason=str(outcome))
+        return outputs, clean, _time_claim(state=ClaimState.UNKNOWN, reason="it was not timed")
+    return _outputs(outcome["outputs"]), clean, _time(outcome["times_ms"])
 
 
 def _outputs(draws: Sequence[Draw]) -> Claim:
@@ -163,17 +165,14 @@ def _outputs(draws: Sequence[Draw]) -> Claim:
     names = list(draws[0][BEFORE])
     for name in names:
         if any(len(set(draw[BEFORE][name])) > 1 for draw in draws):
-            return Claim(
-                about=About.OUTPUTS,
-                state=ClaimState.UNKNOWN,
-                reason=f"{name} differs from launch to launch, before the fix too",
-            )
+            reason = f"{name} differs from launch to launch, before the fix too"
+            return _outputs_claim(state=ClaimState.UNKNOWN, reason=reason)
         if any(draw[BEFORE][name] != draw[AFTER][name] for draw in draws):
-            return Claim(about=About.OUTPUTS, state=ClaimState.FAILED, reason=f"{name} differs")
+            return _outputs_claim(state=ClaimState.FAILED, reason=f"{name} differs")
     if not names:
-        return Claim(about=About.OUTPUTS, state=ClaimState.UNKNOWN, reason="no argument is described as an output")
+        return _outputs_claim(state=ClaimState.UNKNOWN, reason="no argument is described as an output")
     said = f"{', '.join(names)}: bit-identical for {len(draws)} draws of random inputs"
-    return Claim(about=About.OUTPUTS, state=ClaimState.HELD, reason=said)
+    return _outputs_claim(state=ClaimState.HELD, reason=said)
 
 
 def _time(times_ms: Mapping[str, list[float]]) -> Claim:
@@ -184,21 +183,15 @@ def _time(times_ms: Mapping[str, list[float]]) -> Claim:
     old, new = (statistics.median(times_ms[name]) for name in (BEFORE, AFTER))
     said = f"{1000 * new:,.1f} us for {1000 * old:,.1f} us, in turns: {old / new:.2f} times as fast"
     if new <= SLOWER * old:
-        return Claim(about=About.TIME, state=ClaimState.HELD, reason=said)
+        return _time_claim(state=ClaimState.HELD, reason=said)
     turns = list(zip(times_ms[BEFORE], times_ms[AFTER], strict=True))
     slower = sum(after > SLOWER * before for before, after in turns)
-    if _by_chance(slower, len(turns)) <= CHANCE:
-        return Claim(about=About.TIME, state=ClaimState.FAILED, reason=said)
-    return Claim(
-        about=About.TIME,
-        state=ClaimState.UNKNOWN,
-        reason=f"{said}, but more than 2 % slower in {slower} of {len(turns)} turns only",
-    )
-
-
-def _by_chance(heads: int, tosses: int) -> float:
-    """Return how likely so many heads, or more, are."""
-    return float(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses)
+    # The sign test: how likely that many turns, or more, are slower if each is as likely slower as not.
+    by_chance = sum(math.comb(len(turns), count) for count in range(slower, len(turns) + 1)) / 2 ** len(turns)
+    if by_chance <= CHANCE:
+        return _time_claim(state=ClaimState.FAILED, reason=said)
+    reason = f"{said}, but more than 2 % slower in {slower} of {len(turns)} turns only"
+    return _time_claim(state=ClaimState.UNKNOWN, reason=reason)
 
 
 # ---------------------------------------------------------------------------------------------- fixes, measured
