@@ -26,7 +26,7 @@ from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
 from ncu_swizzle.kernels import by_value, check, fills, limits
 from ncu_swizzle.kernels.arguments import parse_arguments
 from ncu_swizzle.kernels.family import Argument, Problem, Target
-from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, Limits, evaluate, refuse_oversized
+from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, evaluate, refuse_oversized
 from ncu_swizzle.smem import access
 
 # From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
@@ -89,7 +89,6 @@ def static_shared(cubin: Cubin, attributes: Attributes) -> int:
 def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = None) -> Launch:
     """Return the launch of a target; random inputs are unknown, or those that this seed draws."""
     family, kernel, problem = target.family, target.kernel, target.problem
-    grid, block = family.geometry(kernel, problem)
     too_large = _too_large(family.arguments, problem, sample)
     checked = None if family.shipped else cubin
     arguments = [kernel.boxed(argument) for argument in family.arguments]
@@ -101,11 +100,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
         source=partial(check.declaring_text, family, kernel),
         sample=sample,
     )
-    launched = launch(
-        cubin, symbol, grid=grid, block=block, shared=family.shared_memory(kernel, problem), values=values
-    )
-    if family.cluster:
-        launched = replace(launched, cluster=_three(family.cluster))
+    launched = launch(cubin, symbol, target.launch, values)
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
     notes = []
     for argument in too_large:
@@ -159,12 +154,10 @@ def described_values(
     ]
 
 
-def launch(
-    cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[ArgumentValue]
-) -> Launch:
+def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[ArgumentValue]) -> Launch:
     """Return a launch with its parameters laid out. Raises UsageError if CUDA would reject it."""
     attributes = cubin.attributes(symbol)
-    _refuse_invalid(attributes, symbol, grid, block, shared)
+    _refuse_invalid(attributes, symbol, shape)
     sizes = [slot.size for slot in attributes.parameters]
     given = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
     if sizes != given:
@@ -190,12 +183,12 @@ def launch(
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
     return Launch(
-        grid=_three(grid),
-        block=_three(block),
-        shared_dynamic=shared,
+        grid=_three(shape.grid),
+        block=_three(shape.block),
+        shared_dynamic=shape.shared,
         parameters=packed,
         memory=memory,
-        cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
+        cluster=_three(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
         buffers=tuple(buffers),
     )
 
@@ -228,20 +221,20 @@ def _three(sizes: Sequence[int]) -> Dim3:
     return int(x), int(y), int(z)
 
 
-def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
-    for what, sizes, most in (("grid", grid, MOST_GRID), ("block", block, MOST_BLOCK)):
+def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> None:
+    for what, sizes, most in (("grid", shape.grid, MOST_GRID), ("block", shape.block, MOST_BLOCK)):
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
                 f"{what} {in_crosses(sizes) or 'without sizes'} is not valid",
                 f"--{what} {USUAL[what]}: one to three sizes, at most {in_crosses(most)}",
             )
-    if attributes.required_block and _three(block) != _three(attributes.required_block):
+    if attributes.required_block and _three(shape.block) != _three(attributes.required_block):
         raise UsageError(
             f"{name} was compiled for blocks of {in_crosses(attributes.required_block)}",
             Typed(f"--block {','.join(map(str, attributes.required_block))}"),
         )
     threads = attributes.max_threads or access.MOST_THREADS
-    refuse_oversized(name, block, shared, Limits(threads, MOST_SHARED, attributes.static_shared))
+    refuse_oversized(name, shape, Limits(threads, MOST_SHARED, attributes.static_shared))
 
 
 def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
@@ -270,11 +263,9 @@ USUAL_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryLaunch:
-    """Grid and block, bytes of dynamic shared memory, and the arguments: described as texts, or values themselves."""
+    """A launch and its arguments: described as texts, or values themselves."""
 
-    grid: Sequence[int]
-    block: Sequence[int]
-    shared: int = 0
+    shape: LaunchShape
     arguments: tuple[Argument, ...] = ()
     parameters: Sequence[Parameter] = ()
     problem: Mapping[str, int] = field(default_factory=dict)
@@ -304,12 +295,15 @@ def described(
     for what, sizes in (("grid", grid), ("block", block)):
         three = limits.three(sizes, what)
         limits.refuse_bad_sizes(three, what, problem)
-        evaluated[what] = [evaluate(size, problem) for size in three]
+        evaluated[what] = tuple(evaluate(size, problem) for size in three)
     arguments = parse_arguments(args, Path(), problem)
     return BinaryLaunch(
-        **evaluated, shared=evaluate(shared, problem), arguments=arguments, parameters=parameters, problem=problem,
+        shape=LaunchShape(**evaluated, shared=evaluate(shared, problem)),
+        arguments=arguments,
+        parameters=parameters,
+        problem=problem,
         sample=sample,
-    )  # fmt: skip
+    )
 
 
 def values_of(parameters: Sequence[Parameter], sizes: Sequence[int]) -> list[ArgumentValue]:

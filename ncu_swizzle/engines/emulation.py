@@ -272,9 +272,7 @@ def profile_launch(
 
     def launches(sample: int | None) -> Launch:
         values = described.values(cubin, symbol, sample)
-        return emulated_launch.launch(
-            cubin, symbol, grid=described.grid, block=described.block, shared=described.shared, values=values
-        )
+        return emulated_launch.launch(cubin, symbol, described.shape, values)
 
     launch, counts, sample = _counted(binary, launches, described.sample, settings, on_progress)
     name = kernel or binary.symbol

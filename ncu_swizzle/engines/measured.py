@@ -47,7 +47,7 @@ def launchable_together(
     targets = [prepared(Target(family, kernel, dict(problem)), folder, timeout_s)[0] for kernel in kernels]
     if all(target.family is family for target in targets):
         return family, kernels
-    launches = {(own.grid, own.block, own.shared, own.arguments) for own in (target.family for target in targets)}
+    launches = {(target.family.launch, target.family.arguments) for target in targets}
     if len(launches) > 1:
         names = " and ".join(kernel.name for kernel in kernels[:2])
         raise UsageError(

@@ -117,7 +117,7 @@ class AppliedByName(Applied):
 
 def arrays_of(target: Target, emulated: Emulated) -> tuple[SharedArray, ...]:
     """Return the shared arrays of a version of a kernel that was emulated, as far as they are known."""
-    dynamic = target.family.shared_memory(target.kernel, target.problem)
+    dynamic = target.launch.shared
     return shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
 
 

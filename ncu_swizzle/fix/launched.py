@@ -85,7 +85,8 @@ class _Launched:
 
 def launched_constants(target: Target, scopes: Scopes, constants: Constants) -> Constants:
     """Return what is constant in a launch: ``blockDim.x`` and its like, integer parameters, and what follows."""
-    sizes = zip(("gridDim", "blockDim"), target.family.geometry(target.kernel, target.problem), strict=True)
+    launch = target.launch
+    sizes = (("gridDim", launch.grid), ("blockDim", launch.block))
     members = {f"{name}.{axis}": n for name, numbers in sizes for axis, n in zip(AXES, numbers, strict=True)}
     return _Launched(
         scopes=scopes, constants=constants, members=members, found=dict(_parameters(target, scopes))

@@ -86,13 +86,13 @@ def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) 
     def version(target: Target, name: str) -> Kernel:
         code = folder / f"{name}.cubin"
         write_atomically(code, cubin(target.family, target.kernel, arch, toolchain))
-        shared = target.kernel.shared or target.family.shared
+        shared = target.kernel.launch.shared or target.family.launch.shared
         return replace(
             before.kernel,
             name=name,
             function=before.kernel.entry,
             baseline="",
-            shared=shared,
+            launch=replace(before.kernel.launch, shared=shared),
             cubin=str(code.absolute()),
         )
 

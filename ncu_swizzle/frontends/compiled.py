@@ -25,7 +25,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends.contract import CODE, CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import UNKNOWN, overridden
-from ncu_swizzle.kernels.family import Argument, Family, Kernel, Target
+from ncu_swizzle.kernels.family import Argument, Family, Kernel, LaunchTexts, Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
@@ -124,17 +124,14 @@ def built(target: Target, arch: str, timeout_s: float) -> Built:
     kernel, code = compile_in_child(request, timeout_s)
     family = target.family
     own = tuple(_argument(parameter, family) for parameter in kernel.parameters)
-    launched = replace(
-        family,
-        grid=_three(kernel.grid),
-        block=_three(kernel.block),
-        shared=str(kernel.shared),
-        arguments=own,
-        options=(),
-        arch=request.arch,
-        cluster=_cluster(kernel.cluster, code, kernel.entry),
+    launch = LaunchTexts(
+        grid=_three(kernel.launch.grid),
+        block=_three(kernel.launch.block),
+        shared=str(kernel.launch.shared),
+        cluster=_cluster(kernel.launch.cluster, code, kernel.entry),
     )
-    compiled = replace(target.kernel, function=kernel.entry, options=(), shared="")
+    launched = replace(family, launch=launch, arguments=own, options=(), arch=request.arch)
+    compiled = replace(target.kernel, function=kernel.entry, options=(), launch=LaunchTexts())
     return Built(
         target=Target(launched, compiled, target.problem),
         code=code,
@@ -151,7 +148,8 @@ def request_of(target: Target, arch: str = "") -> CompileRequest:
     source = family.source(kernel)
     if family.untrusted:
         raise Untrusted(f"{source.name} needs your trust: compiling {kernel.name} executes it", TRUST)
-    block = () if family.block == UNKNOWN else tuple(evaluate(size, problem) for size in family.block)
+    usual = family.launch  # the grid may be an expression over the function's own integers, too
+    block = () if usual.block == UNKNOWN else tuple(evaluate(size, problem) for size in usual.block)
     options = (*family.options, *kernel.options)
     arguments = overridden(family, options)
     chosen = {name: value for name, _, value in (each.partition("=") for each in options)}
@@ -162,9 +160,9 @@ def request_of(target: Target, arch: str = "") -> CompileRequest:
         arch=family.arch or arch or ARCH,
         arguments=tuple(_given(argument, problem, chosen) for argument in arguments),
         options={name: value for name, value in chosen.items() if name not in named},
-        grid=() if family.grid == UNKNOWN else family.grid,
+        grid=() if usual.grid == UNKNOWN else usual.grid,
         block=block,
-        shared=family.shared_memory(kernel, problem),
+        shared=evaluate(kernel.launch.shared or usual.shared, problem),
         sizes=problem,
     )
 

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
+from ncu_swizzle.kernels.limits import LaunchShape
 
 # Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
 
@@ -144,21 +145,20 @@ class CompiledKernel:
     """A compiled function: its entry in the cubin, how it is launched, and its parameters in order."""
 
     entry: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int
+    launch: LaunchShape
     parameters: tuple[KernelParameter, ...]
     compiler: str  # with its version
     notes: tuple[str, ...] = ()
     intermediate: str = ""  # the compiler's own view of the kernel, such as TTGIR
     explicit: bool = False  # whether the layouts in it are the author's
-    cluster: tuple[int, ...] = ()  # of the launch; empty if only the cubin can have one
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
         """Return the kernel that `as_json` wrote."""
         parameters = tuple(KernelParameter(**{**each, **_tuples(each, "box")}) for each in content["parameters"])
-        return cls(**{**content, **_tuples(content, "grid", "block", "notes", "cluster"), "parameters": parameters})
+        launch = content["launch"]
+        shape = LaunchShape(**{**launch, **_tuples(launch, "grid", "block", "cluster")})
+        return cls(**{**content, "notes": tuple(content["notes"]), "launch": shape, "parameters": parameters})
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

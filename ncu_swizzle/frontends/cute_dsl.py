@@ -365,11 +365,8 @@ def _described(launched: HostLaunch, names: Mapping[str, str], tensors: Tensors,
     note = f"{names[launched.entry]} is launched {same} times; this is the first of them." if same > 1 else ""
     return CompiledKernel(
         entry=launched.entry,
-        grid=launched.grid,
-        block=launched.block,
-        shared=launched.shared,
+        launch=launched.launch,
         parameters=tensors.parameters(launched.parameters),
         compiler=f"CuTe DSL {cutlass.__version__}",
-        cluster=launched.cluster,
         notes=(note,) if note else (),
     )

@@ -16,6 +16,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.emulate.tensor_map import Tiled
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.smem import access
 
 ADDRESS = ctypes.c_uint64
@@ -44,10 +45,7 @@ class HostLaunch:
     """A launch that host code made: the kernel's symbol, its geometry, and the bytes of its parameters."""
 
     entry: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    cluster: tuple[int, ...]
-    shared: int
+    launch: LaunchShape
     parameters: tuple[bytes, ...]
 
 
@@ -114,10 +112,9 @@ class HostCode:
         self.launches.append(
             HostLaunch(
                 entry=entry,
-                grid=tuple(given.grid),
-                block=tuple(given.block),
-                cluster=_cluster(given),
-                shared=given.shared,
+                launch=LaunchShape(
+                    grid=tuple(given.grid), block=tuple(given.block), shared=given.shared, cluster=_cluster(given)
+                ),
                 parameters=contents,
             )
         )

@@ -25,6 +25,7 @@ from ncu_swizzle.frontends.compiled import grid, literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.fills import numpy_dtype
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 
 # Arrays of structured dtypes: given as bytes, and the name of the dtype in the file (``--option p=particle``).
@@ -268,9 +269,7 @@ def _described(cubin: Cubin, ordered: list[Given], request: CompileRequest, modu
     }
     return CompiledKernel(
         entry=cubin.kernels[0],
-        grid=grid(request, names),
-        block=request.block,
-        shared=request.shared,
+        launch=LaunchShape(grid=grid(request, names), block=request.block, shared=request.shared),
         parameters=tuple(passed),
         compiler=f"Numba-CUDA {re.sub(r'[^0-9.].*', '', numba_cuda.__version__)}",
     )

@@ -21,6 +21,7 @@ from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid, literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.family import LITERAL
+from ncu_swizzle.kernels.limits import LaunchShape
 
 # The lines of CUDA C++ in strings: ``#line`` directives that give them the numbers that they have in the Python file.
 #
@@ -153,9 +154,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     ]
     return CompiledKernel(
         entry=entry,
-        grid=grid(request, {}),
-        block=request.block,
-        shared=request.shared,
+        launch=LaunchShape(grid=grid(request, {}), block=request.block, shared=request.shared),
         parameters=tuple(passed),
         compiler=f"NVRTC {_version()}",
     ), code

@@ -23,6 +23,7 @@ from ncu_swizzle.frontends.compiled import grid as grid_values
 from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.fills import numpy_dtype
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.reports.triton_cache import Frame, PtxLines
 
 # The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
@@ -312,9 +313,11 @@ def _described(
     own = [KernelParameter(name=f"scratch{number}", scratch=size * blocks) for number, size in enumerate(scratch)]
     launched = CompiledKernel(
         entry=metadata.name,
-        grid=(grid[0] * clusters, *grid[1:]),
-        block=tuple(attributes.required_block) or (metadata.num_warps * WARP, 1, 1),
-        shared=metadata.shared,
+        launch=LaunchShape(
+            grid=(grid[0] * clusters, *grid[1:]),
+            block=tuple(attributes.required_block) or (metadata.num_warps * WARP, 1, 1),
+            shared=metadata.shared,
+        ),
         parameters=(*passed, *own[: len(attributes.parameters) - len(passed)]),
         compiler=f"Triton {triton.__version__}",
         intermediate=kernel.asm.get("ttgir", ""),

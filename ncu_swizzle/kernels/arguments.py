@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError, did_you_mean
 from ncu_swizzle.kernels import by_value, fills, limits
-from ncu_swizzle.kernels.family import BYTES, DTYPES, LITERAL, STRUCT, Argument, Family
+from ncu_swizzle.kernels.family import BYTES, DTYPES, LITERAL, STRUCT, Argument, Family, LaunchTexts
 from ncu_swizzle.kernels.limits import undefined
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, flo
     )
 
 
-UNKNOWN = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
+UNKNOWN: tuple[str, ...] = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)
 _SHAPE = re.compile(r"\w+\s*\[[^\]]*\]")
 _TYPED = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\s*:.*", re.DOTALL)
@@ -239,9 +239,9 @@ def family(spec: KernelSpec, source: Path, problem: Mapping[str, int]) -> Family
     arguments = _arguments(launch.args, spec.args_folder, problem, spec.tolerance)
     block = limits.three(launch.block, "block") if launch.block else UNKNOWN
     grid = limits.three(launch.grid, "grid") if launch.grid else UNKNOWN
-    launched = replace(spec, launch=replace(launch, grid=launch.grid or "1"))
-    described = launched.as_family(source, launch.entry, block, arguments)
-    return replace(described, grid=grid, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
+    texts = LaunchTexts(grid=grid, block=block, shared=launch.shared or "0")
+    described = spec.as_family(source, launch.entry, texts, arguments)
+    return replace(described, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
 
 
 def _refuse_foreign(options: Sequence[str], source: Path) -> None:

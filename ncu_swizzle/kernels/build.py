@@ -21,7 +21,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import guess, limits
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
 from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import EXAMPLE, NewBuild
@@ -92,8 +92,9 @@ def family_of(spec: KernelSpec) -> Family:
     if source.suffix == PYTHON:
         return _with_variants(family_python_family(spec, source, problem), spec, launch.entry)
     _refuse_without_launch(spec)
-    for what, given in (("grid", launch.grid), ("block", launch.block)):
-        limits.refuse_bad_sizes(limits.three(given, what), what, problem)
+    grid, block = limits.three(launch.grid, "grid"), limits.three(launch.block, "block")
+    limits.refuse_bad_sizes(grid, "grid", problem)
+    limits.refuse_bad_sizes(block, "block", problem)
     if not 0 <= evaluate(launch.shared or "0", problem) <= limits.MOST_SHARED:
         raise UsageError(
             f"shared is {launch.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
@@ -104,7 +105,8 @@ def family_of(spec: KernelSpec) -> Family:
     for argument in arguments:
         if spec.args_checkout and argument.file:
             spec.args_checkout.path(argument.file, f"the argument {argument.name}")
-    described = spec.as_family(source, spec.name, limits.three(launch.block, "block"), arguments)
+    texts = LaunchTexts(grid=grid, block=block, shared=launch.shared or "0")
+    described = spec.as_family(source, spec.name, texts, arguments)
     capability = tuple(int(part) for part in spec.compute_capability.split("."))
     return _with_variants(replace(described, compute_capability=capability), spec, entry)
 

@@ -15,7 +15,7 @@ from ncu_swizzle.base import paths, validate
 from ncu_swizzle.base.errors import BadCatalog, BadFile, Hint, Typed, UnknownKernel, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.files import brief, read_toml
 from ncu_swizzle.kernels import nvcc_options
-from ncu_swizzle.kernels.family import BYTES, DTYPES, Argument, Family, Kernel, Parameter, Target
+from ncu_swizzle.kernels.family import BYTES, DTYPES, Argument, Family, Kernel, LaunchTexts, Parameter, Target
 from ncu_swizzle.kernels.nvcc_options import Checkout
 
 # A project's settings: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` in ``pyproject.toml``.
@@ -273,9 +273,11 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         flops=str(head.get("flops", 0)),
         bytes=str(head.get("bytes", 0)),
         parameters=tuple(Parameter(name, **entry) for name, entry in table.get("problem", {}).items()),
-        grid=(str(grid[0]), str(grid[1]), str(grid[2])),
-        block=(str(block[0]), str(block[1]), str(block[2])),
-        shared=str(launch.get("shared", 0)),
+        launch=LaunchTexts(
+            grid=(str(grid[0]), str(grid[1]), str(grid[2])),
+            block=(str(block[0]), str(block[1]), str(block[2])),
+            shared=str(launch.get("shared", 0)),
+        ),
         compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
         headers=tuple(head.get("headers", ())),
         arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
@@ -295,6 +297,8 @@ def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
 
 def _kernel(entry: Mapping[str, Any]) -> Kernel:
     tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
-    sizes = {name: tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block")}
+    grid, block = (tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block"))
     boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
-    return Kernel(**{**entry, **tuples, **sizes, "boxes": boxes})
+    launch = LaunchTexts(grid=grid, block=block, shared=entry.get("shared", ""))
+    plain = {name: value for name, value in entry.items() if name not in ("grid", "block", "shared")}
+    return Kernel(**{**plain, **tuples, "boxes": boxes, "launch": launch})

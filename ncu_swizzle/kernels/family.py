@@ -16,7 +16,7 @@ from ncu_swizzle.base.files import read_bytes, write_json
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.kernels import limits
-from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 
 # A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 #
@@ -98,6 +98,16 @@ class Argument:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaunchTexts:
+    """How kernels are launched: expressions over the problem's sizes. Empty in a kernel: as its family says."""
+
+    grid: tuple[str, ...] = ()  # three, or none
+    block: tuple[str, ...] = ()  # three, or none
+    shared: str = ""  # bytes of dynamic shared memory
+    cluster: tuple[int, ...] = ()  # blocks along each axis, of a launch whose cubin does not say it
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kernel:
     """One variant: a ``.cu`` whose entry has the variant's name (with _ for -), or a library's kernel (``library``).
 
@@ -112,12 +122,10 @@ class Kernel:
     baseline: str = ""
     library: bool = False
     degree: Mapping[str, float] = field(default_factory=dict)
-    shared: str = ""  # bytes of dynamic shared memory, if not the family's
+    launch: LaunchTexts = LaunchTexts()  # what differs from the family's
     box: tuple[int, ...] = ()  # of tensor maps without their own
     swizzle: int = 0  # of tensor maps without their own
     boxes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of arguments that this kernel takes as maps
-    grid: tuple[str, ...] = ()  # if not the family's
-    block: tuple[str, ...] = ()  # if not the family's
     arch: str = ""  # the architecture whose instructions it uses, such as sm_90a; empty: any
     file: str = ""  # in the family's folder; for the default see `Family.source`
     function: str = ""  # plain, demangled or mangled, see `symbols.find`
@@ -153,9 +161,7 @@ class Family:
     flops: str  # operations, and bytes of global memory that must move; 0 if they are not the limit
     bytes: str
     parameters: tuple[Parameter, ...]
-    grid: tuple[str, str, str]
-    block: tuple[str, str, str]
-    shared: str  # bytes of dynamic shared memory
+    launch: LaunchTexts
     compute_capability: tuple[int, ...]  # the lowest that it runs on
     headers: tuple[str, ...]  # of other projects, see `kernels.recipe`
     arguments: tuple[Argument, ...]
@@ -165,7 +171,6 @@ class Family:
     origin: str = ""  # where it is described, for messages; empty: on the command line
     sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
-    cluster: tuple[int, ...] = ()  # of a launch whose cubin has none
     untrusted: bool = False  # a project file names its Python source, which compiling it would execute
     top: str = ""  # the folder that source paths are relative to, if it is not the one that follows from `folder`
 
@@ -193,20 +198,9 @@ class Family:
             )
         return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 
-    def geometry(self, kernel: Kernel, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the grid and the block, three numbers each."""
-        return (
-            tuple(evaluate(size, problem) for size in kernel.grid or self.grid),
-            tuple(evaluate(size, problem) for size in kernel.block or self.block),
-        )
-
     def architecture(self, kernel: Kernel, default: str) -> str:
         """Return the architecture to compile a kernel for: the one asked for, the kernel's own, or the default."""
         return self.arch or kernel.arch or default
-
-    def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
-        """Return the bytes of dynamic shared memory per block."""
-        return evaluate(kernel.shared or self.shared, problem)
 
     def source(self, kernel: Kernel) -> Path:
         """Return the kernel's ``.cu``: its `file`, by default ``xor.cu`` for ``mine-xor`` of the family ``mine``."""
@@ -287,6 +281,7 @@ def read(file: Path) -> Family:
         fields: dict[str, Any] = {
             **plain,
             "folder": Path(content["folder"]),
+            "launch": _launch(content["launch"]),
             "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
             "arguments": tuple(
                 Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
@@ -300,9 +295,14 @@ def read(file: Path) -> Family:
 
 
 def _kernel(entry: dict[str, Any]) -> Kernel:
-    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options", "grid", "block")}
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
     boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
-    return Kernel(**{**entry, **tuples, "boxes": boxes})
+    return Kernel(**{**entry, **tuples, "boxes": boxes, "launch": _launch(entry["launch"])})
+
+
+def _launch(entry: dict[str, Any]) -> LaunchTexts:
+    tuples = {name: tuple(entry[name]) for name in ("grid", "block", "cluster")}
+    return LaunchTexts(**{**entry, **tuples})
 
 
 @dataclass(frozen=True)
@@ -316,6 +316,17 @@ class Target:
     @property
     def name(self) -> str:
         return self.kernel.name
+
+    @property
+    def launch(self) -> LaunchShape:
+        """The launch at this size. Raises BadCatalog for an expression that cannot be evaluated."""
+        own, usual = self.kernel.launch, self.family.launch
+        return LaunchShape(
+            grid=tuple(evaluate(size, self.problem) for size in own.grid or usual.grid),
+            block=tuple(evaluate(size, self.problem) for size in own.block or usual.block),
+            shared=evaluate(own.shared or usual.shared, self.problem),
+            cluster=own.cluster or usual.cluster,
+        )
 
     def sized(self, sizes: Mapping[str, int]) -> Target:
         """Return the kernel at these sizes, those that its family lacks left out; raise BadProblem."""

@@ -17,7 +17,8 @@ from ncu_swizzle.cubin import elf, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import by_value, check, fills, limits
 from ncu_swizzle.kernels.device import cuda
-from ncu_swizzle.kernels.family import Argument, Family, Kernel, Problem
+from ncu_swizzle.kernels.family import Argument, Family, Kernel, Problem, Target
+from ncu_swizzle.kernels.limits import LaunchShape
 
 # The arguments of a kernel in host and GPU memory.
 
@@ -167,21 +168,20 @@ class ReadyKernel:
 
     function: Any
     parameters: np.void
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int  # bytes of dynamic shared memory
+    launch: LaunchShape
     buffers: Buffers
 
     def __call__(self) -> None:
         given = (self.parameters,) if self.parameters.itemsize else ()
-        self.function(*given, grid=self.grid, block=self.block, shared=self.shared)
+        self.function(*given, grid=self.launch.grid, block=self.launch.block, shared=self.launch.shared)
 
 
 def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> ReadyKernel:
     """Load the kernel and lay out its parameters. Raises UsageError if the arguments or the launch do not fit."""
-    if family.cluster:
+    launch = Target(family, kernel, problem).launch
+    if launch.cluster:
         raise UsageError(
-            f"{kernel.name} is launched in clusters of {'x'.join(map(str, family.cluster))} blocks; its cubin does not "
+            f"{kernel.name} is launched in clusters of {'x'.join(map(str, launch.cluster))} blocks; its cubin does not "
             "say so, and PyCUDA launches no others",
             "--engine emulated computes its wavefronts; ncu-swizzle profile -- python3 PROGRAM measures a program's",
         )
@@ -193,18 +193,9 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
         passed = [argument for argument in family.arguments if argument.passed]
         check.refuse_mismatch(cubin, name, passed, sizes, source)
     function = cuda.module_from_buffer(code).get_function(name)
-    grid, block = family.geometry(kernel, problem)
-    shared = family.shared_memory(kernel, problem)
-    limits.refuse_oversized(kernel.name, block, shared, _limits(function))
-    function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-    return ReadyKernel(
-        function=function,
-        parameters=elf.pack(cubin, name, values),
-        grid=grid,
-        block=block,
-        shared=shared,
-        buffers=buffers,
-    )
+    limits.refuse_oversized(kernel.name, launch, _limits(function))
+    function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared)
+    return ReadyKernel(function=function, parameters=elf.pack(cubin, name, values), launch=launch, buffers=buffers)
 
 
 def _limits(function: Any) -> limits.Limits:

@@ -139,6 +139,16 @@ def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]
             raise UsageError(f"{what}: {size} is {value}, outside 1 to {most}", f"--{what} {USUAL[what]}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaunchShape:
+    """One launch: blocks and threads along three axes, bytes of dynamic shared memory, and blocks of a cluster."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int = 0
+    cluster: tuple[int, ...] = ()  # empty: what the cubin says
+
+
 @dataclass(frozen=True)
 class Limits:
     """What the GPU and the compiled kernel allow: threads per block, and bytes of shared memory per block."""
@@ -148,8 +158,9 @@ class Limits:
     static: int
 
 
-def refuse_oversized(name: str, block: Sequence[int], shared: int, limits: Limits) -> None:
+def refuse_oversized(name: str, launch: LaunchShape, limits: Limits) -> None:
     """Raise UsageError if a launch asks for more threads or shared memory than allowed."""
+    block, shared = launch.block, launch.shared
     threads = math.prod(block)
     if threads > limits.threads:
         raise UsageError(

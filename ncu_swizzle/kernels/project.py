@@ -26,9 +26,9 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import is_file, read_bytes
 from ncu_swizzle.base.texts import encodable, in_commas
 from ncu_swizzle.base.validate import mismatch, whole
-from ncu_swizzle.kernels import limits, nvcc_options
+from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.catalog import Project, refuse_others, table
-from ncu_swizzle.kernels.family import PYTHON, Argument, Family, Parameter
+from ncu_swizzle.kernels.family import PYTHON, Argument, Family, LaunchTexts, Parameter
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import LaunchOptions
 
@@ -76,9 +76,7 @@ class KernelSpec:
         """The problem's sizes."""
         return {parameter.name: parameter.default for parameter in self.problem}
 
-    def as_family(
-        self, source: Path, what: str, block: tuple[str, str, str], arguments: tuple[Argument, ...]
-    ) -> Family:
+    def as_family(self, source: Path, what: str, launch: LaunchTexts, arguments: tuple[Argument, ...]) -> Family:
         """Return the family without kernels, in any language; `what` names the kernel in its title."""
         return Family(
             name=self.name,
@@ -88,9 +86,7 @@ class KernelSpec:
             flops=self.flops,
             bytes=self.bytes,
             parameters=self.problem,
-            grid=limits.three(self.launch.grid, "grid"),
-            block=block,
-            shared=self.launch.shared or "0",
+            launch=launch,
             compute_capability=(0, 0),
             headers=(),
             arguments=arguments,

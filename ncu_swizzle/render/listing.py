@@ -155,8 +155,8 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
             "folder": None if family.shipped else str(family.folder),
             "problem": family.problem(),
             "limits": {parameter.name: limits(parameter) for parameter in family.parameters},
-            "grid": list(family.grid),
-            "block": list(family.block),
+            "grid": list(family.launch.grid),
+            "block": list(family.launch.block),
             "compute_capability": ".".join(map(str, family.compute_capability)),
             "kernels": [
                 {
@@ -212,7 +212,7 @@ def _section(family: Family) -> str:
     lines += [
         f"- {in_code(p.name)}: {in_markdown(p.help)}; {p.default} by default, {limits(p)}" for p in family.parameters
     ]
-    grid, block = (" × ".join(map(in_code, map(str, sizes))) for sizes in (family.grid, family.block))
+    grid, block = (" × ".join(map(in_code, map(str, sizes))) for sizes in (family.launch.grid, family.launch.block))
     lines += [f"- grid {grid}, block {block}", ""]
     columns = ("kernel", "what it shows", "degree", "compared with", "article")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]

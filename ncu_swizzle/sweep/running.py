@@ -112,7 +112,7 @@ def _weight(plan: Plan, point: Point) -> float:
     family = target.family
     try:
         work = max(evaluate(family.flops, point.sizes), evaluate(family.bytes, point.sizes))
-        return float(work or math.prod(family.geometry(target.kernel, point.sizes)[0]))
+        return float(work or math.prod(target.launch.grid))
     except (NcuSwizzleError, ArithmeticError):
         return 0.0
 

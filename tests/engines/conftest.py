@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.emulation import profile_launch
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
@@ -81,7 +82,9 @@ def emulated(tmp_path: Path) -> Callable[..., Profile]:
         code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
         file = tmp_path / f"{arch}.cubin"
         file.write_bytes(code)
-        return profile_launch(file, name, BinaryLaunch(grid=(4, 4), block=block, parameters=values)).profile
+        return profile_launch(
+            file, name, BinaryLaunch(shape=LaunchShape(grid=(4, 4), block=block), parameters=values)
+        ).profile
 
     return emulate
 

@@ -19,6 +19,7 @@ from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog, gpu, naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.counts import Instruction
@@ -200,7 +201,7 @@ def launched(
     file: Path, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, parameters: Sequence[Parameter]
 ) -> emulation.Emulated:
     return emulation.profile_launch(
-        file, kernel, BinaryLaunch(grid=grid, block=block, shared=shared, parameters=parameters)
+        file, kernel, BinaryLaunch(shape=LaunchShape(grid=grid, block=block, shared=shared), parameters=parameters)
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.fix.claims import ClaimState
+from ncu_swizzle.kernels.family import Target, write
 from ncu_swizzle.kernels.family import read as read_family_json
-from ncu_swizzle.kernels.family import write
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes
 from tests.support.marks import NEEDS_ALL
@@ -24,7 +24,7 @@ def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
     assert [kernel.name for kernel in read.kernels] == ["before", "after"]
     assert list(read.source_texts()) == ["carved_matmul.cu"]
     assert Path(old.cubin).read_bytes() != Path(new.cubin).read_bytes()
-    assert [family.shared_memory(kernel, before.problem) for kernel in (old, new)] == [8192, 8192 + 128]
+    assert [Target(family, kernel, before.problem).launch.shared for kernel in (old, new)] == [8192, 8192 + 128]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_dynamic_layout_passes_sizes_and_strides() -> None:
     made = described("cute-row-sums-dynamic")
     first = made.target.family.arguments[0]
     assert first.value == f"pointer:x+0,uint64:{2000 << 32 | 512},uint64:2000"
-    assert made.target.family.grid == ("512", "1", "1")
+    assert made.target.family.launch.grid == ("512", "1", "1")
 
 
 def test_one_of_several_kernels_is_named(cute: Path) -> None:

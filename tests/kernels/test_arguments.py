@@ -15,7 +15,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
 from ncu_swizzle.kernels.family import DTYPES, Argument
-from ncu_swizzle.kernels.limits import Limits, refuse_bad_sizes, refuse_oversized, three
+from ncu_swizzle.kernels.limits import LaunchShape, Limits, refuse_bad_sizes, refuse_oversized, three
 
 N = {"n": 12}
 HERE = Path()
@@ -252,8 +252,8 @@ def test_sizes_that_no_gpu_takes_are_told(sizes: tuple[str, ...], what: str, sai
 
 def test_a_launch_beyond_the_limits_is_told() -> None:
     limits = Limits(threads=512, shared=101376, static=4096)
-    refuse_oversized("fn", (32, 16, 1), 97280, limits)
+    refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 16, 1), shared=97280), limits)
     with pytest.raises(UsageError, match=r"32 x 32 x 1 has 1,024 threads; this kernel allows at most 512"):
-        refuse_oversized("fn", (32, 32, 1), 0, limits)
+        refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 32, 1)), limits)
     with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory plus 4,096 bytes of static"):
-        refuse_oversized("fn", (32, 1, 1), 97281, limits)
+        refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 1, 1), shared=97281), limits)

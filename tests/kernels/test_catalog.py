@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import BadCatalog, BadProblem, UnknownKernel
 from ncu_swizzle.kernels import family as catalog
 from ncu_swizzle.kernels.catalog import load, shipped
-from ncu_swizzle.kernels.family import read
+from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.family import write as write_family_json
 from ncu_swizzle.kernels.limits import evaluate
 from tests.support.families import FAMILY
@@ -31,7 +31,8 @@ def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
     assert family.name == "attention"
     assert kernel.baseline == "kernel1"
     assert family.problem() == {"batch": 4, "heads": 16, "seq": 4096}
-    assert family.geometry(kernel, family.problem()) == ((64, 16, 4), (128, 1, 1))
+    launch = Target(family, kernel, family.problem()).launch
+    assert (launch.grid, launch.block) == ((64, 16, 4), (128, 1, 1))
     library = family.library()
     assert library is not None
     assert library.name == "reference-attention"
@@ -99,7 +100,8 @@ def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) 
 def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY)
     family, kernel = load(tmp_path).named("toy-plain")
-    assert family.geometry(kernel, family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
+    launch = Target(family, kernel, family.problem({"n": 12})).launch
+    assert (launch.grid, launch.block) == ((3, 1, 1), (32, 1, 1))
     assert not kernel.library
 
 
@@ -119,7 +121,8 @@ swizzle = 128
 def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY + OWN)
     family, kernel = load(tmp_path).named("toy-mapped")
-    assert family.geometry(kernel, {"n": 12}) == ((132, 1, 12), (384, 1, 1))
+    launch = Target(family, kernel, {"n": 12}).launch
+    assert (launch.grid, launch.block) == ((132, 1, 12), (384, 1, 1))
     assert (kernel.arch, family.architecture(kernel, "sm_90")) == ("sm_90a", "sm_90a")
     assert replace(family, arch="sm_100a").architecture(kernel, "sm_90") == "sm_100a", "what was asked for"
     (x,) = (kernel.boxed(argument) for argument in family.arguments)

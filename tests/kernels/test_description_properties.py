@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
@@ -114,8 +115,7 @@ def _family(file: Path) -> None:
             with contextlib.suppress(NcuSwizzleError):
                 problem = family.problem()
                 for kernel in family.kernels:
-                    family.geometry(kernel, problem)
-                    family.shared_memory(kernel, problem)
+                    assert Target(family, kernel, problem).launch
                     family.source(kernel)
 
 

@@ -110,7 +110,7 @@ def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="tile has no block"):
         naming.everything(start=tmp_path)
     known, (names,) = naming.catalog_with([str(source)], description(block="32,8"))
-    assert known.named(names[0])[0].block == ("32", "8", "1")
+    assert known.named(names[0])[0].launch.block == ("32", "8", "1")
 
 
 def test_a_folder_without_families_is_no_catalogue(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     assert names == ["tile-rowmajor", "tile-swizzled"]
     family = known.named("tile-swizzled")[0]
     example = naming.family_of(EXAMPLE / "my.cu", description(), (spec,))
-    for part in ("arguments", "parameters", "grid", "block", "bytes"):
+    for part in ("arguments", "parameters", "launch", "bytes"):
         assert getattr(family, part) == getattr(example, part)
     for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):
         for written in re.findall(r"`([^`]+)`", line):

@@ -45,7 +45,7 @@ def test_arguments_are_buffers_numbers_and_literals_in_any_order(tmp_path: Path)
     assert kinds["f"] == ("float32", (), "1.5")
     assert [kinds[name] for name in ("BM", "KIND", "n")] == [(LITERAL, (), text) for text in ("32", "a:b", "n")]
     assert [argument.output for argument in family.arguments][:2] == [False, True]
-    assert family.block == UNKNOWN
+    assert family.launch.block == UNKNOWN
 
 
 def test_a_variants_options_replace_arguments(tmp_path: Path) -> None:

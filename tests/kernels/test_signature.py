@@ -12,7 +12,7 @@ from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import build, check, fills
 from ncu_swizzle.kernels.arguments import parse_arguments
-from ncu_swizzle.kernels.family import Parameter
+from ncu_swizzle.kernels.family import Parameter, Target
 from ncu_swizzle.kernels.guess import ProjectEntry
 from ncu_swizzle.kernels.guess import guess as guess_launch_guess
 from ncu_swizzle.kernels.options import LaunchOptions
@@ -67,7 +67,8 @@ def test_a_guessed_launch_is_one_that_is_accepted(
     launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guess.launch.args)
     problem = tuple(Parameter(*item) for item in guess.problem.items())
     family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
-    grid, block = family.geometry(family.kernels[0], guess.problem)
+    launch = Target(family, family.kernels[0], guess.problem).launch
+    grid, block = launch.grid, launch.block
     assert block[0] * block[1] * block[2] <= kernel.max_threads
     assert min(grid) >= 1
 

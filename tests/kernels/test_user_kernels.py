@@ -8,7 +8,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.kernels import catalog, naming, recipe, toolchain
-from ncu_swizzle.kernels.family import read, write
+from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, FULL, description, own
 
@@ -21,7 +21,8 @@ def test_a_file_becomes_a_family(tmp_path: Path) -> None:
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
     assert family.problem() == {"n": 64}
-    assert family.geometry(kernel, {"n": 64}) == ((2, 2, 1), (32, 8, 1))
+    launch = Target(family, kernel, {"n": 64}).launch
+    assert (launch.grid, launch.block) == ((2, 2, 1), (32, 8, 1))
     assert [argument.output for argument in family.arguments] == [False, True, False]
     assert not family.shipped
     assert not family.reference
@@ -79,8 +80,8 @@ def test_the_command_line_says_it_instead_of_the_file() -> None:
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
     other = naming.family_of(EXAMPLE / "my.cu", description(block="32,4", problem={"n": 96}), described)
-    assert other.block == ("32", "4", "1")
-    assert other.grid == as_it_is.grid
+    assert other.launch.block == ("32", "4", "1")
+    assert other.launch.grid == as_it_is.launch.grid
     assert other.problem() == {"n": 96}
     ways = naming.family_of(EXAMPLE / "my.cu", description(before=("-DSWIZZLE=0",)), described)
     assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]

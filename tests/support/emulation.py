@@ -31,6 +31,7 @@ from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
@@ -115,7 +116,8 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
         elif not argument.shape:
             value = evaluate(argument.value, profile.problem)
             values[slot.offset : end] = np.dtype(argument.dtype).type(value).tobytes()
-    grid, block = family.geometry(variant, profile.problem)
+    shape = Target(family, variant, dict(profile.problem)).launch
+    grid, block = shape.grid, shape.block
     source = from_report(
         result.function,
         [(instruction.pc, instruction.sass) for instruction in profile.instructions],
@@ -123,7 +125,7 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
         shared_bytes=shared_bytes(cubin.elf, result.function),
         parameter_bytes=len(values),
     )
-    shared = family.shared_memory(variant, profile.problem)
+    shared = shape.shared
     return source, Launch(
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),

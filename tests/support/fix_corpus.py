@@ -33,7 +33,8 @@ def with_text(target: Target, text: str, folder: Path, shared: str = "") -> Targ
     for header in target.family.folder.glob("*.cuh"):
         shutil.copy(header, folder)
     (folder / target.source.name).write_text(text, encoding="utf-8")
-    family = replace(target.family, folder=folder, shared=shared or target.family.shared)
+    launch = replace(target.family.launch, shared=shared or target.family.launch.shared)
+    family = replace(target.family, folder=folder, launch=launch)
     return Target(family, target.kernel, target.problem)
 
 

@@ -15,6 +15,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
@@ -168,7 +169,8 @@ def compiled(name: str) -> Compiled:
         return _compiled(file, ("-lineinfo",), ("--kernel", entry, "--grid", "2", "--block", "128", *_args(words)))
     family, kernel = catalog.shipped().named(name)
     problem = family.problem(SIZES[name])
-    grid, block = (",".join(map(str, sizes)) for sizes in family.geometry(kernel, problem))
+    shape = Target(family, kernel, problem).launch
+    grid, block = (",".join(map(str, sizes)) for sizes in (shape.grid, shape.block))
     words = tuple(
         f"{a.name}={a.dtype}[{','.join(a.shape)}]:{'out' if a.output else 'random'}"
         if a.shape
@@ -176,7 +178,7 @@ def compiled(name: str) -> Compiled:
         for a in family.arguments
     )
     sizes = tuple(part for item in problem.items() for part in ("--problem", "{}={}".format(*item)))
-    shared = ("--shared", str(family.shared_memory(kernel, problem)))
+    shared = ("--shared", str(shape.shared))
     include = [part for folder in recipe.include_folders(family) for part in ("-I", str(folder))]
     options = (*recipe.options(family, kernel), *include)
     launch = ("--kernel", kernel.entry, "--grid", grid, "--block", block, *shared, *sizes, *_args(words))
