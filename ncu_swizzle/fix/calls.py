@@ -26,13 +26,13 @@ class Calls:
 
     draft: Draft
 
-    def of(self, made: Definition) -> Iterator[Node]:
+    def of(self, definition: Definition) -> Iterator[Node]:
         """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
         scopes, file = self.draft.scopes, self.draft.file
-        method = file.class_of(made.node) if made.node.type == "function_definition" else None
-        is_lambda = made.node.type == "lambda_expression"
-        for node in scopes.mentions.get(made.name, []):
-            if self.declares(node, made) or _in_condition(node):
+        method = file.class_of(definition.node) if definition.node.type == "function_definition" else None
+        is_lambda = definition.node.type == "lambda_expression"
+        for node in scopes.mentions.get(definition.name, []):
+            if self.declares(node, definition) or _in_condition(node):
                 continue
             callee = node
             while (
@@ -49,14 +49,14 @@ class Calls:
                 if not self._other_class(callee, method):
                     yield callee.parent
             elif is_lambda:
-                if cuda.same(declared, field_of(made.node.parent, "declarator")):
-                    raise self._named_otherwise(node, made)
+                if cuda.same(declared, field_of(definition.node.parent, "declarator")):
+                    raise self._named_otherwise(node, definition)
             elif declared is None or (declared.parent is not None and declared.parent.type == "function_declarator"):
-                raise self._named_otherwise(node, made)  # else it is a variable of the same name
-        self._not_pasted(made.name)
+                raise self._named_otherwise(node, definition)  # else it is a variable of the same name
+        self._not_pasted(definition.name)
 
-    def _named_otherwise(self, node: Node, made: Definition) -> Exception:
-        return self.draft.unfit(node, f"{made.name} is named where it is not followed: {self.around(node)}")
+    def _named_otherwise(self, node: Node, definition: Definition) -> Exception:
+        return self.draft.unfit(node, f"{definition.name} is named where it is not followed: {self.around(node)}")
 
     def _other_class(self, callee: Node, method: Node | None) -> bool:
         """Return whether a call is one of a method of the same name, of another class that the file defines."""
@@ -83,14 +83,14 @@ class Calls:
                 yield node
         self._not_pasted(macro.name)
 
-    def declares(self, node: Node, made: Definition) -> bool:
+    def declares(self, node: Node, definition: Definition) -> bool:
         """Return whether a name is that of a definition or declaration itself, or brings it into a scope."""
         holder = cuda.out_of(node, *WRAPPING, "reference_declarator", "pointer_declarator").parent
         if holder is None:
             return False
         if holder.type in ("preproc_function_def", "preproc_def"):
             return cuda.same(field_of(holder, "name"), node)
-        if holder.type == "init_declarator" and made.node.type == "lambda_expression":
+        if holder.type == "init_declarator" and definition.node.type == "lambda_expression":
             return cuda.same(field_of(holder, "declarator"), node)
         if holder.type == "function_declarator":
             declarator = field_of(holder, "declarator")
@@ -99,7 +99,9 @@ class Calls:
 
     def plain_macro(self, macro: Definition) -> None:
         """Raise Unfit if a macro's name has several meanings, or its text is more than tokens."""
-        others = [made for made in self.draft.scopes.callables.get(macro.name, []) if made is not macro]
+        others = [
+            definition for definition in self.draft.scopes.callables.get(macro.name, []) if definition is not macro
+        ]
         undefined = re.search(rb"#\s*undef\s+" + re.escape(macro.name.encode()) + rb"\b", self.draft.file.text)
         if others or undefined:
             raise self.draft.unfit(macro.node, f"{macro.name} is defined more than once")
@@ -111,7 +113,7 @@ class Calls:
 
     def _not_pasted(self, name: str) -> None:
         """Raise Unfit if a macro may make a name out of pieces."""
-        for macro in (made for made in self.draft.scopes.definitions if made.macro):
+        for macro in (definition for definition in self.draft.scopes.definitions if definition.macro):
             names = {self.draft.file.of(p) for p in macro.parameters if p is not None}
             for left, right in re.findall(r"(\w*)\s*##\s*(\w*)", self.text(macro)):
                 begins = left in names or not left or name.startswith(left)

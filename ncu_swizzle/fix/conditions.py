@@ -10,7 +10,7 @@ from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.cuda import field_of, is_field
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit, line_end
+from ncu_swizzle.fix.edits import Edit, composition, line_end
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
 
@@ -139,7 +139,4 @@ def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
     if layout is None or swizzle is None or draft.moving(reach):
         raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: no Swizzle does that")
     prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
-    return [
-        Edit(layout.start_byte, layout.start_byte, f"{prefix}composition({prefix}{swizzle}{{}}, "),
-        Edit(layout.end_byte, layout.end_byte, ")"),
-    ]
+    return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))

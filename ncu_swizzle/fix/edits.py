@@ -31,6 +31,11 @@ def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join([*parts, text[reached:]])
 
 
+def composition(start: int, end: int, prefix: str, swizzle: object) -> tuple[Edit, Edit]:
+    """Return the edits that compose the layout between two bytes with a swizzle; `prefix` qualifies CuTe's names."""
+    return Edit(start, start, f"{prefix}composition({prefix}{swizzle}{{}}, "), Edit(end, end, ")")
+
+
 def line_end(text: bytes, at: int) -> str:
     """Return how the line that a byte is in ends; of the last one, how the one before it does."""
     end = text.find(b"\n", at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.cuda import CudaFile, field_of
-from ncu_swizzle.fix.edits import Edit, edited
+from ncu_swizzle.fix.edits import Edit, composition, edited
 from ncu_swizzle.fix.excess import NOWHERE, Moved
 from ncu_swizzle.fix.layout_values import Escapes, LayoutValues
 from ncu_swizzle.fix.policies import Regions, in_other_kernel, renamings
@@ -50,10 +50,10 @@ class DeclaredLayout:
 
     def composed(self, swizzle: object) -> tuple[Edit, ...]:
         """Return the edits that compose it with a swizzle."""
-        before, after = f"{self.prefix}composition({self.prefix}{swizzle}{{}}, ", ")"
+        before, after = composition(self.start, self.end, self.prefix, swizzle)
         if self.type_:
-            before, after = f"decltype({before}", "{}))"
-        return Edit(self.start, self.start, before), Edit(self.end, self.end, after)
+            before, after = replace(before, text=f"decltype({before.text}"), replace(after, text="{}))")
+        return before, after
 
 
 def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:

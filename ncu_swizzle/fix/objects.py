@@ -79,25 +79,25 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
     definitions = scopes.callables.get(scopes.file.called(node) if call else scopes.file.of(node), [])
     if len(definitions) != 1 or not (call or definitions[0].macro):
         return None
-    (made,) = definitions
-    body, given = only_expression(made), cuda.arguments(node) if call else []
-    if body is None or len(given) != len(made.parameters) or None in made.parameters:
+    (definition,) = definitions
+    body, given = only_expression(definition), cuda.arguments(node) if call else []
+    if body is None or len(given) != len(definition.parameters) or None in definition.parameters:
         return None
-    names = [scopes.file.of(declared) for declared in made.parameters]
-    closed = frozenset(name for name in names if not made.macro or _enclosed(scopes.file, body, name))
+    names = [scopes.file.of(declared) for declared in definition.parameters]
+    closed = frozenset(name for name in names if not definition.macro or _enclosed(scopes.file, body, name))
     return Inlined(body=body, arguments=dict(zip(names, given, strict=True)), closed=closed)
 
 
-def only_expression(made: Definition) -> Node | None:
+def only_expression(definition: Definition) -> Node | None:
     """Return the only expression of a definition; None if it is more than that."""
-    body = made.body
-    if made.macro:
+    body = definition.body
+    if definition.macro:
         found = next((node for node in cuda.walk(body) if node.type == "compound_statement"), None)
         if body.has_error or found is None:
             return None
         body = found
     statements = [child for child in body.named_children if child.type != "comment"]
-    wanted = "expression_statement" if made.macro else "return_statement"
+    wanted = "expression_statement" if definition.macro else "return_statement"
     if body.type != "compound_statement" or len(statements) != 1 or statements[0].type != wanted:
         return None
     return statements[0].named_children[0] if statements[0].named_child_count == 1 else None
@@ -111,9 +111,9 @@ def _enclosed(file: CudaFile, body: Node, name: str) -> bool:
     )
 
 
-def given_by_name(file: CudaFile, made: Definition, given: Sequence[Node]) -> dict[str, Node]:
+def given_by_name(file: CudaFile, definition: Definition, given: Sequence[Node]) -> dict[str, Node]:
     """Return what the parameters of a definition are given, by their names."""
-    return dict(zip((file.of(parameter) for parameter in made.parameters), given, strict=True))
+    return dict(zip((file.of(parameter) for parameter in definition.parameters), given, strict=True))
 
 
 # What objects are made with.
@@ -163,10 +163,10 @@ def _given(scopes: Scopes, struct: Node, given: list[Node]) -> dict[str, Node] |
     """Return what an object's members are given; None if no constructor shows it."""
     file = scopes.file
     named = scopes.callables.get(file.of(field_of(struct, "name")), [])
-    constructors = [made for made in named if cuda.same(file.class_of(made.node), struct)]
+    constructors = [definition for definition in named if cuda.same(file.class_of(definition.node), struct)]
     if not constructors:
         return _aggregate(file, struct, given)
-    fitting = [made for made in constructors if len(made.parameters) == len(given)]
+    fitting = [definition for definition in constructors if len(definition.parameters) == len(given)]
     if len(fitting) != 1:
         return None
     arguments = given_by_name(file, fitting[0], given)
@@ -213,20 +213,20 @@ def _initialised(file: CudaFile, constructor: Definition) -> Iterator[tuple[str,
 def method_of(scopes: Scopes, struct: Node, name: str, count: int) -> Definition | None:
     """Return the method of a name that takes so many arguments; None if it is not one, or if several differ."""
     found = [
-        made
-        for made in scopes.callables.get(name, [])
-        if len(made.parameters) == count and cuda.same(scopes.file.class_of(made.node), struct)
+        definition
+        for definition in scopes.callables.get(name, [])
+        if len(definition.parameters) == count and cuda.same(scopes.file.class_of(definition.node), struct)
     ]
-    return found[0] if len({"".join(scopes.file.of(made.body).split()) for made in found}) == 1 else None
+    return found[0] if len({"".join(scopes.file.of(definition.body).split()) for definition in found}) == 1 else None
 
 
 def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definition]:
     """Yield the methods that name a member, without the constructors."""
     own = scopes.file.of(field_of(struct, "name"))
-    for made in scopes.definitions:
-        named = made.name != own and any(scopes.file.of(node) == pointer for node in cuda.walk(made.body))
-        if named and not made.macro and cuda.same(scopes.file.class_of(made.node), struct):
-            yield made
+    for definition in scopes.definitions:
+        named = definition.name != own and any(scopes.file.of(node) == pointer for node in cuda.walk(definition.body))
+        if named and not definition.macro and cuda.same(scopes.file.class_of(definition.node), struct):
+            yield definition
 
 
 def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
@@ -235,17 +235,17 @@ def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
     listed = field_of(object_, "arguments") or field_of(object_, "value")
     if (declared := scopes.meant(object_)) is not None:
         listed = field_of(declared.parent, "value")
-    made = fields_made(scopes, listed)
-    if made is None or function is None or given is None:
+    made_object = fields_made(scopes, listed)
+    if made_object is None or function is None or given is None:
         return None
     named = field_of(function, "field") if function.type == "field_expression" else None
     name = scopes.file.of(named) if named is not None else "operator()"
-    method = method_of(scopes, made.struct, name, given.named_child_count)
+    method = method_of(scopes, made_object.struct, name, given.named_child_count)
     body = only_expression(method) if method is not None else None
     if method is None or body is None:
         return None
     arguments = given_by_name(scopes.file, method, given.named_children)
-    return Inlined(body=body, arguments=arguments, closed=frozenset(arguments), fields=made.fields)
+    return Inlined(body=body, arguments=arguments, closed=frozenset(arguments), fields=made_object.fields)
 
 
 def called_objects(scopes: Scopes, call: Node) -> Iterator[Definition]:
@@ -267,22 +267,22 @@ def called_objects(scopes: Scopes, call: Node) -> Iterator[Definition]:
             type_ = scopes.file.of(field_of(function, "type"))
     struct = scopes.file.class_named(type_) if type_ else None
     if struct is not None:
-        yield from (made for made in fitting if cuda.same(scopes.file.class_of(made.node), struct))
+        yield from (definition for definition in fitting if cuda.same(scopes.file.class_of(definition.node), struct))
     elif type_ and len(fitting) == 1:
         yield fitting[0]
 
 
 def handed_steps(
-    scopes: Scopes, made: Definition, call: Node, steps: Sequence[ReachStep]
+    scopes: Scopes, definition: Definition, call: Node, steps: Sequence[ReachStep]
 ) -> tuple[ReachStep, ...] | None:
     """Return the steps in a function as they are where it is called; None if more than one computes with arguments.
 
     A step that is a parameter is the argument; for one that computes with them, the call stands.
     """
     given = cuda.arguments(call)
-    if len(made.parameters) != len(given) or call.id in scopes.indexing:
+    if len(definition.parameters) != len(given) or call.id in scopes.indexing:
         return None
-    arguments, found = given_by_name(scopes.file, made, given), list[ReachStep]()
+    arguments, found = given_by_name(scopes.file, definition, given), list[ReachStep]()
     for step in steps:
         node = step.node
         if node is not None and node.type == "identifier" and scopes.file.of(node) in arguments:

@@ -53,9 +53,9 @@ class Ownership:
         """Return the declared name that a name refers to, also where the grammar takes it for a type."""
         return self.scopes.resolve(node) if node.type in ("identifier", "type_identifier") else None
 
-    def constructor(self, made: Definition) -> bool:
-        struct = self.file.class_of(made.node) if made.node.type == "function_definition" else None
-        return struct is not None and self.file.of(field_of(struct, "name")) == made.name
+    def constructor(self, definition: Definition) -> bool:
+        struct = self.file.class_of(definition.node) if definition.node.type == "function_definition" else None
+        return struct is not None and self.file.of(field_of(struct, "name")) == definition.name
 
     # ------------------------------------------------------------------------------------ places
 
@@ -103,7 +103,7 @@ class Ownership:
 
     def _functions(self, call: Node) -> list[Definition]:
         found = self.scopes.callables.get(self.file.called(call), [])
-        return [made for made in found if not self.constructor(made)]
+        return [definition for definition in found if not self.constructor(definition)]
 
     def place(self, place: ReachedPlace) -> None:
         """Show that a name stands for the tile alone."""
@@ -166,28 +166,32 @@ class Ownership:
         elif self.file.of(operator) not in ("+=", "-="):
             raise self._refused(node, f"{self.draft.quoted(parent)} computes with an address")
 
-    def _parameter(self, made: Definition, number: int, place: ReachedPlace) -> None:
+    def _parameter(self, definition: Definition, number: int, place: ReachedPlace) -> None:
         """Show that all calls that may mean a function give one of its parameters the tile."""
         default = field_of(cuda.above(place.keeper, *PARAMETERS), "default_value")
         if default is not None:
             self._value(default, place)
         for use in self.scopes.uses(place.keeper):
             self._assigned(use, place)
-        name = made.name
-        if made.macro:
-            self.calls.plain_macro(made)
+        name = definition.name
+        if definition.macro:
+            self.calls.plain_macro(definition)
         if name.startswith("operator") and name not in ("operator()", "operator[]"):
-            raise self._refused(made.node, f"{name} takes {place.name}, and where it is called is not followed")
-        words = {self.file.of(child) for child in made.node.children if child.child_count == 0}
-        head = self.file.text[made.node.start_byte : made.body.start_byte].decode("utf-8", "surrogateescape")
+            raise self._refused(definition.node, f"{name} takes {place.name}, and where it is called is not followed")
+        words = {self.file.of(child) for child in definition.node.children if child.child_count == 0}
+        head = self.file.text[definition.node.start_byte : definition.body.start_byte].decode(
+            "utf-8", "surrogateescape"
+        )
         if "virtual" in words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
-            raise self._refused(made.node, f"{name} is virtual")
-        for call in self.calls.of_objects() if name == "operator()" else self.calls.of(made):
+            raise self._refused(definition.node, f"{name} is virtual")
+        for call in self.calls.of_objects() if name == "operator()" else self.calls.of(definition):
             listed = field_of(call, "arguments")
             given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
             if any(child.type in ("parameter_pack_expansion", "pack_expansion") for child in given):
                 raise self._refused(call, f"{name} is called with a pack of arguments")
-            if len(given) > len(made.parameters) or (name == "operator()" and len(given) != len(made.parameters)):
+            if len(given) > len(definition.parameters) or (
+                name == "operator()" and len(given) != len(definition.parameters)
+            ):
                 continue  # of another function of the name
             if number < len(given):
                 self._value(given[number], place)
@@ -206,8 +210,8 @@ class Ownership:
             target = node.parent if node.parent is not None and node.parent.type == "field_expression" else node
             if is_field(target, "left", "assignment_expression") and target.parent is not None:
                 function = cuda.above(node, "function_definition")
-                built = (made for made in self.scopes.definitions if cuda.same(made.node, function))
-                if not any(self.constructor(made) for made in built):
+                built = (definition for definition in self.scopes.definitions if cuda.same(definition.node, function))
+                if not any(self.constructor(definition) for definition in built):
                     self._value(self._part(target.parent, "right"), place)
         for view in self.web.places.values():
             if view.pointer and any(reach.end is place for reach in self.web.from_(view)):
@@ -320,21 +324,23 @@ class Ownership:
             if function.type == "field_expression":
                 self._value(self._part(function, "argument"), place)
             if definitions := self._functions(node):
-                for made in definitions:
-                    self._returned(made, place)
+                for definition in definitions:
+                    self._returned(definition, place)
                 return
         object_ = fields_made(self.scopes, field_of(node, "arguments") or field_of(node, "value") or node)
         if object_ is None or place.pointer not in object_.fields:
             raise self._other(node, place)
         self._value(object_.fields[place.pointer], place)
 
-    def _returned(self, made: Definition, place: ReachedPlace) -> None:
+    def _returned(self, definition: Definition, place: ReachedPlace) -> None:
         """Show that a function returns addresses of the tile."""
-        if made.macro:
-            raise self._refused(made.node, f"{made.name} is a macro that makes an address")
-        returned = [node for node in cuda.walk(made.body) if node.type == "return_statement" and node.named_children]
+        if definition.macro:
+            raise self._refused(definition.node, f"{definition.name} is a macro that makes an address")
+        returned = [
+            node for node in cuda.walk(definition.body) if node.type == "return_statement" and node.named_children
+        ]
         if not returned:
-            raise self._refused(made.node, f"what {made.name} returns is not shown")
+            raise self._refused(definition.node, f"what {definition.name} returns is not shown")
         for statement in returned:
             self._value(statement.named_children[0], place)
 

@@ -328,7 +328,7 @@ class ReachWalk:
             self._goes_to(node, declared, 0, self._type(state), state)
         elif struct is None:
             call = parent.parent if kind == "argument_list" else None
-            macro = any(made.macro for made in self.scopes.callables.get(self.file.called(call), []))
+            macro = any(definition.macro for definition in self.scopes.callables.get(self.file.called(call), []))
             self._access(node, replace(state, unit=BYTES) if macro else state)  # it may access more than the element
         elif kind == "argument_list":
             self._handed(parent, node, state)
@@ -406,12 +406,12 @@ class ReachWalk:
 
     def _into(self, call: Node, definitions: Sequence[Definition], number: int, state: PointerState) -> None:
         """Follow an argument into the function or macro of this file that takes it."""
-        for made in definitions:
-            parameter = made.parameters[number] if number < len(made.parameters) else None
+        for definition in definitions:
+            parameter = definition.parameters[number] if number < len(definition.parameters) else None
             if parameter is None:
                 continue
             rank, unit = state.rank, state.unit
-            if not made.macro:
+            if not definition.macro:
                 rank, unit = _shape_of(self.file, parameter, rank, unit)
             passed_on = parameter.id in self.passing
             self._goes_to(call, parameter, rank, unit, state)
@@ -421,33 +421,33 @@ class ReachWalk:
 
     def _return(self, statement: Node, node: Node, state: PointerState) -> None:
         """Follow what a function returns to wherever it is called."""
-        made, struct, start = self.scopes.holder(statement), self.file.class_around(statement), state.start
-        if made is None:
+        definition, struct, start = self.scopes.holder(statement), self.file.class_around(statement), state.start
+        if definition is None:
             self._stop(node, state, f"{start.name} is returned")
         elif struct is not None and start.member:
-            key = (struct.id, made.name)
-            self.returned.setdefault(key, []).append((state, made))
+            key = (struct.id, definition.name)
+            self.returned.setdefault(key, []).append((state, definition))
             for call in tuple(self.method_calls.get(key, ())):
-                self._resume(call, state, made)
-        elif state.steps and self._computed(made, statement, state):
+                self._resume(call, state, definition)
+        elif state.steps and self._computed(definition, statement, state):
             return
-        elif made.takes(start.declared) is None or state.steps:
-            self._stop(node, state, f"{made.name} returns an address within {start.name}")
+        elif definition.takes(start.declared) is None or state.steps:
+            self._stop(node, state, f"{definition.name} returns an address within {start.name}")
         else:
             self.passing[start.declared.id] = (state.rank, state.unit)
             for reach in self.web.to(start):
                 self._follow(reach.node, replace(state, start=reach.start, steps=reach.steps))
 
-    def _computed(self, made: Definition, statement: Node, state: PointerState) -> bool:
+    def _computed(self, definition: Definition, statement: Node, state: PointerState) -> bool:
         """Follow the address that a function only computes, ``return s + r * 32``, to where it is called."""
-        if made.macro or len(made.statements) != 1 or not cuda.same(made.statements[0], statement):
+        if definition.macro or len(definition.statements) != 1 or not cuda.same(definition.statements[0], statement):
             return False
-        for call in self.scopes.calls(made.name):
-            steps = objects.handed_steps(self.scopes, made, call, state.steps)
+        for call in self.scopes.calls(definition.name):
+            steps = objects.handed_steps(self.scopes, definition, call, state.steps)
             if steps is None:
                 return False
             starts = [(state.start, tuple[ReachStep, ...]())]
-            if made.takes(state.start.declared) is not None:
+            if definition.takes(state.start.declared) is not None:
                 into = [reach for reach in self.web.to(state.start) if cuda.same(reach.node, call)]
                 starts = [(reach.start, reach.steps) for reach in into]
             for start, before in starts:
@@ -524,7 +524,7 @@ class ReachWalk:
             self._resume(call, state, method)
         return name in self.file.method_names(struct)
 
-    def _resume(self, call: Node, state: PointerState, made: Definition) -> None:
+    def _resume(self, call: Node, state: PointerState, definition: Definition) -> None:
         """Go on where a method is called: its parameters are the arguments there."""
         given = cuda.arguments(call)
 
@@ -532,10 +532,10 @@ class ReachWalk:
             if step.node is None:
                 return step
             declared = [self.scopes.resolve(node) for node in cuda.walk(step.node) if node.type == "identifier"]
-            number = made.takes(declared[0]) if declared and declared[0] is not None else None
+            number = definition.takes(declared[0]) if declared and declared[0] is not None else None
             if step.node.type == "identifier" and number is not None and number < len(given):
                 return replace(step, node=given[number])
-            return replace(step, foreign=any(cuda.inside(d, made.node) for d in declared if d is not None))
+            return replace(step, foreign=any(cuda.inside(d, definition.node) for d in declared if d is not None))
 
         self._follow(call, replace(state, steps=tuple(there(step) for step in state.steps)))
 
@@ -543,11 +543,11 @@ class ReachWalk:
         """Follow an object into the functions of this file that take a reference."""
         call = listed.parent if listed.parent is not None and listed.parent.type == "call_expression" else None
         name, number, found = self.file.called(call), cuda.number_of(node), False
-        for made in self._definitions(call) if call is not None else ():
-            parameter = made.parameters[number] if number < len(made.parameters) else None
+        for definition in self._definitions(call) if call is not None else ():
+            parameter = definition.parameters[number] if number < len(definition.parameters) else None
             if parameter is not None and call is not None:
                 found = True
-                if made.macro or cuda.above(parameter, "reference_declarator") is not None:
+                if definition.macro or cuda.above(parameter, "reference_declarator") is not None:
                     self._goes_to(call, parameter, 0, self._type(state), state)
                 else:
                     self._stop(node, state, f"{name} takes {state.start.name} by value")
@@ -558,40 +558,50 @@ class ReachWalk:
 
     def _makes(self, listed: Node, node: Node, state: PointerState) -> bool:
         """Follow a pointer into the object that it is given to; return whether it is one of this file's classes."""
-        made = objects.fields_made(self.scopes, listed) if self._held(state) is None else None
-        pointer = next((name for name, value in made.fields.items() if cuda.same(value, node)), None) if made else None
-        if made is None or pointer is None:
+        made_object = objects.fields_made(self.scopes, listed) if self._held(state) is None else None
+        pointer = (
+            next((name for name, value in made_object.fields.items() if cuda.same(value, node)), None)
+            if made_object
+            else None
+        )
+        if made_object is None or pointer is None:
             return False
-        counts = objects.numbers(self.file, made.struct)
-        fields = {name: value for name, value in made.fields.items() if name in counts}
+        counts = objects.numbers(self.file, made_object.struct)
+        fields = {name: value for name, value in made_object.fields.items() if name in counts}
         within = not all(
             objects.pointed(self.file, method, pointer) or objects.returns_only(method)
-            for method in objects.methods_of(self.scopes, made.struct, pointer)
+            for method in objects.methods_of(self.scopes, made_object.struct, pointer)
         )
-        view = SourceView(struct=made.struct, pointer=pointer, fields=fields, within=within)
-        holder = made.whole.parent
+        view = SourceView(struct=made_object.struct, pointer=pointer, fields=fields, within=within)
+        holder = made_object.whole.parent
         if holder is None:
             return False
-        if "return_statement" in (made.whole.type, holder.type):
-            return self._made_for_callers(made.whole, state, view)
-        declarator = made.whole if holder.type == "declaration" else None  # what looks like a function is the variable
+        if "return_statement" in (made_object.whole.type, holder.type):
+            return self._made_for_callers(made_object.whole, state, view)
+        declarator = (
+            made_object.whole if holder.type == "declaration" else None
+        )  # what looks like a function is the variable
         if holder.type == "init_declarator":
             declarator = field_of(holder, "declarator")
         if (declared := declared_name(declarator)) is not None:
             return self._kept(node, declared, state, view)
-        return holder.type == "argument_list" and holder.parent is not None and self._passed(made.whole, state, view)
+        return (
+            holder.type == "argument_list"
+            and holder.parent is not None
+            and self._passed(made_object.whole, state, view)
+        )
 
     def _made_for_callers(self, whole: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a view that a function returns: its shape is given by the arguments of each call."""
-        made = self.scopes.holder(whole)
-        if made is None or self.file.class_around(whole) is not None:
+        definition = self.scopes.holder(whole)
+        if definition is None or self.file.class_around(whole) is not None:
             return False
         for reach in self.web.to(state.start):
             listed, holder = field_of(reach.node, "arguments"), reach.node.parent
             declared = declared_name(field_of(holder, "declarator"))
-            if listed is None or declared is None or len(made.parameters) != listed.named_child_count:
+            if listed is None or declared is None or len(definition.parameters) != listed.named_child_count:
                 return False
-            arguments = given_by_name(self.file, made, listed.named_children)
+            arguments = given_by_name(self.file, definition, listed.named_children)
             fields = {name: arguments.get(self.file.of(node), node) for name, node in view.fields.items()}
             there = replace(state, start=reach.start, steps=(*reach.steps, *state.steps))
             if any(step.node is not None for step in state.steps) or not self._kept(
@@ -745,9 +755,9 @@ class ReachWalk:
     def obstruct_elsewhere(self) -> None:
         """Put other objects of the same classes in the way: an edit of the class is one of them, too."""
         for key, found in self.returned.items():
-            for state, made in found if key not in self.method_calls else ():
-                reason = f"{made.name} returns an address within {state.start.name}, and nothing shows what for"
-                self._stop(made.node, state, reason)
+            for state, definition in found if key not in self.method_calls else ():
+                reason = f"{definition.name} returns an address within {state.start.name}, and nothing shows what for"
+                self._stop(definition.node, state, reason)
         for struct in {struct.id: struct for struct in self.classes.values()}.values():
             data = not self.file.method_names(struct)  # other objects are only changed with their class
             for node, reason in objects.elsewhere(self.scopes, struct, self.web):

@@ -78,16 +78,16 @@ class Scopes:
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
         """The functions, lambdas and macros with a body, those of one name together."""
-        return tuple(made for every in self.callables.values() for made in every)
+        return tuple(definition for every in self.callables.values() for definition in every)
 
     @cached_property
     def callables(self) -> dict[str, list[Definition]]:
         """What the file defines, by name; overloads together."""
         found: dict[str, list[Definition]] = {}
         for node in self.file.nodes("function_definition", "init_declarator", "preproc_function_def", "preproc_def"):
-            made = self._macro(node) if node.type.startswith("preproc") else self._function(node)
-            if made is not None:
-                found.setdefault(made.name, []).append(made)
+            definition = self._macro(node) if node.type.startswith("preproc") else self._function(node)
+            if definition is not None:
+                found.setdefault(definition.name, []).append(definition)
         return found
 
     def _function(self, node: Node) -> Definition | None:
@@ -118,12 +118,12 @@ class Scopes:
         text = b" " * (start - len(HEAD)) + HEAD + self.file.text[start:end] + b"\n;}"
         root = cuda.parse(text, self.file.name).root
         parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
-        made = Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
-        self._macros[root.id] = made
+        definition = Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
+        self._macros[root.id] = definition
         for below in cuda.walk(root):
             for declared in _declares(below):
                 self._declare(declared, below)
-        return made
+        return definition
 
     @cached_property
     def declaring(self) -> tuple[tuple[Node, Node, Definition], ...]:
@@ -133,15 +133,18 @@ class Scopes:
             given, statement = cuda.arguments(node), node.parent
             if not given or statement is None or statement.type != "expression_statement":
                 continue
-            for made in self.callables.get(self.file.of(field_of(node, "function")), []):
-                if made.macro and SHARED.encode() in self.file.text[made.body.start_byte : made.body.end_byte]:
-                    found.append((statement, given[0], made))
+            for definition in self.callables.get(self.file.of(field_of(node, "function")), []):
+                if (
+                    definition.macro
+                    and SHARED.encode() in self.file.text[definition.body.start_byte : definition.body.end_byte]
+                ):
+                    found.append((statement, given[0], definition))
         return tuple(found)
 
     @cached_property
     def trees(self) -> tuple[Node, ...]:
         """The roots of all trees: the file's, and one per macro body."""
-        return (self.file.root, *(made.body for made in self.definitions if made.macro))
+        return (self.file.root, *(definition.body for definition in self.definitions if definition.macro))
 
     @cached_property
     def mentions(self) -> dict[str, list[Node]]:
@@ -214,9 +217,9 @@ class Scopes:
 
     def taking(self, declared: Node) -> Iterator[tuple[Definition, int]]:
         """Yield the functions, lambdas and macros that a name is a parameter of, and which one."""
-        for made in self.definitions:
-            if (number := made.takes(declared)) is not None:
-                yield made, number
+        for definition in self.definitions:
+            if (number := definition.takes(declared)) is not None:
+                yield definition, number
 
     def declared_with(self, declared: Node) -> list[Node]:
         """Return the names that are declared in one scope with a name, and are the same."""
@@ -229,9 +232,9 @@ class Scopes:
     def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
         nearest: Definition | None = None
-        for made in self.definitions:
-            if cuda.inside(node, made.body) and (nearest is None or cuda.inside(made.body, nearest.body)):
-                nearest = made
+        for definition in self.definitions:
+            if cuda.inside(node, definition.body) and (nearest is None or cuda.inside(definition.body, nearest.body)):
+                nearest = definition
         return nearest
 
 
@@ -268,8 +271,10 @@ def _declares(node: Node) -> Iterator[Node]:
 
 def pointer_to_array(node: Node) -> Node | None:
     """Return the name that ``float (*p)[32] = t;`` declares: the grammar takes it for an assignment."""
-    made = node.named_children[0] if node.named_child_count == 1 else None
-    left = field_of(made, "left") if made is not None and made.type == "assignment_expression" else None
+    expression = node.named_children[0] if node.named_child_count == 1 else None
+    left = (
+        field_of(expression, "left") if expression is not None and expression.type == "assignment_expression" else None
+    )
     while left is not None and left.type == "subscript_expression":
         left = field_of(left, "argument")
     if left is None or left.type != "call_expression":
@@ -347,9 +352,9 @@ def shared_declarations(scopes: Scopes) -> Iterator[SharedDeclaration]:
         yield from _shared(file, node)
     for call, argument, macro in scopes.declaring:
         for node in cuda.walk(macro.body):
-            for made in _shared(file, node) if node.type == "declaration" else ():
-                if macro.parameters[0] is not None and made.name == file.of(macro.parameters[0]):
-                    yield replace(made, name=file.of(argument), declared=argument, statement=call)
+            for shared in _shared(file, node) if node.type == "declaration" else ():
+                if macro.parameters[0] is not None and shared.name == file.of(macro.parameters[0]):
+                    yield replace(shared, name=file.of(argument), declared=argument, statement=call)
 
 
 def _shared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
