@@ -41,7 +41,7 @@ TARGET = 128  # bytes: the alignment of a box in shared memory (PTX ISA, "cp.asy
 
 @dataclass(kw_only=True)
 class TileRecord:
-    """The state of the run at hand, and the misfits of all runs."""
+    """The state of a run, and the misfits that were found in it."""
 
     buffers: tuple[Buffer, ...]
     misfits: dict[tuple[int, str], Misfit] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class TileRecord:
         self.chains = Chains(lambda *misfit: None if self.misfits else self.add(*misfit), self.leave)
 
     def placed(self, m: Machine) -> PlacedBoxes:
-        """Return the shared memory of the machine that runs."""
+        """Return the shared memory of the machine that runs, empty if that is another than before: it started again."""
         if self._placed is None or self._machine is not m:
             self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
         return self._placed
@@ -167,10 +167,6 @@ class TileRecord:
             self._judge_unread(placed)
             for block in range(len(placed.owner)):
                 self._judge_filled_rows(placed, block)
-        self._machine = self._placed = None
-        self.products, self.cut, self.stored_unknown = 0, False, False
-        for kept in (self.stages, self.done, self.rows, self._stored):
-            kept.clear()
 
     def _judge_unread(self, placed: PlacedBoxes) -> None:
         """Record boxes that are read in part, and tensors of which nothing is read."""
@@ -214,6 +210,6 @@ class TileRecord:
             )
 
     def found(self, lacking: str = "") -> FollowedTiles:
-        """Return what was found in all runs."""
+        """Return what was found."""
         ordered = tuple(self.misfits[key] for key in sorted(self.misfits))
         return FollowedTiles(ordered, self.followed, lacking or self.lacking)
