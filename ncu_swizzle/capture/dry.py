@@ -72,9 +72,9 @@ def _add(recording: Recording, folder: Path, process: str, event: dict[str, Any]
             initial = _initial(cubin, part["name"], part["bytes"])
             if initial is None:
                 return Contents(why="its cubin does not say what it holds")
-            own = cache.sha256(initial)
-            recording.memory.setdefault(own, _kept(folder, own, initial))
-            return Contents(own)
+            digest = cache.sha256(initial)
+            recording.memory.setdefault(digest, _kept(folder, digest, initial))
+            return Contents(digest)
         return contents_of(part, folder, process, recording.memory)
 
     recording.launches.append(captured_launch(len(recording.launches), event, sha256, contents))
@@ -296,8 +296,8 @@ def record(
 
 def _examined(name: str, folder: Path) -> DryProgram:
     """Return the program; raise UsageError if there is no standing in for its runtime."""
-    found = folder / name if "/" in name else Path(shutil.which(name) or name)
-    data = read_bytes(found, "name the program itself: ncu-swizzle capture --dry -- ./app")
+    path = folder / name if "/" in name else Path(shutil.which(name) or name)
+    data = read_bytes(path, "name the program itself: ncu-swizzle capture --dry -- ./app")
     if data[:4] != b"\x7fELF":
         raise UsageError(
             f"{name} is not a program but a script", "ncu-swizzle capture --dry -- ./app names the program"
@@ -338,11 +338,11 @@ def _kernels(
 ) -> Iterator[tuple[int, Mapping[str, Cubin]]]:
     """Yield the kernels of each fat binary by name, under its checksum: for the GPU, or from PTX that can be."""
     for number, binary in enumerate(program.binaries):
-        found: dict[str, Cubin] = {}
+        by_name: dict[str, Cubin] = {}
         for cubin in _cubins(binary, gpu, toolchain, cached, f"{number}.cubin"):
             for kernel in cubin.kernels:
-                found.setdefault(kernel, cubin)
-        yield binary.checksum, found
+                by_name.setdefault(kernel, cubin)
+        yield binary.checksum, by_name
 
 
 def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bool, name: str) -> Iterator[Cubin]:

@@ -77,19 +77,21 @@ def _with_contents(part: Mapping[str, Any]) -> dict[str, Any]:
     return {**part, "contents": Contents(**part["contents"])}
 
 
-def implausible(found: Manifest, most_cubin: int, most_image: int) -> str:
+def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:
     """Return the first value that no capture writes; empty if there is none."""
-    if found.origin not in (GPU, DRY):
-        return f"its origin is {found.origin!r}"
-    for kind, sizes, most in (("cubin", found.cubins, most_cubin), ("memory", found.memory, most_image)):
+    if manifest.origin not in (GPU, DRY):
+        return f"its origin is {manifest.origin!r}"
+    for kind, sizes, most in (("cubin", manifest.cubins, most_cubin), ("memory", manifest.memory, most_image)):
         for sha256, size in sizes.items():
             if not _SHA256.fullmatch(sha256) or not 0 < size <= most:
                 return f"{kind} {sha256[:80]!r} of {size:,} bytes"
-    return next((f"launch {launch.index}: {wrong}" for launch in found.launches if (wrong := _odd(launch, found))), "")
+    return next(
+        (f"launch {launch.index}: {wrong}" for launch in manifest.launches if (wrong := _odd(launch, manifest))), ""
+    )
 
 
-def _odd(launch: CapturedLaunch, found: Manifest) -> str:
-    if launch.cubin not in found.cubins:
+def _odd(launch: CapturedLaunch, manifest: Manifest) -> str:
+    if launch.cubin not in manifest.cubins:
         return f"its cubin {launch.cubin[:80]!r} is not listed"
     if not 0 < len(launch.kernel) <= LONGEST_NAME or "\0" in launch.kernel:
         return "its kernel has no usable name"
@@ -97,7 +99,7 @@ def _odd(launch: CapturedLaunch, found: Manifest) -> str:
         return f"its cluster has {len(launch.cluster)} sizes"
     if max(map(len, (launch.parameters, launch.buffers, launch.variables))) > MOST_BUFFERS:
         return f"it has more than {MOST_BUFFERS:,} parameters, buffers or variables"
-    return _odd_parameters(launch.parameters) or _odd_contents(launch, found)
+    return _odd_parameters(launch.parameters) or _odd_contents(launch, manifest)
 
 
 def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
@@ -111,10 +113,10 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
     return f"its parameters have {end:,} bytes" if end > MOST_PARAMETER_BYTES else ""
 
 
-def _odd_contents(launch: CapturedLaunch, found: Manifest) -> str:
+def _odd_contents(launch: CapturedLaunch, manifest: Manifest) -> str:
     for part in launch.parts:
         sha256 = part.contents.sha256
-        if sha256 and found.memory.get(sha256) != part.bytes:
+        if sha256 and manifest.memory.get(sha256) != part.bytes:
             return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
     ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
     for first, second in itertools.pairwise(ordered):

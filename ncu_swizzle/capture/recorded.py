@@ -53,10 +53,10 @@ class Kernels:
             attributes = self.cubin.attributes(kernel)
         except NcuSwizzleError:
             return False
-        given = [(offset, len(value or "") // 2) for offset, value in sorted(event["parameters"])]
+        layout = [(offset, len(value or "") // 2) for offset, value in sorted(event["parameters"])]
         registers, shared = event["attributes"][REGISTERS], event["attributes"][STATIC_SHARED]
         same = registers in (attributes.registers, -1) and shared in (attributes.static_shared, -1)
-        return same and given == [(slot.offset, slot.size) for slot in attributes.parameters]
+        return same and layout == [(slot.offset, slot.size) for slot in attributes.parameters]
 
     def code(self, kernel: str) -> tuple[bytes, ...]:
         """Return what decides a kernel's behaviour: its instructions and constants."""
@@ -163,14 +163,14 @@ class _Process:
 
     def _launch(self, event: dict[str, Any]) -> None:
         kernel = event["kernel"]
-        found = self.modules.kernel(event)
-        if isinstance(found, str):
-            self.recording.notes.append(f"A launch of {kernel or 'a kernel'} was left out: {found}.")
+        number = self.modules.kernel(event)
+        if isinstance(number, str):
+            self.recording.notes.append(f"A launch of {kernel or 'a kernel'} was left out: {number}.")
             return
         if any(value is None for _, value in event["parameters"]):
             self.recording.notes.append(f"A launch of {kernel} was left out: its parameters could not be read.")
             return
-        cubin = named(self._cubin_file(found), self.recording.cubins, self._hashes)
+        cubin = named(self._cubin_file(number), self.recording.cubins, self._hashes)
 
         def contents(part: dict[str, Any]) -> Contents:
             return contents_of(part, self.folder, self.file.stem, self.recording.memory, self._hashes)

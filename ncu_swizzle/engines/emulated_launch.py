@@ -159,10 +159,10 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
     attributes = cubin.attributes(symbol)
     _refuse_invalid(attributes, symbol, shape)
     sizes = [slot.size for slot in attributes.parameters]
-    given = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
-    if sizes != given:
+    passed = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+    if sizes != passed:
         raise UsageError(
-            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
+            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {passed}",
             "pass every parameter in the kernel's order; a pointer has 8 bytes",
         )
     memory, buffers, arguments = module_image.initial(cubin), [], []

@@ -179,10 +179,10 @@ def emulate_target(
 
 def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnDone) -> Emulated:
     if target.python:
-        made = built(target, ARCH, settings.toolchain.timeout_s)
-        emulated = emulate_cubin(made.target, made.code, made.compiler, settings, on_progress)
-        noted = replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes))
-        return replace(emulated, profile=made.explained(noted))
+        compiled = built(target, ARCH, settings.toolchain.timeout_s)
+        emulated = emulate_cubin(compiled.target, compiled.code, compiled.compiler, settings, on_progress)
+        noted = replace(emulated.profile, notes=(*emulated.profile.notes, *compiled.notes))
+        return replace(emulated, profile=compiled.explained(noted))
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)

@@ -31,13 +31,13 @@ def prepared(target: Target, folder: Path, timeout_s: float) -> tuple[Target, Bu
     """Return a target that can be launched, and how it was built, if it is a function in Python."""
     if not target.python:
         return target, None
-    found = gpu.devices()
-    arch = "sm_{}{}".format(*found[0][1]) if found else ARCH
-    made = built(target, arch, timeout_s)
+    devices = gpu.devices()
+    arch = "sm_{}{}".format(*devices[0][1]) if devices else ARCH
+    compiled = built(target, arch, timeout_s)
     code = folder / f"{slug(target.name)}.cubin"
-    write_atomically(code, made.code)
-    kernel = replace(made.target.kernel, cubin=str(code.absolute()))
-    return replace(made.target, kernel=kernel, family=replace(made.target.family, kernels=(kernel,))), made
+    write_atomically(code, compiled.code)
+    kernel = replace(compiled.target.kernel, cubin=str(code.absolute()))
+    return replace(compiled.target, kernel=kernel, family=replace(compiled.target.family, kernels=(kernel,))), compiled
 
 
 def launchable_together(
@@ -65,7 +65,7 @@ BATCH = "ncu_swizzle.kernels.batch"
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
-    target, made = prepared(target, context.folder, context.request.timeout_s)
+    target, compiled = prepared(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = container.facts_path(report)
     request = context.request
@@ -88,7 +88,7 @@ def measure(target: Target, context: Context) -> Profile:
     from ncu_swizzle.reports import reader  # loaded while ncu measures, see `commands.run_kernel`
 
     profile = reader.read(report)[0]
-    return made.explained(profile) if made else profile
+    return compiled.explained(profile) if compiled else profile
 
 
 def time_together(
@@ -171,9 +171,9 @@ def launch_command(
     """Return the command line of the child process that launches the kernels."""
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
     description = _description(family)
-    own = ["--description", description] if description else []
+    described = ["--description", description] if description else []
     names = [kernel.name for kernel in kernels]
-    return [*_program(), "--action", action, "--facts", facts, *own, *sizes, *names]
+    return [*_program(), "--action", action, "--facts", facts, *described, *sizes, *names]
 
 
 def _program() -> list[str]:

@@ -52,14 +52,14 @@ class Progress:
         self._line = ""  # what may become a line of ncu's: from its mark on, or what may be a mark's beginning
 
     def feed(self, text: str) -> None:
-        seen = self._line + text
-        start, end = seen.rfind(MARK), seen.rfind("\n") + 1
-        bar = BAR.match(seen[start : start + LONGEST_LINE]) if start >= 0 else None
+        printed = self._line + text
+        start, end = printed.rfind(MARK), printed.rfind("\n") + 1
+        bar = BAR.match(printed[start : start + LONGEST_LINE]) if start >= 0 else None
         marks = re.search(r"(\d{1,3})%(\.*)$", bar[2]) if bar else None
         if bar and marks:
             launch = (int(marks[1]) + 10 * len(marks[2])) / 100
             self._report(Done(min(1.0, (int(bar[1] or 0) + launch) / self._launches)))
-        self._line = seen[start : start + LONGEST_LINE] if start >= end else seen[end:][-len(MARK) :]
+        self._line = printed[start : start + LONGEST_LINE] if start >= end else printed[end:][-len(MARK) :]
 
 
 # Why ncu failed: from its output, its exit status and the state of the machine to an error. Pure.

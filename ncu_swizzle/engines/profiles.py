@@ -55,8 +55,8 @@ def is_recorded(target: Target) -> bool:
 
 def _recording(target: Target) -> Path | None:
     """Return the recorded report of a shipped kernel; None for a user's, and for an architecture that was asked for."""
-    own = target.family.shipped and not target.family.arch
-    return paths.recording(target.family.name, target.name) if own else None
+    recordable = target.family.shipped and not target.family.arch
+    return paths.recording(target.family.name, target.name) if recordable else None
 
 
 # Combine an emulated profile with a recording: computed counts, recorded times and stalls.

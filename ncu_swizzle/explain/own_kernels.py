@@ -131,8 +131,8 @@ def accesses_of(tile: Mapping, writes: Sequence[str], reads: Sequence[str], thre
 
 def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
     """Return the tiles of a profile; raise UsageError if it makes no access to known addresses."""
-    seen = attribution.tiles(profile)
-    if not seen:
+    observed = attribution.tiles(profile)
+    if not observed:
         name = profile.kernel.name
         why = "; ".join(unknown(profile))
         raise UsageError(
@@ -141,7 +141,7 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
             if why
             else "name a kernel that uses shared memory",
         )
-    return seen
+    return observed
 
 
 def unknown(profile: Profile) -> list[str]:
@@ -151,8 +151,8 @@ def unknown(profile: Profile) -> list[str]:
 
 def conflicting(profile: Profile) -> tuple[ObservedTile, ...]:
     """Return the tiles with conflicts, or all of them if none has any."""
-    seen = tiles(profile)
-    return tuple(tile for tile in seen if tile.excessive) or seen
+    observed = tiles(profile)
+    return tuple(tile for tile in observed if tile.excessive) or observed
 
 
 def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: int | None) -> Transform | None:
@@ -160,18 +160,18 @@ def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: 
 
     Without `element_bytes` the numbers count the tile's own elements.
     """
-    own = tile.plain.element_bytes
+    element = tile.plain.element_bytes
     if swizzle and pad:
         raise UsageError("a swizzle and padding together", "use only one of them")
-    unit = element_bytes or own
+    unit = element_bytes or element
     if pad:
-        if pad * unit % own:
-            raise UsageError(f"{pad * unit} bytes are not whole elements of {own} bytes", f"--elem {own}")
-        return Padding(tile.plain.shape[1], pad * unit // own)
+        if pad * unit % element:
+            raise UsageError(f"{pad * unit} bytes are not whole elements of {element} bytes", f"--elem {element}")
+        return Padding(tile.plain.shape[1], pad * unit // element)
     if not swizzle:
         return None
     parsed = parse_swizzle(swizzle, unit, tile.plain.shape[1])
-    return on_elements(parsed.on_bytes(unit), own) if isinstance(parsed, Swizzle) else parsed
+    return on_elements(parsed.on_bytes(unit), element) if isinstance(parsed, Swizzle) else parsed
 
 
 # What ``ncu-swizzle banks`` draws: a query, and the mappings and accesses that it refers to.

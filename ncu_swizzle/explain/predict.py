@@ -159,7 +159,7 @@ PARTIAL = "Counts are over the blocks that the emulator ran; every other block b
 def predictions(profile: Profile) -> tuple[Prediction, ...]:
     """Return the counts of each access by source line, over the whole launch; None where they are unknown."""
     lines = {id(site.access): site.name for site in attribution.sites(profile)}
-    ops = {made.pc: made.op for made in profile.requests}
+    ops = {requests.pc: requests.op for requests in profile.requests}
     groups: dict[tuple[str, str, str], list[Instruction]] = {}
     for each in profile.shared():
         if each.executed != 0:

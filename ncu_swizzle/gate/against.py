@@ -222,8 +222,8 @@ class Earlier:
         place = (check.place.file, check.place.line) if check.place.line else NOWHERE
         line = self._now[check.access, *place]
         key = self._earlier(_key(line))
-        found = [self._before[key]] if key in self._before else []
-        then = Was.of(found if key else [gone for gone in self._gone if gone.access == line.access])
+        lines_before = [self._before[key]] if key in self._before else []
+        then = Was.of(lines_before if key else [gone for gone in self._gone if gone.access == line.access])
         now = Was.of([line] if key else [new for new in self._new if new.access == line.access])
         if then.unknown:
             return _unsure(check, self._base, "its wavefronts are")

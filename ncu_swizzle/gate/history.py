@@ -224,21 +224,21 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
     name = commit or (own.pop() if len(own) == 1 else "")
     if not name:
         return RunLabel(accepted=accepted)
-    top, found = None, ""
+    top, full_name = None, ""
     why: NcuSwizzleError
     if not shutil.which("git"):
         why = EnvironmentLacking("git is not installed", "apt-get install git")
     elif not (top := git.top(here)):
         why = UsageError(f"{here} is not in a git repository", "cd to the repository of the kernel")
-    elif not (found := git.commit_named(top, name.removesuffix(DIRTY), GIT_S)):
+    elif not (full_name := git.commit_named(top, name.removesuffix(DIRTY), GIT_S)):
         why = UsageError(f"git knows no commit {name!r}", "git log shows the commits")
-    if top is None or not found:
+    if top is None or not full_name:
         if commit and not OBJECT_NAME.fullmatch(commit):
             raise why
         return RunLabel(name, accepted=accepted)
     dirty = DIRTY if name.endswith(DIRTY) else ""
-    when = git.said(top, "log", "--no-walk", "--format=%cI", found, timeout_s=GIT_S).decode(errors="replace")
-    return RunLabel(f"{found}{dirty}", in_utc(when.strip()), accepted)
+    when = git.said(top, "log", "--no-walk", "--format=%cI", full_name, timeout_s=GIT_S).decode(errors="replace")
+    return RunLabel(f"{full_name}{dirty}", in_utc(when.strip()), accepted)
 
 
 def in_utc(text: str) -> str:

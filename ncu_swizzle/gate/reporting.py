@@ -86,7 +86,7 @@ LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive:
 
 def commands(verdict: Verdict) -> list[str]:
     """Return one workflow command per check that did not pass, the worst first."""
-    found = []
+    lines = []
     for outcome, level in LEVELS.items():
         for check in (check for check in verdict.checks if check.outcome is outcome):
             place = check.place or Place("")
@@ -95,8 +95,8 @@ def commands(verdict: Verdict) -> list[str]:
             escaped = {name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
             attributes = ",".join(f"{name}={value}" for name, value in escaped.items() if value)
             header = f" ({place.in_full})" if place.through else ""  # that the line's access comes from
-            found.append(f"::{level} {attributes}::{_data(f'{check}{header}.')}")
-    return found
+            lines.append(f"::{level} {attributes}::{_data(f'{check}{header}.')}")
+    return lines
 
 
 def _data(text: str) -> str:

@@ -85,9 +85,9 @@ def load(folder: Path) -> Baseline:
     return Baseline(tuple(entries(tracks(history.load(folder)))), folder, history=True)
 
 
-def entries(found: Iterable[Track]) -> Iterator[Entry]:
+def entries(kernel_tracks: Iterable[Track]) -> Iterator[Entry]:
     """Yield the last good run of each track that has one, without durations unless every launch has one."""
-    for track in found:
+    for track in kernel_tracks:
         if run := track.last_good:
             yield run.entry if run.duration_ns else replace(run.entry, durations_ns=())
 
@@ -97,7 +97,7 @@ def tracks(rows: pd.DataFrame) -> tuple[Track, ...]:
     rows = rows.copy()
     rows.loc[rows["engine"] == EMULATED, ["gpu", "ncu"]] = ""  # what it was computed on does not matter
     rows.loc[rows["problem"] != "", "grid"] = ""
-    found = []
+    all_tracks = []
     for key, group in rows.groupby(list(CONDITIONS), sort=True):
         runs: list[KeptRun] = []
         for name, part in group.groupby(RUN):
@@ -107,15 +107,15 @@ def tracks(rows: pd.DataFrame) -> tuple[Track, ...]:
                 runs.append(run)
         # An accepted run follows itself as it was added before.
         runs.sort(key=lambda run: (run.entry.when, run.accepted, run.run))
-        found.append(Track(dict(zip(CONDITIONS, map(str, key), strict=True)), tuple(_judged(runs))))
-    return tuple(found)
+        all_tracks.append(Track(dict(zip(CONDITIONS, map(str, key), strict=True)), tuple(_judged(runs))))
+    return tuple(all_tracks)
 
 
-def of_kernel(found: Sequence[Track], kernel: str) -> list[Track]:
+def of_kernel(all_tracks: Sequence[Track], kernel: str) -> list[Track]:
     """Return the tracks of a kernel, of all if it is empty; raise UsageError if there are none."""
-    chosen = [track for track in found if kernel in ("", track.kernel)]
+    chosen = [track for track in all_tracks if kernel in ("", track.kernel)]
     if not chosen:
-        names = some(sorted({track.kernel for track in found}))
+        names = some(sorted({track.kernel for track in all_tracks}))
         raise UsageError(
             f"the history has no kernel {kernel!r}: it has {names}", "name one of these, or none to see all"
         )

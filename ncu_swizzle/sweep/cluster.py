@@ -285,10 +285,10 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
 
 def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
     """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
-    found = gpu.identities()
-    chosen = [(uuid, name) for uuid, name in found if options.gpu.casefold() in name.casefold()]
+    installed = gpu.identities()
+    chosen = [(uuid, name) for uuid, name in installed if options.gpu.casefold() in name.casefold()]
     if not chosen:
-        names = ", ".join(dict.fromkeys(name for _, name in found))
-        why = f"none is called {options.gpu}: {names}" if found else gpu.absent()
+        names = ", ".join(dict.fromkeys(name for _, name in installed))
+        why = f"none is called {options.gpu}: {names}" if installed else gpu.absent()
         raise EnvironmentLacking(f"--workers gpus: {why}", "--workers 2 --engine emulated, or ncu-swizzle doctor")
     return chosen

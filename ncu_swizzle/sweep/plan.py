@@ -84,10 +84,10 @@ class Plan:
         baselines = {}
         for kernel in self.kernels:
             before = self.kernels[0] if kernel.library else kernel
-            seen = {before.name}
-            while before.baseline in swept and before.baseline not in seen:
+            visited = {before.name}
+            while before.baseline in swept and before.baseline not in visited:
                 before = swept[before.baseline]
-                seen.add(before.name)
+                visited.add(before.name)
             baselines[kernel.name] = before.name
         return baselines
 

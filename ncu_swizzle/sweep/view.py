@@ -48,15 +48,15 @@ def medians(rows: Sequence[PointRow], axis: str, get: Get, show: Show) -> list[S
             values.setdefault(row.outcome.point.sizes[axis], []).append(value)
     sizes = sorted(values)
     step = max(1, -(-len(sizes) // BINS))
-    found = []
+    marks = []
     for start in range(0, len(sizes), step):
         near = sizes[start : start + step]
         held = sorted(value for size in near for value in values[size])
         middle = median_low(held)
         span = f"{near[0]:,}" if len(near) == 1 else f"{near[0]:,} to {near[-1]:,}"
         tip = f"{axis}={span}: median {show(middle)} of {len(held):,} points, {show(held[0])} to {show(held[-1])}"
-        found.append(Sample(median_low(near), middle, tip))
-    return found
+        marks.append(Sample(median_low(near), middle, tip))
+    return marks
 
 
 def grouped(rows: Sequence[PointRow], others: Sequence[str], merged: bool) -> Mapping[str, list[PointRow]]:
