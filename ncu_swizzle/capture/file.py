@@ -85,9 +85,8 @@ def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:
         for sha256, size in sizes.items():
             if not _SHA256.fullmatch(sha256) or not 0 < size <= most:
                 return f"{kind} {sha256[:80]!r} of {size:,} bytes"
-    return next(
-        (f"launch {launch.index}: {wrong}" for launch in manifest.launches if (wrong := _odd(launch, manifest))), ""
-    )
+    oddities = ((launch.index, _odd(launch, manifest)) for launch in manifest.launches)
+    return next((f"launch {index}: {odd}" for index, odd in oddities if odd), "")
 
 
 def _odd(launch: CapturedLaunch, manifest: Manifest) -> str:

@@ -18,7 +18,7 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking
 from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, in_json, in_markdown, in_words
 from ncu_swizzle.render import formats, text
-from ncu_swizzle.render.listing import PlainTable, plain_table, table_line
+from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.reports.frames import TEXT, Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
@@ -363,7 +363,18 @@ def show(sweep: Sweep, console: Console) -> None:
     console.print(table_line(f"{where(sweep)}{reason}", style=style))
     for note in sweep.notes:
         console.print(table_line(note, style="dim"))
-    console.print(_table(sweep))
+    varied = sweep.plan.varied
+    shown = plain_table(title(sweep), "kernel")
+    for name in (*varied, "duration", "speedup", "excessive", "degree"):
+        shown.add_column(name, justify="right")
+    rows = rows_table(sweep)
+    unit = time_unit(rows)
+    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
+        for row in group:
+            style = "red" if row.error or row.count("excessive") else ""
+            shown.add_row(*cells(row, varied, unit), style=style)
+        shown.add_section()
+    console.print(shown)
     for outcome in sweep.failed:
         console.print(table_line(f"failed: {outcome.point}: {outcome.error}", style="red"))
     console.print()
@@ -389,18 +400,3 @@ def show_plan(sweep: Sweep, console: Console, known: bool) -> None:
     reused = sum(each.kept for each in sweep.outcomes)
     rest = f": {reused:,} reused, {len(sweep.outcomes) - reused:,} to run" if known else ""
     console.print(table_line(f"{len(sweep.outcomes):,} points{rest}."))
-
-
-def _table(sweep: Sweep) -> PlainTable:
-    varied = sweep.plan.varied
-    shown = plain_table(title(sweep), "kernel")
-    for name in (*varied, "duration", "speedup", "excessive", "degree"):
-        shown.add_column(name, justify="right")
-    rows = rows_table(sweep)
-    unit = time_unit(rows)
-    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
-        for row in group:
-            style = "red" if row.error or row.count("excessive") else ""
-            shown.add_row(*cells(row, varied, unit), style=style)
-        shown.add_section()
-    return shown
