@@ -213,6 +213,7 @@ def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
     for value in values:
         yield address
         if value.buffer:
+            # The next buffer starts APART bytes or more behind this one's end, rounded up as cuMemAlloc aligns.
             address += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
 
 

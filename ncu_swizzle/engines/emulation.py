@@ -112,7 +112,7 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
         for requests in counts.requests.values()
         if requests.active.any()
     ]
-    start = -(-code.shared_bytes // LINE) * LINE
+    start = -(-code.shared_bytes // LINE) * LINE  # dynamic shared memory follows the static one, aligned to a line
     return min(max(max(ends, default=start) - start, launch.shared_dynamic + 1), most)
 
 

@@ -248,6 +248,7 @@ def _worst(profile: Profile, named: str | None) -> tuple[ObservedTile, Access]:
     def excess(pair: tuple[ObservedTile, Access]) -> int:
         tile, access = pair
         counted = access.wavefronts(tile.plain)
+        # Per request; of requests whose wavefronts are unknown nothing is counted.
         return access.total(np.where(counted.known, counted.actual - counted.ideal, 0))
 
     return max(chosen, key=excess)

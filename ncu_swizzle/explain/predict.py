@@ -339,6 +339,8 @@ def _linear(group: Requests) -> str:
     vectors = lanes.basis(group.addresses[0])
     if len(group.addresses) > 1 or not group.active.all() or vectors is None or operation.kind not in (LOAD, STORE):
         return ""
+    # The lanes of a phase are numbered by their lower bits: their addresses are all XORs of as many vectors. Of these
+    # the rank counts units of the access's width, and modulo the banks the banks: each has 2^(units - banks) of them.
     units, banks = lanes.ranks(vectors[: operation.lanes.bit_length() - 1], operation.width_bytes)
     size = max(operation.width_bytes, 4)
     shared = f"{1 << (units - banks)} units share each bank" if units > banks else "no two share a bank"

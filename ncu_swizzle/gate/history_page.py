@@ -163,6 +163,7 @@ def _chart(
     most = max((value.value + value.noise for kind in values.values() for value in kind), default=0) or 1
     number = len(track.runs)
 
+    # Runs are equally far apart, each in the middle of its share of the axis; only every step-th has room for its name.
     def x(run: int) -> float:
         return round(LEFT + (RIGHT - LEFT) * (run + 0.5) / number, 1)
 

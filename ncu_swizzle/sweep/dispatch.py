@@ -311,6 +311,7 @@ def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
     members: dict[str, list[int]] = {}
     for number, task in enumerate(tasks):
         members.setdefault(task.unit or f"\0{number}", []).append(number)
+    # The heaviest first: what is left for the end is light, so that no worker waits long for the last one.
     weights = {name: sum(tasks[number].weight for number in numbers) for name, numbers in members.items()}
     ordered = sorted(members.items(), key=lambda item: -weights[item[0]])
     return deque(Unit(numbers, tasks[numbers[0]].prefers) for _, numbers in ordered)

@@ -307,6 +307,7 @@ class _Run:
         if (now := time.monotonic()) >= self._next_save:
             folder.save(self._current(), self._manifest())
             ended = time.monotonic()
+            # A save that took t seconds is followed by t / SAVING_SHARE without one: that share of the time at most.
             self._next_save = ended + max(SAVED_EVERY_S, (ended - now) / SAVING_SHARE)
         self._on_point(outcome)
 

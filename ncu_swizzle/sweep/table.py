@@ -293,6 +293,7 @@ class Scale:
 def linear(values: Sequence[float]) -> Scale:
     """Return an axis from 0 to a round number at or above all values."""
     top = max([*values, 0.0]) or 1.0
+    # The smallest of 1, 2 or 5 times a power of ten that divides the axis into few enough steps.
     step = next(s for s in (m * 10.0**e for e in range(_exponent(top) - 2, _exponent(top) + 2) for m in (1, 2, 5))
                 if top / s <= MOST_TICKS - 2)  # fmt: skip
     count = math.ceil(top / step)
@@ -314,6 +315,7 @@ def from_zero(values: Sequence[float]) -> Scale:
     positive = [value for value in values if value > 0]
     if not positive:
         return Scale(lambda value: 0.0, (0.0,))
+    # From the power of ten at or below the smallest value to the one at or above the largest; 1e-9 absorbs rounding.
     low, high = 10.0 ** _exponent(min(positive)), 10.0 ** math.ceil(math.log10(max(positive)) + 1e-9)
     inner = _log(low, max(high, 10 * low))
     powers = [10.0**e for e in range(_exponent(low), _exponent(max(high, 10 * low)) + 1)]

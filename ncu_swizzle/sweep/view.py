@@ -47,7 +47,7 @@ def medians(rows: Sequence[PointRow], axis: str, get: Get, show: Show) -> list[S
         if (value := get(row)) is not None:
             values.setdefault(row.outcome.point.sizes[axis], []).append(value)
     sizes = sorted(values)
-    step = max(1, -(-len(sizes) // BINS))
+    step = max(1, -(-len(sizes) // BINS))  # sizes per mark, rounded up: at most BINS marks
     marks = []
     for start in range(0, len(sizes), step):
         near = sizes[start : start + step]
@@ -278,6 +278,7 @@ def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
     return replace(style, lines=lines, marks=tuple(marked))
 
 
+# SVG's y grows downwards. Marks at the ends of the horizontal axis keep 14 units from the border of the plot.
 def _x(scale: Scale, value: float) -> float:
     return round(LEFT + 14 + (RIGHT - LEFT - 28) * scale.position(value), 1)
 
