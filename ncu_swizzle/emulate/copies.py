@@ -181,7 +181,11 @@ class ToShared:
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
-            _arrive(m, self.blocks(m, rows[alike], waiting[alike], extra), counted, known)
+            blocks = self.blocks(m, rows[alike], waiting[alike], extra)
+            if known is None:
+                m.mbarriers.blur(counted, blocks)
+            else:
+                m.mbarriers.update(counted, blocks, np.zeros(len(blocks), np.int64), np.full(len(blocks), -known))
 
     def blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
         """Return the blocks that the rows' addresses mean: one each, or those in the multicast's mask."""
@@ -203,7 +207,8 @@ class ToShared:
         if not (low.certain and high.certain):
             return unknown
         maps, which = np.unique(wide(of_rows(low, rows), of_rows(high, rows)), return_inverse=True)
-        sizes = [_map_bytes(m, int(address)) for address in maps]
+        contents = (map_at(m, int(address)) for address in maps)
+        sizes = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
         return unknown if None in sizes else np.array(sizes, np.int64)[which]
 
 
@@ -256,18 +261,6 @@ def _alike(*values: Bits | Ints) -> Iterator[tuple[Ints, list[int]]]:
     distinct, which = np.unique(table, axis=1, return_inverse=True)
     for index, column in enumerate(distinct.T.tolist()):
         yield np.flatnonzero(which == index), column
-
-
-def _arrive(m: Machine, blocks: Ints, offset: int, size: int | None) -> None:
-    if size is None:
-        m.mbarriers.blur(offset, blocks)
-        return
-    m.mbarriers.update(offset, blocks, np.zeros(len(blocks), np.int64), np.full(len(blocks), -size, np.int64))
-
-
-def _map_bytes(m: Machine, address: int) -> int | None:
-    content = map_at(m, address)
-    return None if content is None else tensor_map.copied_bytes(content)
 
 
 def map_at(m: Machine, address: int) -> bytes | None:

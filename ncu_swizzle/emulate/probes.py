@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import KINDS, blocks_at_once
-from ncu_swizzle.emulate.values import Value, known_in
+from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
@@ -74,7 +74,7 @@ class Probes:
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.map = _Map.of(buffers)
-        self.outside: dict[int, OutOfBounds] = {}
+        self.outside: dict[int, OutOfBounds] = {}  # by offset: an instruction's first one, and how many there are
         self.reached: dict[int, set[str]] = {}  # by instruction's number: the buffers that it accesses
         self.through: dict[int, set[int]] = {}  # the instructions that its unknown addresses come from
 
@@ -82,92 +82,71 @@ class Probes:
         """Return the step that checks an instruction's accesses; None if it makes none to global memory."""
         if instruction.opcode not in GLOBAL_ACCESS or instruction.never or not memory_operands(instruction):
             return None
-        return _Probe(self, instruction).step
-
-    def add(self, outside: OutOfBounds) -> None:
-        """Record an instruction's accesses: the first one, and how many there are."""
-        first = self.outside.get(outside.offset)
-        self.outside[outside.offset] = replace(first, times=first.times + outside.times) if first else outside
-
-    def buffers(self) -> dict[int, tuple[str, ...]]:
-        """Return the buffers that each instruction's data comes from: also those that hold its unknown addresses."""
-        numbers = sorted({*self.reached, *self.through})
-        return {number: tuple(sorted(self._sources(number, set()))) for number in numbers}
-
-    def reach(self, number: int, buffers: Ints) -> None:
-        """Record which buffers an instruction accesses, by their places in the map."""
-        names = (self.map.buffers[place].name for place in np.unique(buffers))
-        self.reached.setdefault(number, set()).update(names)
-
-    def _sources(self, number: int, seen: set[int]) -> set[str]:
-        if number in seen:
-            return set()
-        seen.add(number)
-        further = [self._sources(origin, seen) for origin in self.through.get(number, ())]
-        return self.reached.get(number, set()).union(*further)
-
-
-class _Probe:
-    """Checks one instruction's accesses."""
-
-    def __init__(self, probes: Probes, instruction: SassInstruction) -> None:
-        self.probes, self.instruction = probes, instruction
-        self.guard = operands.guard_operands(instruction.guard)
-        copies = instruction.opcode == "LDGSTS"
-        memory = instruction.operands[memory_operands(instruction)[1 if copies else 0]]
-        self.address = operands.wide_address(memory)
+        guard, copies = operands.guard_operands(instruction.guard), instruction.opcode == "LDGSTS"
+        read_address = operands.wide_address(instruction.operands[memory_operands(instruction)[1 if copies else 0]])
         # A copy that may write zeros may also read less than its width.
-        self.width = 1 if zero_fill(instruction) else access_width(instruction)
+        width = 1 if zero_fill(instruction) else access_width(instruction)
         filled = next((o for o in instruction.operands[::-1] if o.kind == PRED), None) if copies else None
-        self.reads = operands.predicate(filled) if filled else None
+        read_filled = operands.predicate(filled) if filled else None
 
-    def step(self, m: Machine) -> None:
-        condition = self.guard(m) if self.guard else None
-        reads = self.reads(m) if self.reads else None
-        address = self.address(m)
-        # What may differ in iterations that the one that runs stands for.
-        tags = [value.tag for value in (condition, reads, address) if value is not None]
-        if m.repeats.active and any(tag is not None and tag.loops for tag in tags):
-            m.repeats.fail()
-        selected, doubtful = m.selection(condition)
-        if reads is not None:
-            selected = selected & reads.bits & np.asarray(reads.known)
-        if address.known is not True:
-            self._depends(m, address, selected | doubtful)
-            selected, doubtful = selected & np.asarray(address.known), doubtful & np.asarray(address.known)
-        if not (selected | doubtful).any():
-            return
-        at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
-        before, inside = self.probes.map.inside(at, self.width)
-        self.probes.reach(m.now, before[inside & (selected | doubtful)])
-        wrong = selected & self.probes.map.outside(at, before, inside)
-        if wrong.any() and m.repeats.active:
-            m.repeats.fail()  # it runs again, and every time is counted
-        elif wrong.any():
-            self._report(m, at, wrong)
+        def step(m: Machine) -> None:
+            condition, address = guard(m) if guard else None, read_address(m)
+            reads = read_filled(m) if read_filled else None
+            # What may differ in iterations that the one that runs stands for.
+            tags = [value.tag for value in (condition, reads, address) if value is not None]
+            if m.repeats.active and any(tag is not None and tag.loops for tag in tags):
+                m.repeats.fail()
+            selected, doubtful = m.selection(condition)
+            if reads is not None:
+                selected = selected & reads.bits & np.asarray(reads.known)
+            if address.known is not True:
+                if address.origin is not None and not known_in(address, selected | doubtful):
+                    self.through.setdefault(m.now, set()).add(address.origin)
+                selected, doubtful = selected & np.asarray(address.known), doubtful & np.asarray(address.known)
+            if not (selected | doubtful).any():
+                return
+            at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
+            before, inside = self.map.inside(at, width)
+            names = (self.map.buffers[number].name for number in np.unique(before[inside & (selected | doubtful)]))
+            self.reached.setdefault(m.now, set()).update(names)
+            wrong = selected & self.map.outside(at, before, inside)
+            if wrong.any() and m.repeats.active:
+                m.repeats.fail()  # it runs again, and every time is counted
+            elif wrong.any():
+                self._report(m, instruction, at, wrong, width)
 
-    def _depends(self, m: Machine, address: Value, lanes: Bools) -> None:
-        """Note where an address comes from that is unknown in some lanes."""
-        if address.origin is not None and not known_in(address, lanes):
-            self.probes.through.setdefault(m.now, set()).add(address.origin)
+        return step
 
-    def _report(self, m: Machine, at: Ints, wrong: Bools) -> None:
+    def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools, width: int) -> None:
+        """Record the wrong lanes, (G, 32), of an instruction, with the addresses of all."""
         row, lane = np.argwhere(wrong)[0].tolist()
         address, (thread, block) = int(at[row, lane]), m.whose(row, lane)
-        buffer = self.probes.map.nearest(address, self.width)
-        outside = OutOfBounds(
-            offset=self.instruction.offset,
-            kind=DOES.get(self.instruction.opcode, ATOMIC),
-            width=access_width(self.instruction),
+        buffer = self.map.nearest(address, width)
+        first = self.outside.get(instruction.offset) or OutOfBounds(
+            offset=instruction.offset,
+            kind=DOES.get(instruction.opcode, ATOMIC),
+            width=access_width(instruction),
             address=address,
             buffer=buffer.name if buffer else "",
             begin=address - buffer.address if buffer else 0,
             size=buffer.size if buffer else 0,
             thread=thread,
             block=block,
-            times=int(wrong.sum()),
+            times=0,
         )
-        self.probes.add(outside)
+        self.outside[instruction.offset] = replace(first, times=first.times + int(wrong.sum()))
+
+    def buffers(self) -> dict[int, tuple[str, ...]]:
+        """Return the buffers that each instruction's data comes from: also those that hold its unknown addresses."""
+        numbers = sorted({*self.reached, *self.through})
+        return {number: tuple(sorted(self._sources(number, set()))) for number in numbers}
+
+    def _sources(self, number: int, visited: set[int]) -> set[str]:
+        if number in visited:
+            return set()
+        visited.add(number)
+        further = [self._sources(origin, visited) for origin in self.through.get(number, ())]
+        return self.reached.get(number, set()).union(*further)
 
 
 def global_accesses(

@@ -177,10 +177,20 @@ class _Write(_Access):
         if not len(rows):
             return
         shape = m.view.mask.shape
-        words = [self._lanes(m, number, shape)[:, rows, lanes] for number in range(len(self.data))]
+        words: list[tuple[Ints, Bools]] = []  # of each of these lanes, and where it is known
+        for read in self.data:
+            value = narrowed(read(m), (1 << 8 * min(self.width, 4)) - 1)
+            bits, known = (np.broadcast_to(part, shape)[rows, lanes] for part in (value.bits, value.known))
+            words.append((bits.astype(np.int64), known))
         who, block = self.recorder.who(m, rows, lanes), m.block_of[m.view.warps[rows]]
         if self.instruction.opcode in STORES:
-            self._store(m, who, block, where, words)
+            words = words or [(np.zeros_like(where), np.ones(len(where), bool))] * max(1, self.width // 4)
+            for byte in range(self.width):
+                bits, known = words[byte // 4]
+                stored = bits >> 8 * (byte % 4) & 0xFF
+                columns = who, where + byte, stored, known.astype(np.int64), np.full_like(where, m.now)
+                self.recorder.stores.append(np.stack(columns))
+                self.recorder.world.write(block, where + byte, stored)
             return
         if self.instruction.opcode == "ATOMS":  # where is compared by `traces`
             where = np.zeros_like(where)
@@ -189,22 +199,9 @@ class _Write(_Access):
                 self.recorder.world.change(block, where + byte)
         # The name without the cache operators, which are the instruction's first words.
         name = self.instruction.mnemonic.partition(".")[2]
-        values = [np.where(known != 0, bits, -1).tolist() for bits, known in words]
+        values = [np.where(known, bits, -1).tolist() for bits, known in words]
         for row in zip(who.tolist(), where.tolist(), *values, strict=True):
             self.recorder.atomics.append((row[0], name, *row[1:]))
-
-    def _lanes(self, m: Machine, number: int, shape: tuple[int, ...]) -> Ints:
-        value = narrowed(self.data[number](m), (1 << 8 * min(self.width, 4)) - 1)
-        known = np.broadcast_to(np.asarray(value.known), shape)
-        return np.stack([np.broadcast_to(value.bits, shape).astype(np.int64), known.astype(np.int64)])
-
-    def _store(self, m: Machine, who: Ints, block: Ints, where: Ints, words: Sequence[Ints]) -> None:
-        words = words or [np.stack([np.zeros_like(where), np.ones_like(where)])] * max(1, self.width // 4)
-        for byte in range(self.width):
-            bits, known = words[byte // 4]
-            value = bits >> 8 * (byte % 4) & 0xFF
-            self.recorder.stores.append(np.stack((who, where + byte, value, known, np.full_like(where, m.now))))
-            self.recorder.world.write(block, where + byte, value)
 
 
 def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
