@@ -8,8 +8,8 @@ import re
 import time
 from dataclasses import replace
 
-from ncu_swizzle.render import document, summary
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render import summary
 from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from tests.support.pages import HOSTILE, Page, rendered, shown, unpacked
@@ -52,7 +52,7 @@ def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) ->
 
 def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
     comparison = compare([recorded("kernel1")] * 40)
-    data = document.data_section({"": comparison})
+    data = report.data_section({"": comparison})
     assert 20 < len(data.stored) < 40
     assert data.left_out == comparison.labels[len(data.stored) :]
 

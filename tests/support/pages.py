@@ -7,7 +7,6 @@ import gzip
 from collections import Counter
 from html.parser import HTMLParser
 
-from ncu_swizzle.render import document
 from ncu_swizzle.render import page as report
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.reports.comparison import compare
@@ -55,8 +54,8 @@ class Page(HTMLParser):
         return [value for _, attribute, value in self.attributes if attribute == name]
 
 
-def shown(*profiles: Profile) -> document.Report:
-    return document.build(compare(profiles), Colours(), report.declared_tiles)
+def shown(*profiles: Profile) -> report.Report:
+    return report.build(compare(profiles), Colours())
 
 
 def rendered(*profiles: Profile) -> Page:
