@@ -31,7 +31,7 @@ from ncu_swizzle.fix.fixing import written
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations, sizes_of
 from ncu_swizzle.fix.subject import FixSubject, webs_of
 from ncu_swizzle.fix.webs import SourceTile, carved
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels import build, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs
 from ncu_swizzle.smem.judge import Constraints
@@ -147,8 +147,8 @@ def target(program: Program, folder: Path) -> Target:
     own = folder / program.name
     own.mkdir(parents=True, exist_ok=True)
     (own / "k.cu").write_text(program.text, encoding="utf-8")
-    (own / catalog.OWN).write_text(program.settings, encoding="utf-8")
-    (spec,) = specs(catalog.project_in(own / catalog.OWN))
+    (own / project.OWN).write_text(program.settings, encoding="utf-8")
+    (spec,) = specs(project.project_in(own / project.OWN))
     family = build.family_of(spec)
     return Target(family, family.kernels[0], family.problem())
 

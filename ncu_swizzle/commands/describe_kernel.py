@@ -13,13 +13,12 @@ from pathlib import Path
 from ncu_swizzle.base import files
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
 from ncu_swizzle.cubin import demangled, symbols
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.build import cubin_of
-from ncu_swizzle.kernels.catalog import OWN, Project
 from ncu_swizzle.kernels.family import FILES, Parameter
 from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import KernelSpec, specs
+from ncu_swizzle.kernels.project import OWN, KernelSpec, Project, specs
 from ncu_swizzle.kernels.toolchain import Toolchain
 
 
@@ -46,7 +45,7 @@ def describe(source: Path, description: KernelDescription, toolchain: Toolchain 
     guesses = list(_guesses(spec, toolchain))
     file = _file(source, description.sources.config)
     with files.locked(file.parent):
-        current = catalog.project_in(file) if file.exists() else Project(file=file)
+        current = project.project_in(file) if file.exists() else Project(file=file)
         old = specs(current)
         fresh = [guess for guess in guesses if not _described(source, guess, old, len(guesses) == 1)]
         if not fresh:
@@ -80,12 +79,12 @@ def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
 
 
 def _file(source: Path, config: str) -> Path:
-    if config == catalog.NONE:
+    if config == project.NONE:
         raise UsageError("--config none leaves no file to write to", "--config ncu-swizzle.toml")
     if config:
         return Path(config).absolute()
     folder = source.absolute().parent
-    nearest = catalog.nearest_project(folder)
+    nearest = project.nearest_project(folder)
     return nearest.file if nearest else folder / OWN
 
 

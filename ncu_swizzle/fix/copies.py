@@ -16,7 +16,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.fix import spliced
 from ncu_swizzle.fix.spliced import Spliced
-from ncu_swizzle.kernels import catalog, limits
+from ncu_swizzle.kernels import limits, project
 from ncu_swizzle.kernels.family import Family, Target
 
 # The user's own headers: those of a kernel's project, which a fix rewrites together with its source.
@@ -35,7 +35,7 @@ def project_of(
     if checkout is not None:
         return checkout
     with contextlib.suppress(NcuSwizzleError):
-        settings = catalog.project_file(config, source.parent, trust)
+        settings = project.project_file(config, source.parent, trust)
         folder = limits.plain(settings.file).parent if settings else source.parent
         return folder if source.is_relative_to(folder) and within(folder) else source.parent
     return source.parent

@@ -17,9 +17,9 @@ from ncu_swizzle.gate import baseline, tracks
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Verdict, files_in, moved
-from ncu_swizzle.kernels import catalog, naming
-from ncu_swizzle.kernels.catalog import Project
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.project import Project, nearest_project, project_in, refuse_others
 from ncu_swizzle.reports.model import Profile
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
@@ -40,18 +40,18 @@ class GateSettings:
 
 def find(start: Path, trust: bool = False) -> GateSettings:
     """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
-    nearest = catalog.nearest_project(start, trust)
+    nearest = nearest_project(start, trust)
     return _settings_of(nearest) if nearest else GateSettings()
 
 
 def read(file: Path, trust: bool = False) -> GateSettings:
     """Read the settings of the named file; raise BadFile if it has none."""
-    return _settings_of(catalog.project_in(file, trust))
+    return _settings_of(project_in(file, trust))
 
 
 def _settings_of(project: Project) -> GateSettings:
     table, origin = project.table("check"), f"{project.file.name} [{project.outer}check]"
-    catalog.refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
+    refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
     baseline, allow, tables = table.get("baseline"), table.get("allow-recorded", False), table.get("rule", [])
     if baseline is not None and not isinstance(baseline, str):
         raise UsageError(f"{origin}: baseline is {baseline!r}", 'give a file, for example "ncu-swizzle-baseline.json"')
@@ -64,7 +64,7 @@ def _settings_of(project: Project) -> GateSettings:
         where = f"{origin} rule {number}"
         if not isinstance(entry, dict):
             raise UsageError(f"{where} is not a table", HELP)
-        catalog.refuse_others(entry, ("kernel", "access", *LIMITS), where)
+        refuse_others(entry, ("kernel", "access", *LIMITS), where)
         limits = _limits(entry, entry.get("kernel", ""), entry.get("access", ""), where)
         if not limits:
             raise UsageError(f"{where} sets no limit", f"add one of {', '.join(LIMITS)}")

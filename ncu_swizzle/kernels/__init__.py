@@ -1,10 +1,12 @@
 """Kernels: which exist, how they are described, from their source to a cubin, and the program that launches them.
 
-    kernels/NAME/family.toml              `catalog`: the shipped families, and the folders named by --catalog
-    ncu-swizzle.toml, [kernel.NAME]       `catalog` finds and reads the file, `project` reads its entries
-    profile my.cu --grid … --arg …        `options`, here and from Python
+    words on a command line              `naming`: the one door, `resolve`; a word becomes a `family.Target`
+    kernels/NAME/family.toml             `catalog`: the shipped families, and the folders named by --catalog
+    ncu-swizzle.toml, [kernel.NAME]      `project`: the file, and its kernels
+    profile my.cu --grid … --arg …       `options`, here and from Python
 
-Each ends up as a `family.Family`; a name on the command line becomes a `family.Target`: one kernel at one size. The
-recipe for nvcc (`recipe`, `toolchain`) is the same whether PyCUDA or the emulated engine runs it. ``python -m
-ncu_swizzle.kernels`` is the process that ncu profiles; `device` is the only importer of PyCUDA.
+Typed options and a project's table give the same `options.LaunchOptions`; with where it stands that is a
+`project.KernelSpec`, from which `build` makes a `family.Family`. A `family.Target` is one kernel of it at one size, whose
+launch is evaluated. The recipe for nvcc (`recipe`, `toolchain`) is the same whether PyCUDA or the emulated engine runs
+it. ``python -m ncu_swizzle.kernels`` is the process that ncu profiles; `device` is the only importer of PyCUDA.
 """

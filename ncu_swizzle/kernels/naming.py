@@ -28,10 +28,10 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import exists, is_file, is_folder
 from ncu_swizzle.kernels import build
-from ncu_swizzle.kernels.catalog import Catalog, Project, load, merge, project_file, shipped
+from ncu_swizzle.kernels.catalog import Catalog, load, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
-from ncu_swizzle.kernels.project import KernelSpec, declared, specs
+from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
 
 INSIDE = "::"
 TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile, a run's folder

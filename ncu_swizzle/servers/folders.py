@@ -13,7 +13,7 @@ from typing import Any
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.texts import Sizes, in_json
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels import build, catalog, fills, naming
+from ncu_swizzle.kernels import build, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
 from ncu_swizzle.reports.options import EMULATED, NCU
@@ -165,10 +165,10 @@ class Folders:
 
     def config(self, start: Path) -> str:
         """Return the nearest project's file that is inside, or "none"."""
-        nearest = catalog.nearest_project(start, within=self.holds)
+        nearest = project.nearest_project(start, within=self.holds)
         for folder in nearest.catalog if nearest else ():
             self.path(folder)
-        return str(nearest.file) if nearest else catalog.NONE
+        return str(nearest.file) if nearest else project.NONE
 
     def target(self, target: Target) -> None:
         """Raise Untrusted unless all files of a kernel may be read."""

@@ -19,7 +19,7 @@ from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import naming, project
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
 from ncu_swizzle.reports import attribution
@@ -233,8 +233,8 @@ def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Seq
 
     That includes descriptions that may yet appear, with zeros. An editor asks again once any of them changed.
     """
-    beside = (source.parent / name for name in (catalog.OWN, catalog.PROJECT, naming.DESCRIPTION))
-    read = {str(source), *map(str, beside), *captured, *([] if config == catalog.NONE else [config])}
+    beside = (source.parent / name for name in (project.OWN, project.PROJECT, naming.DESCRIPTION))
+    read = {str(source), *map(str, beside), *captured, *([] if config == project.NONE else [config])}
     for kernel in declared:
         family = kernel.family
         read |= {str(kernel.source), str(family.folder / naming.DESCRIPTION), *family.included()}

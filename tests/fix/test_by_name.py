@@ -15,7 +15,7 @@ from ncu_swizzle.fix.copies import source_of
 from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import FixJob
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.family import Family, Target
 from ncu_swizzle.kernels.project import specs
 from tests.support.marks import NEEDS_ALL
@@ -78,7 +78,7 @@ def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
 
 
 def _families(folder: Path) -> list[Family]:
-    settings = catalog.project_in(folder / catalog.OWN)
+    settings = project.project_in(folder / project.OWN)
     return [build.family_of(spec) for spec in specs(settings)]
 
 

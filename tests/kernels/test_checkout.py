@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadCatalog, Untrusted
 from ncu_swizzle.gate import checking
-from ncu_swizzle.kernels import catalog, naming, recipe
+from ncu_swizzle.kernels import catalog, naming, project, recipe
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.own_kernel import KERNEL, description
@@ -135,8 +135,8 @@ def test_a_settings_file_of_another_user_is_not_picked_up(checkout: Path) -> Non
     below.mkdir()
     os.chown(checkout / "ncu-swizzle.toml", 12345, 12345)
     with pytest.raises(Untrusted, match="belongs to another user") as refused:
-        catalog.nearest_project(below)
+        project.nearest_project(below)
     assert refused.value.hint == f"--config {checkout / 'ncu-swizzle.toml'}, or --config none"
-    assert catalog.project_file(str(checkout / "ncu-swizzle.toml"), below)
+    assert project.project_file(str(checkout / "ncu-swizzle.toml"), below)
     os.chown(below, 12345, 12345)  # now it is that user's checkout, to which we went
-    assert catalog.nearest_project(below)
+    assert project.nearest_project(below)

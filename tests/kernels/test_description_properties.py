@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options
+from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions
@@ -102,7 +102,7 @@ def test_any_option_of_nvcc_is_split_or_refused(examples: int) -> None:
 
 def _settings(file: Path) -> None:
     with contextlib.suppress(NcuSwizzleError):
-        settings = catalog.project_in(file)
+        settings = project.project_in(file)
         assert all(isinstance(folder, Path) for folder in settings.catalog)
         for spec in specs(settings):
             assert spec.name

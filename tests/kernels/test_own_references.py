@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import __main__, catalog, fills, naming, output
+from ncu_swizzle.kernels import __main__, fills, naming, output, project
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
@@ -19,7 +19,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
     """Return a family with the reference `code`."""
     own(folder, KERNEL.replace("block", f'reference = "{reference}"\nblock'))
     (folder / "reference.py").write_text(code, encoding="utf-8")
-    (spec,) = specs(catalog.project_in(folder / "ncu-swizzle.toml"))
+    (spec,) = specs(project.project_in(folder / "ncu-swizzle.toml"))
     return naming.family_of(folder / "my.cu", description(), (spec,))
 
 
@@ -83,7 +83,7 @@ def test_a_reference_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_the_example_s_reference_is_a_transpose() -> None:
-    (spec,) = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
+    (spec,) = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
     family = naming.family_of(EXAMPLE / "my.cu", description(problem={"n": 32}), (spec,))
     x = fills.inputs(family, {"n": 32}, np.random.default_rng(1))["x"]
     assert expected(family)["y"].tolist() == x.T.astype(float).tolist()

@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageError
-from ncu_swizzle.kernels import arguments, catalog, naming, recipe
+from ncu_swizzle.kernels import arguments, catalog, naming, project, recipe
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
 from tests.support.families import FAMILY
@@ -141,7 +141,7 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "describing-kernels.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
-    (spec,) = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
+    (spec,) = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)
     shutil.copy(EXAMPLE / "reference.py", tmp_path)
     (tmp_path / "params.bin").write_bytes(bytes(24))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, UsageError
-from ncu_swizzle.kernels import catalog, naming, recipe, toolchain
+from ncu_swizzle.kernels import catalog, naming, project, recipe, toolchain
 from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, FULL, description, own
@@ -75,7 +75,7 @@ def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) ->
 
 
 def test_the_command_line_says_it_instead_of_the_file() -> None:
-    described = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
+    described = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
     as_it_is = naming.family_of(EXAMPLE / "my.cu", description(), described)
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
@@ -100,7 +100,7 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
 
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
-    described = specs(catalog.project_in(EXAMPLE / "ncu-swizzle.toml"))
+    described = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
     families = [
         naming.family_of(EXAMPLE / "my.cu", description(), described),
         *catalog.shipped().families,

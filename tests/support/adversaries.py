@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels import build, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs
 
@@ -24,8 +24,8 @@ class Adversary:
     def target(self, folder: Path) -> Target:
         """Return the kernel as it is, written to a folder."""
         (folder / "k.cu").write_text(self.text, encoding="utf-8")
-        (folder / catalog.OWN).write_text(f'[kernel.k]\nsource = "k.cu"\n{self.launch}\n', encoding="utf-8")
-        (spec,) = specs(catalog.project_in(folder / catalog.OWN))
+        (folder / project.OWN).write_text(f'[kernel.k]\nsource = "k.cu"\n{self.launch}\n', encoding="utf-8")
+        (spec,) = specs(project.project_in(folder / project.OWN))
         family = build.family_of(spec)
         return Target(family, family.kernels[0], family.problem())
 

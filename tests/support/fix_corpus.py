@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs as specs_project_kernels
 from tests.support.places import DATA
@@ -19,7 +19,7 @@ CORPUS = DATA / "fix"
 
 def specs() -> dict[str, Target]:
     """Return all kernels of the corpus by name, in the order of its file, those in CuTe last."""
-    settings = catalog.project_in(CORPUS / catalog.OWN)
+    settings = project.project_in(CORPUS / project.OWN)
     families = [build.family_of(spec) for spec in specs_project_kernels(settings)]
     families += [family for family, _ in catalog.load(*settings.catalog)][:1]
     return {kernel.name: Target(family, kernel, family.problem()) for family in families for kernel in family.kernels}
