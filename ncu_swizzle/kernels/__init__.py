@@ -5,8 +5,8 @@
     ncu-swizzle.toml, [kernel.NAME]      `project`: the file, and its kernels
     profile my.cu --grid … --arg …       `options`, here and from Python
 
-Typed options and a project's table give the same `options.LaunchOptions`; with where it stands that is a
-`project.KernelSpec`, from which `build` makes a `family.Family`. A `family.Target` is one kernel of it at one size, whose
-launch is evaluated. The recipe for nvcc (`recipe`, `toolchain`) is the same whether PyCUDA or the emulated engine runs
+Typed options and a project's table give the same `options.LaunchOptions`; with its source that is a
+`project.KernelSpec`, from which `build` makes a `family.Family`. A `family.Target` is one kernel of it at one size, its
+launch evaluated. The recipe for nvcc (`recipe`, `toolchain`) is the same whether PyCUDA or the emulated engine runs
 it. ``python -m ncu_swizzle.kernels`` is the process that ncu profiles; `device` is the only importer of PyCUDA.
 """
