@@ -64,7 +64,9 @@ def capture_dry(program: UserProgram, settings: CaptureSettings, gpu: str, toolc
     running.refuse_unusable(program.argv, program.folder)
     like, limits = running.GPUS[gpu], settings.limits
     with scratch() as folder:
-        recording = dry.record(program.argv, program.folder, limits, folder, like, toolchain, settings.cached)
+        recording = dry.record(
+            program.argv, program.folder, limits, folder, gpu=like, toolchain=toolchain, cached=settings.cached
+        )
         return _written(program, settings, recording, DRY)
 
 
