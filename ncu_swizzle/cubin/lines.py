@@ -77,7 +77,7 @@ def _plain_path(file: str) -> str:
 Location = tuple[str, Count]  # file and line of a source
 
 SOURCE, PTX = ".debug_line", ".nv_debug_line_sass"  # the lines of sources; the same of the PTX that the cubin keeps
-_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
+_EXTENDED, _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 0, 1, 2, 3, 4, 8, 9
 _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
 _MOST_ROWS = 1 << 21
 _MOST_LINES = 1 << 31  # of a file
@@ -208,16 +208,29 @@ class _Program:
         self.table = LineTable(numbered=self.numbered)
         while self.position < end:
             opcode = self._fixed(1)
-            if opcode >= self.opcode_base:
+            if opcode >= self.opcode_base:  # a special one: both address and line advance
                 step = opcode - self.opcode_base
                 self.address += step // self.line_range * self.minimum_length
                 self.line += self.line_base + step % self.line_range
                 self._emit()
-            elif opcode == 0:
+            elif opcode == _EXTENDED:
                 if self._extended() == _END_SEQUENCE:
                     return
+            elif opcode == _COPY:
+                self._emit()
+            elif opcode == _ADVANCE_PC:
+                self.address += self._unsigned() * self.minimum_length
+            elif opcode == _ADVANCE_LINE:
+                self.line += self._signed()
+            elif opcode == _SET_FILE:
+                self.file = self._unsigned()
+            elif opcode == _CONST_ADD_PC:
+                self.address += (255 - self.opcode_base) // self.line_range * self.minimum_length
+            elif opcode == _FIXED_ADVANCE_PC:
+                self.address += self._fixed(2)
             else:
-                self._standard(opcode)
+                for _ in range(self.operands[opcode - 1]):
+                    self._unsigned()
 
     def _emit(self) -> None:
         if not 0 <= self.line < _MOST_LINES or len(self.numbered) >= _MOST_ROWS:
@@ -225,23 +238,6 @@ class _Program:
         row = TableRow(self.address, (self.files[self.file], self.line), self.context)
         self.numbered.append(row)
         self.table.rows.append(row)
-
-    def _standard(self, opcode: int) -> None:
-        if opcode == _COPY:
-            self._emit()
-        elif opcode == _ADVANCE_PC:
-            self.address += self._unsigned() * self.minimum_length
-        elif opcode == _ADVANCE_LINE:
-            self.line += self._signed()
-        elif opcode == _SET_FILE:
-            self.file = self._unsigned()
-        elif opcode == _CONST_ADD_PC:
-            self.address += (255 - self.opcode_base) // self.line_range * self.minimum_length
-        elif opcode == _FIXED_ADVANCE_PC:
-            self.address += self._fixed(2)
-        else:
-            for _ in range(self.operands[opcode - 1]):
-                self._unsigned()
 
     def _extended(self) -> int:
         length = self._unsigned()
