@@ -15,8 +15,9 @@ from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.faults import Endless, needed
+from ncu_swizzle.emulate.faults import Endless
 from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.liveness import needed
 from ncu_swizzle.emulate.operations import rounding
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
