@@ -120,7 +120,7 @@ def atom(text: str) -> str:
 
 
 def _closed(text: str) -> bool:
-    """Say whether one pair of parentheses holds all of a text."""
+    """Return whether one pair of parentheses holds all of a text."""
     if not text.startswith("("):
         return False
     depth = 0
@@ -245,13 +245,10 @@ class Accessors:
                 outer = node
             node = node.parent
         if outer is use:  # in a macro's body, a tree of its own
-            outer = next(
-                (n for n in self.file.nodes("preproc_function_def", "preproc_def") if cuda.inside(use, n)), use
-            )
-        while outer.prev_sibling is not None and _belongs(outer.prev_sibling, outer):
-            outer = outer.prev_sibling
+            macros = self.file.nodes("preproc_function_def", "preproc_def")
+            outer = next((node for node in macros if cuda.inside(use, node)), use)
+        while (comment := outer.prev_sibling) is not None and comment.type == "comment":
+            if comment.end_point[0] + 1 != outer.start_point[0]:
+                break  # it is not right above
+            outer = comment
         return self.file.text.rfind(b"\n", 0, outer.start_byte) + 1
-
-
-def _belongs(comment: Node, below: Node) -> bool:
-    return comment.type == "comment" and comment.end_point[0] + 1 == below.start_point[0]

@@ -89,7 +89,7 @@ def _spliced(target: Target) -> Spliced:
 
 
 def _is_own(file: Path, folder: Path, family: Family) -> bool:
-    """Say whether a header lies in a folder, is no library's, nor a link to elsewhere, and none that comes with us."""
+    """Return whether a header lies in a folder, and is neither a library's, nor a link elsewhere, nor one of ours."""
     ours = paths.kernels() in file.parents and not family.shipped
     inside = folder in file.parents and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
     return inside and not ours and not is_library(str(file)) and file.stat().st_size <= LARGEST
@@ -112,8 +112,10 @@ def with_files(target: Target, files: Mapping[Path, bytes]) -> Iterator[Target]:
     """Yield the target with other texts of some files, compiled with the same options from the same relative paths."""
     family, root = target.family, limits.plain(target.family.root)
     with scratch() as folder:
-        elsewhere = [name for name in family.included() if not _copied(Path(name), root, folder)]
-        for file, text in files.items():
+        included = [Path(name) for name in family.included()]
+        below = {file: file.read_bytes() for file in included if file.is_relative_to(root)}
+        elsewhere = len(below) < len(set(included))
+        for file, text in {**below, **files}.items():
             copied = folder / file.relative_to(root)
             copied.parent.mkdir(parents=True, exist_ok=True)
             copied.write_bytes(text)
@@ -126,16 +128,6 @@ def with_files(target: Target, files: Mapping[Path, bytes]) -> Iterator[Target]:
         )  # fmt: skip
         kernel = replace(target.kernel, options=_moved(target.kernel.options, root, folder))
         yield replace(target, family=copy, kernel=kernel)
-
-
-def _copied(file: Path, root: Path, folder: Path) -> bool:
-    """Copy a file that lies below the root; say whether it does."""
-    if not file.is_relative_to(root):
-        return False
-    copied = folder / file.relative_to(root)
-    copied.parent.mkdir(parents=True, exist_ok=True)
-    copied.write_bytes(file.read_bytes())
-    return True
 
 
 def _moved(options: Sequence[str], root: Path, folder: Path) -> tuple[str, ...]:
