@@ -20,7 +20,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
 from ncu_swizzle.kernels import naming, project
-from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target
+from ncu_swizzle.kernels.family import PYTHON, SOURCE, Target
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.servers import answer
@@ -29,7 +29,7 @@ from ncu_swizzle.servers.folders import HEADERS, Caller, LaunchGiven, without_em
 from ncu_swizzle.smem import bankmap, code
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import Phase
-from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.mapping import Mapping
 
 # `explain` and `suggest`: why an access conflicts, and which mapping frees a tile of conflicts.
@@ -76,14 +76,13 @@ def explanation(subject: Subject, following: Call | None = None) -> Answer:
 
 def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
     """Return the call that rewrites a kernel's source; None if it has none of the client's."""
-    source = naming.split_name(kernel)[0].suffix if caller.folders.is_path(kernel) else _suffix(caller, kernel)
-    return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if source == SOURCE else None
-
-
-def _suffix(caller: Caller, name: str) -> str:
-    catalog = naming.everything(CatalogOptions(caller.folders.config(Path.cwd())))
-    own = (family.source(kernel) for family, kernel in catalog if kernel.name == name and not family.shipped)
-    return next((source.suffix for source in own), "")
+    if caller.folders.is_path(kernel):
+        suffix = naming.split_name(kernel)[0].suffix
+    else:
+        catalog = naming.everything(CatalogOptions(caller.folders.config(Path.cwd())))
+        named = ((family, variant) for family, variant in catalog if variant.name == kernel and not family.shipped)
+        suffix = next((family.source(variant).suffix for family, variant in named), "")
+    return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if suffix == SOURCE else None
 
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
@@ -112,22 +111,19 @@ def _suggestion(answer: SuggestAnswer, language: str) -> Iterator[Row]:
             "wavefronts": access.total(before.actual) if before.known.all() else None,
             "suggested": access.total(after.actual) if after.known.all() else None,
         }
-    yield from (_candidate(each) for each in (answer.suggestion.clean or (answer.suggestion.closest,))[:SHOWN])
+    for candidate in (answer.suggestion.clean or (answer.suggestion.closest,))[:SHOWN]:
+        yield {
+            "mapping": code.spelled(candidate.mapping),
+            "excessive": candidate.excessive,
+            "extra_bytes": candidate.extra_bytes,
+            "operations": candidate.operations,
+            "blocks_per_sm": candidate.blocks,
+        }
     for name in (*answer.untried, *answer.suggestion.unjudged):
         yield {"not tried on": name}
     for title, text in suggesting.code_of(answer).items():
         if language in ("both", title.lower()):
             yield {title: text}
-
-
-def _candidate(candidate: Candidate) -> Row:
-    return {
-        "mapping": code.spelled(candidate.mapping),
-        "excessive": candidate.excessive,
-        "extra_bytes": candidate.extra_bytes,
-        "operations": candidate.operations,
-        "blocks_per_sm": candidate.blocks,
-    }
 
 
 def _why(subject: Subject) -> str:
@@ -193,7 +189,9 @@ def lines(caller: Caller, file: str) -> Answer:
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
-    return Answer(summary=f"{file}: {_summary(rows)}", rows=(*rows, *notes), facts=read)
+    failing = {row["line"] for row in rows if row.get("outcome") == Outcome.failed and "line" in row}
+    summary = f"{file}: {sum('line' not in row for row in rows)} kernels, {len(failing)} lines with conflicts"
+    return Answer(summary=summary, rows=(*rows, *notes), facts=read)
 
 
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
@@ -216,16 +214,16 @@ def _declared(caller: Caller, source: Path, config: str) -> list[Target]:
     sources = CatalogOptions(config)
     if source.suffix in HEADERS:
         kernels = [*naming.with_source(naming.everything(sources)), *naming.beside(source.parent)]
-        declared = [kernel for kernel in kernels if _includes(kernel.family, source)]
+        declared = [
+            kernel
+            for kernel in kernels
+            if not kernel.family.shipped and str(source) in map(os.path.realpath, kernel.family.included())
+        ]
     else:
         declared = naming.described_in(source, sources)
     for kernel in declared:
         caller.folders.target(kernel)
     return declared
-
-
-def _includes(family: Family, header: Path) -> bool:
-    return not family.shipped and str(header) in {os.path.realpath(path) for path in family.included()}
 
 
 def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Sequence[str]) -> list[list[Any]]:
@@ -261,7 +259,12 @@ def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
         if check.place and not check.access and _same(check.place.file, source):
             yield _row(kernel, check, check.place.line, "", {})
     if kernel.launch:
-        yield {"kernel": kernel.name, "function": kernel.function, **_total(kernel), "outcome": _outcome(kernel.checks)}
+        unknown = any(counted.unknown for counted in kernel.lines)
+        wavefronts, ideal = (sum(getattr(one, name) for one in kernel.lines) for name in ("wavefronts", "ideal"))
+        outcomes = {check.outcome for check in kernel.checks}
+        worst = next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.passed)
+        total = _counts(unknown, wavefronts, ideal)
+        yield {"kernel": kernel.name, "function": kernel.function, **total, "outcome": worst}
 
 
 def _row(kernel: KernelLint, check: Check | None, number: int, access: str, counts: dict[str, Any]) -> Row:
@@ -270,26 +273,9 @@ def _row(kernel: KernelLint, check: Check | None, number: int, access: str, coun
     return without_empty({"kernel": kernel.name, "line": number, "access": access, **counts, **judged})
 
 
-def _total(kernel: KernelLint) -> dict[str, Any]:
-    unknown = any(counted.unknown for counted in kernel.lines)
-    wavefronts = sum(counted.wavefronts for counted in kernel.lines)
-    return _counts(unknown, wavefronts, sum(counted.ideal for counted in kernel.lines))
-
-
 def _counts(unknown: bool, wavefronts: int, ideal: int) -> dict[str, Any]:
     return {"wavefronts": None, "ideal": None} if unknown else {"wavefronts": wavefronts, "ideal": ideal}
 
 
-def _outcome(checks: Sequence[Check]) -> Outcome:
-    outcomes = {check.outcome for check in checks}
-    return next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.passed)
-
-
 def _same(file: str, source: Path) -> bool:
     return Path(os.path.realpath(file)) == source
-
-
-def _summary(rows: Sequence[Row]) -> str:
-    kernels = [row for row in rows if "line" not in row]
-    failing = {row["line"] for row in rows if row.get("outcome") == Outcome.failed and "line" in row}
-    return f"{len(kernels)} kernels, {len(failing)} lines with conflicts"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
@@ -16,9 +16,6 @@ from ncu_swizzle.render import findings
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
-
-if TYPE_CHECKING:
-    from swizzle_pack.finding import Finding
 
 LINES = 12  # those with the most excess
 
@@ -51,7 +48,16 @@ def read_report(caller: Caller, path: str, kernel: str = "", index: int | None =
     if index is not None and not 0 <= index < len(profiles):
         raise UsageError(f"{path} has no profile {index}", f"index is at least 0 and at most {len(profiles) - 1}")
     if not kernel and index is None and len(profiles) > 1:
-        rows = tuple(_brief(number, each) for number, each in enumerate(profiles))
+        rows = tuple(
+            {
+                "index": number,
+                "kernel": profile.kernel.name,
+                "excessive": profile.total.excessive,
+                "degree": _rounded(profile.total.degree),
+                "duration_ns": profile.duration_ns,
+            }
+            for number, profile in enumerate(profiles)
+        )
         worst = max(rows, key=lambda row: row["excessive"] or 0)
         return Answer(
             summary=f"{path}: {len(profiles)} profiles",
@@ -62,29 +68,10 @@ def read_report(caller: Caller, path: str, kernel: str = "", index: int | None =
     return _answer(api.compare([chosen]), {"engine": chosen.engine}, None)
 
 
-def _brief(number: int, profile: Profile) -> Row:
-    return {
-        "index": number,
-        "kernel": profile.kernel.name,
-        "excessive": profile.total.excessive,
-        "degree": _rounded(profile.total.degree),
-        "duration_ns": profile.duration_ns,
-    }
-
-
 def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None) -> Answer:
-    rows: list[Row] = []
-    for label, each in zip(compared.labels, compared.profiles, strict=True):
-        rows += _accesses(label, each)
-    rows += [row for label, each in zip(compared.labels, compared.profiles, strict=True) for row in _lines(label, each)]
-    for label, each in zip(compared.labels, compared.profiles, strict=True):
-        rows += [_finding(label, finding) for finding in findings.gains(each)]
-    rows += [{"warning": warning} for warning in compared.warnings]
-    return Answer(summary=compared.verdict, rows=tuple(rows), next=following, facts=without_empty(facts))
-
-
-def _accesses(label: str, profile: Profile) -> list[Row]:
-    return [
+    """Answer the accesses of all profiles, then their lines with the most excess, then what the rules found."""
+    labelled = list(zip(compared.labels, compared.profiles, strict=True))
+    rows: list[Row] = [
         {
             "profile": label,
             "access": access,
@@ -94,35 +81,31 @@ def _accesses(label: str, profile: Profile) -> list[Row]:
             "excessive": total.excessive,
             "degree": _rounded(total.degree),
         }
+        for label, profile in labelled
         for access, total in profile.accesses.items()
     ]
+    rows += (row for label, profile in labelled for row in _lines(label, profile))
+    for label, profile in labelled:
+        for finding in findings.gains(profile):
+            message, saving = findings.plain(finding.message), findings.interval(finding)
+            row = {"profile": label, "finding": finding.title, "message": message, "saving": saving}
+            rows.append(without_empty(row))
+    rows += ({"warning": warning} for warning in compared.warnings)
+    return Answer(summary=compared.verdict, rows=tuple(rows), next=following, facts=without_empty(facts))
 
 
-def _lines(label: str, profile: Profile) -> list[Row]:
-    """Return the lines that access shared memory with excess, or unknown wavefronts, the worst first."""
+def _lines(label: str, profile: Profile) -> Iterator[Row]:
+    """Yield the lines that access shared memory with excess, or unknown wavefronts, the worst first."""
     lines = [line for line in line_accesses(profile, files_in(Path.cwd())) if line.unknown or line.excessive > 0]
     lines.sort(key=lambda line: -line.excessive)
-    return [
-        {
+    for line in lines[:LINES]:
+        yield {
             "profile": label,
             "line": str(line.place or "unknown"),
             "access": line.access,
             "wavefronts": None if line.unknown else line.wavefronts,
             "ideal": None if line.unknown else line.ideal,
         }
-        for line in lines[:LINES]
-    ]
-
-
-def _finding(label: str, finding: Finding) -> Row:
-    return without_empty(
-        {
-            "profile": label,
-            "finding": finding.title,
-            "message": findings.plain(finding.message),
-            "saving": findings.interval(finding),
-        }
-    )
 
 
 def _rounded(value: float | None) -> float | None:
