@@ -20,6 +20,7 @@ from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog, gpu, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.counts import Instruction
@@ -124,10 +125,14 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "_lacking", lambda request: "")
     asked = description(
-        entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
+        KernelDescription(sources=CatalogOptions(config="none")),
+        entry="turn",
+        grid="1",
+        block="32,32",
+        args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32"),
     )
-    known, (name,) = naming.chosen(str(binary), asked, config="none")
-    engine = profiles.engine_for(known.target(name), Request())
+    ((target,),) = naming.resolve([str(binary)], asked)
+    engine = profiles.engine_for(target, Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is already compiled" in engine.reason
     assert profiles.engine_for(catalog.shipped().target("kernel2"), Request()) == Engine("ncu")

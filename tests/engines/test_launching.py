@@ -17,6 +17,7 @@ from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.limits import LaunchShape
 from tests.support.recordings import embedded
 
 
@@ -72,10 +73,10 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
     values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)], ())
     with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
-        emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
+        emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
     values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)], ())
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
-        emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
+        emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +96,4 @@ def test_what_cuda_would_refuse_is_refused(
     cubin = embedded("transpose-plain")
     values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)], ())
     with pytest.raises(UsageError, match=said):
-        emulated_launch.launch(cubin, "transpose_plain", grid, block, shared, values)
+        emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=grid, block=block, shared=shared), values)

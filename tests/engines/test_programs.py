@@ -9,7 +9,7 @@ from ncu_swizzle.commands.run_program import ProgramOutput
 from ncu_swizzle.engines import ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.engines.settings import Launches
+from ncu_swizzle.engines.settings import Done, Launches
 
 
 def test_ncu_gets_its_own_options() -> None:
@@ -28,10 +28,10 @@ def test_ncu_gets_its_own_options() -> None:
 
 
 def test_progress_counts_launches() -> None:
-    seen: list[float] = []
+    seen: list[Done] = []
     progress = progress_.Progress(seen.append, 4)
     progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
-    assert seen == [37.5]
+    assert seen == [Done(0.375)]
 
 
 def test_the_program_s_words_are_told_from_ncu_s(tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Pa
 
 
 def test_progress_of_output_without_a_newline_takes_linear_time() -> None:
-    seen: list[float] = []
+    seen: list[Done] = []
     progress = progress_.Progress(seen.append)
     start = time.process_time()
     for text in ("x" * 4096, "==PROF== Profiling " * 200, "1" * 4096, ": 5" * 1300, "%." * 2000):
         for _ in range(500):
             progress.feed(text)
     progress.feed('\n==PROF== Profiling "k" - 0: 0%....50%')
-    assert seen[-1] == 50
+    assert seen[-1] == Done(0.5)
     assert time.process_time() - start < 60

@@ -76,12 +76,21 @@ def recorded() -> tuple[dict[str, Any], dict[str, bytes]]:
     return facts, cubins
 
 
+def _with_launch(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a family or kernel as it is written today; recordings have its launch beside its other fields."""
+    old = {name: value for name, value in entry.items() if name in ("grid", "block", "shared", "cluster")}
+    launch = {"grid": [], "block": [], "shared": "", "cluster": [], **old}
+    return {"launch": launch, **{name: value for name, value in entry.items() if name not in old}}
+
+
 def launched(name: str) -> Target:
     """Return the launch of a recorded kernel."""
     facts = recorded()[0]["kernels"][name]
+    family = _with_launch(facts["family"])
+    family["kernels"] = [_with_launch(kernel) for kernel in family["kernels"]]
     with TemporaryDirectory() as folder:
         described = Path(folder) / "family.json"
-        described.write_text(json.dumps({**facts["family"], "folder": folder}), encoding="utf-8")
+        described.write_text(json.dumps({**family, "folder": folder}), encoding="utf-8")
         family = replace(read(described), folder=EXAMPLES)
     return Target(family, family.kernels[0], family.problem())
 
