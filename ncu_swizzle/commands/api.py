@@ -122,7 +122,7 @@ def _profiled(
             lineup = lineup.checked_against(str(called.expected(reference, temporary)))
         name = lineup.target.name
         saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
-        result = run_kernel.profile(lineup, request, saved, on_progress)
+        result = run_kernel.profile(lineup, request, saved, progress=on_progress)
     compared = Comparison.of(result.comparison)
     return Result(
         profile=next(profile for profile in compared.profiles if profile.kernel.name == name),
@@ -184,12 +184,14 @@ def profile_program(
             request = replace(request, build=build)
             replay = ReplaySettings(emulation.EmulationSettings.of(request), only, build)
             path = Path(folder, words[0])
-            result = program_job.profile_launches(path, request, replay, str(baseline), forced, saved, on_progress)
+            result = program_job.profile_launches(
+                path, request, replay, str(baseline), forced, saved, progress=on_progress
+            )
         else:
             count = launch_count or program_job.MOST_LAUNCHES
             request = with_options(request, options, launch_count=count, launches=filters)
             command = program_job.UserProgram(words, Path(folder).absolute())
-            result = program_job.profile_program(command, request, str(baseline), forced, saved, on_progress)
+            result = program_job.profile_program(command, request, str(baseline), forced, saved, progress=on_progress)
         profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,
@@ -267,7 +269,9 @@ def profile_sweep(
     and where the points run: ``workers=2``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
-    points = sweeping.planned(list(map(str, kernels)), sizes, listed(variants), own, sources, request.timeout_s)
+    points = sweeping.planned(
+        list(map(str, kernels)), sizes, listed(variants), own, sources, timeout_s=request.timeout_s
+    )
     request = replace(request, options=options)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / slug(points.family.name), destination.force_overwrite)

@@ -42,7 +42,7 @@ def _tool(toolchain: Toolchain, tool: str) -> HealthCheck:
     try:
         return good(ROLES[tool], f"{toolchain.find(tool)}, CUDA {toolchain.version(tool)}")
     except EnvironmentLacking as error:
-        return bad(ROLES[tool], str(error), INSTALL if "not found" in str(error) else error.hint)
+        return bad(ROLES[tool], str(error), error.hint)
     except NcuSwizzleError as error:
         return bad(ROLES[tool], f"{tool} does not work: {error}", ANOTHER)
 

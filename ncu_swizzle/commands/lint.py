@@ -82,7 +82,7 @@ def lint(
         build=build,
     )
     with output.progress() as progress:
-        verdict, kernels = linted(query, request, extras, fleet, progress, _on_stderr)
+        verdict, kernels = linted(query, request, extras, fleet, progress, show=_on_stderr)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         linting.refuse_nothing(kernels, files)
@@ -112,7 +112,7 @@ def linted(
     kernels = list(linting.lint_kernels(query, settings, progress, fleet))
     fixes: Sequence[SourceFix] = ()
     if extras.fix or extras.diff:
-        fixes = _fixes(query, request, linting.verdict_of(kernels), extras, progress, show)
+        fixes = _fixes(query, request, linting.verdict_of(kernels), extras, progress, show=show)
     if extras.fix and fixes:
         kernels, fixes = list(linting.lint_kernels(query, settings, progress, fleet)), ()
     base = against.lint_base(extras.against, query, settings, progress) if extras.against else None

@@ -271,7 +271,7 @@ class _Asked:
         program = run_program.UserProgram(self.rest, Path.cwd())
         baseline, forced = self.companions.baseline, self.pairs.forced()
         with output.progress() as progress:
-            return run_program.profile_program(program, request, baseline, forced, self.destination, progress)
+            return run_program.profile_program(program, request, baseline, forced, self.destination, progress=progress)
 
     def _launches(self, path: str, build: NewBuild) -> JobResult:
         from ncu_swizzle.capture.launches import LaunchFilter
@@ -286,7 +286,9 @@ class _Asked:
         settings = ReplaySettings(EmulationSettings.of(request), only, build)
         baseline, forced, destination = self.companions.baseline, self.pairs.forced(), self.destination
         with output.progress() as progress:
-            return run_program.profile_launches(Path(path), request, settings, baseline, forced, destination, progress)
+            return run_program.profile_launches(
+                Path(path), request, settings, baseline, forced, destination, progress=progress
+            )
 
 
 def _refuse_capture(kernel: str, filters: Launches) -> None:

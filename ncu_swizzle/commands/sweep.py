@@ -58,7 +58,7 @@ def sweep(
     """
     from ncu_swizzle.sweep import plan, running
 
-    points = planned(kernels, plan.sizes(problem), variants, own, sources, request.timeout_s)
+    points = planned(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
     wanted = with_options(request, options)
     if dry_run:
         known = not resume or fleet.own or not fleet.given

@@ -46,7 +46,7 @@ def sample(m: Machine, numbers: Sequence[int], warp: int, lane: int) -> Ints:
 
 def _with(value: Value, bits: Bits, tag: Tag | None, patches: Patches | None) -> Value:
     """Return a value that is known as this one is, with other bits or tags."""
-    return Value(bits, value.known, value.origin, tag, value.sure, patches)
+    return Value(bits, value.known, value.origin, tag, value.sure, patches=patches)
 
 
 def _signed(difference: Ints) -> Ints:

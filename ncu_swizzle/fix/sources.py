@@ -131,7 +131,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         if neighbours:  # what the patches of later kernels must keep of this one
             neighbours[number].applied = kernel.applied
         query.progress(target.name, Done(1))
-    return _finished(targets, query, before, text, kernels, project)
+    return _finished(targets, query, before, text, kernels, project=project)
 
 
 def _finished(
