@@ -52,6 +52,8 @@ class RowXor:
     @property
     def in_subscript(self) -> RowXor:
         """The same of the number that the subscript has, of which every `inner` rows have one."""
+        # `inner`, a power of two, rows have one number: the row's number is `inner` times the subscript's, so
+        # log2(inner) fewer bits are to be dropped.
         return replace(
             self, rows=self.rows // self.inner, drop=self.drop - self.inner.bit_length() + 1, inner=1, outer=0
         )
@@ -79,6 +81,7 @@ class RowXor:
         """The same as CuTe's swizzle of offsets; None if there is none."""
         if self.columns & (self.columns - 1) or not self.repeats:
             return None
+        # CuTe takes bits from base + shift on: those of the row's number begin at log2(columns) + drop of the offset.
         return Swizzle(bits=self.bits, base=self.base, shift=self.columns.bit_length() - 1 + self.drop - self.base)
 
     def __call__(self, offsets: Ints) -> Ints:
@@ -134,10 +137,12 @@ def _closed(text: str) -> bool:
 def bits_of_row(xor: RowXor, row: str) -> str:
     """Return what a row's columns are XORed with: ``(y & 31)``, ``((y & 7) << 3)``."""
     text = atom(row)
+    # ((y >> d) & m) << d is y & (m << d).
     if xor.drop and xor.drop == xor.base:
         return f"({text} & {xor.mask << xor.base})"
     if xor.drop:
         text = f"({text} >> {xor.drop})"
+    # With so few rows, their numbers have no more bits than the mask lets through.
     if not 0 < xor.rows <= 1 << (xor.drop + xor.bits):
         text = f"({text} & {xor.mask})"
     return f"({text} << {xor.base})" if xor.base else text

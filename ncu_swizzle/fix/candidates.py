@@ -60,6 +60,7 @@ class TileSeen:
 
     def in_launch(self, excess: int) -> int:
         """Return what an excess in the blocks that ran comes to in the launch."""
+        # In proportion to the excess that the emulator counted; rounded up, as an excess must not become 0.
         return -(-excess * self.total // self.excess) if self.excess else excess
 
     @property
@@ -258,6 +259,7 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
     """
     row = shape.columns * shape.element_bytes
     size = max(root.size for root in seen.roots)
+    # A row of one element, or a single row, leaves nothing to exchange.
     if row < 2 * shape.element_bytes or size < 2 * row:
         return None
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
@@ -302,6 +304,8 @@ def _sample(access: Access, plain: TileMapping) -> np.ndarray[tuple[int], np.dty
     order = np.argsort(-access.wavefronts(plain).actual, kind="stable")
     if len(order) <= TRIED:
         return np.sort(order)
+    # Half of them the worst requests, which decide; half spread over the others, so that a mapping does not make those
+    # worse.
     worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
@@ -314,9 +318,11 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
     for base in range(least, least + MOST_BITS):
         for bits in range(1, MOST_BITS + 1):
             moved = 1 << (base + bits)
+            # Bits beyond a bank row of 128 bytes do not change the bank; and columns must stay within their row.
             if moved * shape.element_bytes > LINE or shape.columns % moved:
                 break
             for drop in range(first, max(first + 1, (rows - 1).bit_length())):
+                # The highest bit of the row's number that is used is 0 in all rows: fewer bits do the same.
                 if 1 << (drop + bits - 1) >= rows and bits > 1:
                     break
                 yield RowXor(

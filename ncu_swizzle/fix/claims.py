@@ -119,7 +119,9 @@ def resources_of(version: Executable) -> Resources:
     arch = f"sm_{binary.cubin.sm}"
     arch = arch if arch in SM_WARPS else ARCH
     warps = -(-math.prod(launch.block) // 32)
+    # 33 registers per thread are 1,056 per warp, of which 1,280 are allocated.
     per_warp = -(-max(attributes.registers, 1) * 32 // REGISTER_UNIT) * REGISTER_UNIT
+    # The driver's own bytes count too: a block of 32 KiB takes 33 of the SM's.
     shared = attributes.static_shared + launch.shared_dynamic + access.RESERVED_BYTES
     blocks = min(
         SM_BLOCKS.get(arch, access.MOST_BLOCKS),

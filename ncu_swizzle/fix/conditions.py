@@ -41,6 +41,8 @@ class Columns:
             if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
                 continue
             terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
+            # A term whose stride is a multiple of the row's bytes moves from row to row; only the others move the
+            # column.
             counting = [bool(t.constant) and t.constant * unit % row == 0 for t, unit in terms]
             for (term, _), counts in zip(terms, counting, strict=True):
                 if counts:
@@ -95,6 +97,8 @@ class Columns:
         for value in self._values(declared):
             yield from self._deciding(value)
         for made, number in scopes.taking(declared):
+            # A kernel's parameter comes from the launch; that of another function from its calls in this file, which
+            # are followed.
             if "__global__" in file.of(made.node).partition("(")[0]:
                 yield node
             for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):
@@ -124,6 +128,8 @@ def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
         raise draft.unfit(declared, f"rows are as long as {named} says, and there is no place to say so")
     text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
     indent = text[at : statement.start_byte].decode("utf-8", "surrogateescape")
+    # The XOR changes bits base to base + bits - 1 of a column, so it stays within aligned groups of 2^(base + bits)
+    # elements: a row must hold whole ones.
     least = 1 << (xor.base + xor.bits)
     said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
     if said.encode() in text:
@@ -136,6 +142,7 @@ def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
 def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
     """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
     layout, swizzle = reach.layout, xor.swizzle
+    # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
     if layout is None or swizzle is None or draft.moving(reach):
         raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: no Swizzle does that")
     prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""

@@ -52,6 +52,7 @@ def harmless(draft: Draft, edits: Sequence[Edit], reaches: Sequence[Reach], repe
         texts = [text for text in inside if not ACCESSOR.fullmatch(text.strip())]
         if texts:
             arithmetic.reach(reach)
+        # An inserted text without a name, such as ``33``, repeats no operand.
         texts = [text for text in texts if re.search(r"[A-Za-z_]", text)]
         if texts and repeats:
             effects.reach(reach, texts)
@@ -156,6 +157,8 @@ class OperandEffects:
 
     def reach(self, reach: Reach, texts: Sequence[str]) -> None:
         """Raise Unfit if the operands of an edited use may not be written twice; `texts` are what is inserted."""
+        # Which operator an expression calls would take the types of all its parts, so any operator of the file may be
+        # it.
         for operator in self._acting_operators():
             quoted = self.draft.quoted(operator)
             raise self._refused(operator, f"{quoted} may have effects, and an index may call it twice")
@@ -286,6 +289,8 @@ class OperandEffects:
         """Return where a variable is changed while a pointer that was made with it lives; None if it is not."""
         holder = cuda.above(place.declared, "declaration")
         block = cuda.above(place.declared, "compound_statement", "for_statement")
+        # Only a pointer that is initialised where it is declared has a scope in which to look for changes; any other
+        # may have been set at any time.
         if holder is None or block is None or cuda.above(place.declared, "init_declarator") is None:
             return place.declared
         for use in self.scopes.uses(declared):

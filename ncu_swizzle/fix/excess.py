@@ -90,6 +90,7 @@ class MovedPlaces:
             raise ValueError(f"{array.name} shares bytes with another array that has moved")
         new[:] = GAP
         each = np.arange(array.element_bytes)
+        # (granules, 1) plus (element_bytes,): every byte of every element that is accessed.
         granules = np.flatnonzero(array.places != NOWHERE)[:, None]
         old = array.before.start + granules * array.element_bytes + each
         self._old[array.after.start + array.places[granules] + each] = old
@@ -120,6 +121,8 @@ class MovedPlaces:
 
         Those whose place is known already teach nothing.
         """
+        # A shift or a longer row keeps the order of addresses, so the k-th unplaced unit of a line is taken for the
+        # k-th.
         fresh = np.unique(new[self._old[new] == UNRESOLVED])
         origin = np.unique(old[~self._taken[old]])
         if len(fresh) == len(origin):
@@ -132,6 +135,7 @@ class MovedPlaces:
         first = self._old[address]
         whole: Bools = np.ones(len(address), bool)
         for byte in range(1, unit):
+            # Bytes without a place (< 0) pass: they are reported as such, with their own reason.
             whole &= (self._old[address + byte] == first + byte) | (first < 0)
         return whole
 
@@ -171,6 +175,7 @@ def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
         requests = emulated.counts.requests.get(access.pc)
         for name, span in spans.items():
             if requests is None:  # what it accesses is not known
+                # It may be to any of the arrays: if its excess is unknown too, so is that of each.
                 within = access.excessive is None
             else:
                 inside = (requests.addresses >= span.start) & (requests.addresses < span.stop)
@@ -227,6 +232,8 @@ def excess_claim(before: Executable, after: Executable, moved: Sequence[Moved], 
             at = worst[0] if worst and second[worst] and worst[0][0] else None
             return _claim(state=ClaimState.FAILED, reason=reason, line=at)
     for (line, kind), count in sorted(second.items()):
+        # A line that accessed nothing before must not have any excess now: the patch must not move a conflict
+        # elsewhere.
         earlier = first.get((line, kind), 0)
         at = line if line[0] else None
         if count is None or earlier is None:

@@ -95,6 +95,7 @@ class Extents:
     def _separate(self, one: Node, other: Node) -> bool:
         """Return whether two declarations stand in two kernels, which never run in one block."""
         first, second = (cuda.above(node, "function_definition") for node in (one, other))
+        # All extern arrays of a kernel begin at the same byte: rows that grow in one would run into the other.
         if first is None or second is None or cuda.same(first, second):
             return False
         return all("__global__" in self.file.of(function).partition("{")[0] for function in (first, second))
@@ -104,6 +105,7 @@ class Extents:
     def _use(self, use: Node, place: ReachedPlace) -> None:
         """Raise Unfit for a use of a name that measures, compares or is not followed."""
         struct, quoted = cuda.above(use, *CLASSES), self.draft.quoted
+        # A name that a base class declares hides the one outside, and base classes are not searched.
         derived = struct is not None and any(child.type == "base_class_clause" for child in struct.children)
         if derived and cuda.above(place.declared, "compound_statement") is None and not place.member:
             raise self._refused(use, f"{place.name} may be a member of a base class here")
@@ -232,6 +234,8 @@ class Extents:
     def _width(self, reach: Reach) -> None:
         """Raise Unfit if an access is wider than what the mapping keeps together."""
         bytes_, element = self._bytes(reach), self.draft.element_bytes
+        # An access may move as one piece only if what it covers does: after padding, rows begin at multiples of every +
+        # by elements; an XOR keeps the lowest `base` bits of a column.
         match self.transform:
             case Padding(every=every, by=by):
                 together = [every * element, by * element]
@@ -252,6 +256,8 @@ class Extents:
         name = self.file.called(node) if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
             given = [child for child in cuda.arguments(node) if child.type != "comment"]
+            # __pipeline_memcpy_async(to, from, size, zfill): the size is not last. Where a barrier is last, its value
+            # is unknown, and the copy is refused.
             size = given[2 if name == "__pipeline_memcpy_async" else -1] if given else None
             value = self.draft.constants.value(size) if size is not None else None
             if not value:

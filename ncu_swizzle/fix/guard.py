@@ -40,6 +40,8 @@ class EditedUses:
             return node is not None and node.start_byte <= edit.start and edit.end <= node.end_byte
 
         if uses := [reach for reach in tile.reaches if within(reach.node)]:
+            # Uses nest, as in ``t[t[i]]``: the edit is in the innermost. Two may share a node, as those of ``(c ? a :
+            # b)[i]``.
             size = min(reach.node.end_byte - reach.node.start_byte for reach in uses)
             return [reach for reach in uses if reach.node.end_byte - reach.node.start_byte == size]
         for reach in tile.reaches:  # what a function returns, where it is called: p + row * 32
@@ -181,5 +183,7 @@ def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[E
         uses.operands(reach)
     if not isinstance(transform, Swapped):
         Columns(draft).stay(transform, accessors)
+    # Padding scales a factor or wraps the whole index: each operand is still evaluated once. An XOR repeats the row,
+    # and swapping changes the order.
     harmless(draft, edits, list(edited.values()), repeats=not isinstance(transform, Padding))
     Extents(draft, transform, accessors).unseen()

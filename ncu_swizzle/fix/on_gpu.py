@@ -118,6 +118,7 @@ def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain
         return [_sanitizer(state=ClaimState.UNKNOWN, reason=str(error))] * len(pairs)
     except NcuSwizzleError:
         pass  # of one of them
+    # A joint run does not tell whose errors it counted.
     return [_compared(pair, toolchain) for pair in pairs]
 
 
@@ -164,6 +165,7 @@ def _outputs(draws: Sequence[Draw]) -> Claim:
     """Compare the outputs of both versions, for inputs that were drawn anew each time."""
     names = list(draws[0][BEFORE])
     for name in names:
+        # Such as sums of floating-point atomics, whose order is free: then different bits prove nothing.
         if any(len(set(draw[BEFORE][name])) > 1 for draw in draws):
             reason = f"{name} differs from launch to launch, before the fix too"
             return _outputs_claim(state=ClaimState.UNKNOWN, reason=reason)

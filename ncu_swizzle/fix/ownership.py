@@ -136,6 +136,7 @@ class Ownership:
         )
         if holder is None or holder.type in ("for_range_loop", "lambda_capture_initializer"):
             raise self._refused(declared, f"what {name} stands for is not shown")
+        # Any function, also one of another file, may store something else in it.
         if holder.type == "declaration" and (holder.parent is None or holder.parent.type in BODIES[1:]):
             raise self._refused(declared, f"{name} is kept outside of functions")
         if (value := _initial(declared, holder)) is not None:
@@ -176,12 +177,14 @@ class Ownership:
         name = definition.name
         if definition.macro:
             self.calls.plain_macro(definition)
+        # ``a + b`` calls operator+ without naming it: its calls are not found by name.
         if name.startswith("operator") and name not in ("operator()", "operator[]"):
             raise self._refused(definition.node, f"{name} takes {place.name}, and where it is called is not followed")
         words = {self.file.of(child) for child in definition.node.children if child.child_count == 0}
         head = self.file.text[definition.node.start_byte : definition.body.start_byte].decode(
             "utf-8", "surrogateescape"
         )
+        # A virtual function is also called through its base class, by calls that do not name this one.
         if "virtual" in words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
             raise self._refused(definition.node, f"{name} is virtual")
         for call in self.calls.of_objects() if name == "operator()" else self.calls.of(definition):
@@ -211,6 +214,7 @@ class Ownership:
             if is_field(target, "left", "assignment_expression") and target.parent is not None:
                 function = cuda.above(node, "function_definition")
                 built = (definition for definition in self.scopes.definitions if cuda.same(definition.node, function))
+                # What a constructor stores comes from its arguments, which are followed where objects are made.
                 if not any(self.constructor(definition) for definition in built):
                     self._value(self._part(target.parent, "right"), place)
         for view in self.web.places.values():

@@ -96,6 +96,7 @@ class PaddingEdits:
             return False
         declaration = cuda.above(size, "parameter_declaration")
         uses = (n for n in cuda.walk(declaration) if n.type == "identifier") if declaration is not None else ()
+        # ``float (&t)[N][N]`` no longer binds to an array of N rows of N + 1.
         if sum(file.of(use) == text for use in uses) > 1:
             raise self.draft.unfit(size, f"{text} is the length of two dimensions, of which one would change")
         return True
@@ -168,6 +169,7 @@ class PaddingEdits:
         exact = [factor for factor in written if factor.value == rows.every]
         named = [factor for factor in exact if not self.draft.file.of(factor.node).isdecimal()]
         multiples = [factor for factor in written if factor.value and factor.value % rows.every == 0]
+        # Of ``32 * W`` with W = 32, the name is the row's length more likely than the number; the proof decides.
         chosen = (named or exact)[-1:] or multiples
         return self._longer_factor(chosen[0], term, rows, whole) if chosen else None
 

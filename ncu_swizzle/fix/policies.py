@@ -69,6 +69,7 @@ class Renaming:
             return
         policy = self.uses[0].policy
         differing, reached = {name for name, _ in policy.members ^ self.sibling.members}, -1
+        # A fixed point: until no further member names one that differs.
         while len(differing) != reached:  # and what is computed from those
             reached = len(differing)
             differing |= {n for n, text in policy.members if differing & set(text.split())}
@@ -241,6 +242,7 @@ def _uses(file: CudaFile, regions: Regions, policies: Sequence[LayoutPolicy]) ->
             for policy in policies
             if policy.name == file.of(node) and (not scope or policy.scope[-len(scope) :] == scope)
         ]
+        # A name that may mean several classes is left alone: renaming it could change another one's layout.
         if len(meant) == 1:
             yield PolicyUse(node, meant[0], qualifier)
 

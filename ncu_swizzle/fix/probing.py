@@ -122,6 +122,7 @@ class Questions:
         lines: dict[int, str] = {}
         for number, probe in enumerate(self.probes.values()):
             if number not in left_out:
+                # volatile, as nothing uses the register: else the compiler would drop it, and the value with it.
                 register = f"{MARK}{number}"
                 move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
                 statement = f'asm volatile("{move}" :: "r"((int)({probe.expression})));'
@@ -153,6 +154,7 @@ class Questions:
         struct = cuda.above(member.place.declared, *CLASSES)
         self.opened += objects.opened(struct) if struct is not None else ()
         whole = f"{member.object_}.{member.place.name}"
+        # Not offsetof, which takes a type's name: here only an object is named.
         address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
         for kind, expression in (
             ("at", address),
@@ -217,6 +219,7 @@ class Questions:
             node = node.parent
         if node.parent is None:
             return None
+        # ``#pragma unroll`` must stay right above its loop: the probe goes before it.
         while node.prev_sibling is not None and node.prev_sibling.type == "preproc_call":
             node = node.prev_sibling
         return node.start_byte
@@ -260,6 +263,8 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
                 code = toolchain.cubin(copy.family, copy.kernel, arch, settings.toolchain, cached=False)
             except UsageError as error:
                 wrong = refused(files_of(target, with_probes), str(error.args[0]))
+                # The errors are in no probe's line: the source does not compile at all, and another try would end
+                # alike.
                 if not wrong - left_out:
                     return {}
                 left_out |= wrong

@@ -95,6 +95,7 @@ class _Comparison:
     def add(self, pair: Pair) -> None:
         """Compare the accesses of some blocks."""
         sides = list(zip(self.tables, (pair.first, pair.second), strict=True))
+        # An unknown address could be any element: nothing after it can hold.
         for table, trace in sides:
             if trace.unknown:
                 number = min(trace.unknown)
@@ -169,6 +170,8 @@ class _Comparison:
             return
         at = int(differing.argmax()) if differing.any() else count
         keys = [tuple(getattr(rows, c)[at] for c in columns) if at < len(rows) else None for rows in (old, new)]
+        # Both are sorted by these columns: at the first difference, the smaller key is the one that the other side
+        # lacks.
         if keys[0] is None or (keys[1] is not None and keys[1] < keys[0]):
             what = f"{self.places.element(int(new.at[at]))}, and the old kernel does not"
             self._report(ClaimState.FAILED, new, at, what, pair)
@@ -194,6 +197,7 @@ class _Comparison:
 
 def _synced(syncs: LaneSyncs, table: InstructionRows) -> Ints:
     """Return block, thread, epoch, copies, kind and line of what synchronises, by thread in the order of execution."""
+    # Stable, so that each thread's stay in the order of execution; a block has at most 1,024 threads: 10 bits.
     order = np.argsort(syncs.block << 10 | syncs.thread, kind="stable")
     pc = syncs.pc[order]
     columns = (syncs.block, syncs.thread, syncs.epoch, syncs.copies)

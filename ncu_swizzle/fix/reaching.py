@@ -128,6 +128,8 @@ class ReachWalk:
         """Add the other arrays that one of a web's names is made from: they share its mapping."""
         for declaration in self.declarations.values():
             if declaration.declared.id not in self.web.places:
+                # By a walk of its own, with the same file and uses: only if it comes to this place does the other array
+                # belong here.
                 alone = copy.copy(self)
                 alone._begin()
                 alone.follow_array(declaration, others=False)
@@ -413,6 +415,7 @@ class ReachWalk:
             rank, unit = state.rank, state.unit
             if not definition.macro:
                 rank, unit = _shape_of(self.file, parameter, rank, unit)
+            # A return that was followed before this call was found went on to the earlier calls only.
             passed_on = parameter.id in self.passing
             self._goes_to(call, parameter, rank, unit, state)
             if passed_on:

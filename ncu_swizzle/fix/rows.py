@@ -183,6 +183,7 @@ class Rows:
 
     @classmethod
     def of(cls, accesses: LaneAccesses, table: InstructionRows, unit: int) -> Self:
+        # An access of n units becomes n rows: 0, 1, … n - 1 units behind its address.
         count = table.width[accesses.pc] // unit
         each = np.repeat(np.arange(len(count)), count)
         within = np.arange(len(each)) - np.repeat(np.cumsum(count) - count, count)
@@ -205,6 +206,7 @@ class Rows:
 
     def by_line(self) -> tuple[Self, Ints]:
         """Return the rows by block, thread, line and kind, in order of execution, and a number for each such group."""
+        # Bits of the key: 10 for a thread (a block has at most 1,024), 16 for a line's number, 8 for the kind.
         group = ((self.block << 10 | self.thread) << 16 | self.line) << 8 | self.kind
         order = np.argsort(group, kind="stable")
         return self.chosen(order), group[order]
@@ -215,6 +217,7 @@ class Rows:
         Reads after the thread's own access, and writes that only repeat one, are left out: whether the compiler keeps
         a value in a register between two barriers is its own affair.
         """
+        # Bits of the key: 10 for the thread, 24 for the barriers passed, 20 for the byte (`excess.SPACE` needs 18).
         key = ((self.block << 10 | self.thread) << 24 | self.epoch) << 20 | self.at
         order = np.argsort(key, kind="stable")
         rows, key = self.chosen(order), key[order]

@@ -157,6 +157,8 @@ class _Worlds:
         if self.drew or self.events:
             yield INTEGERS, None
         for number, ticket in enumerate(self.decisive.tolist() if self.events else ()):
+            # Which block draws which ticket decides what it does; more tickets only as long as an access has never been
+            # executed.
             if number < TICKETS or self.idle:
                 yield number + INTEGERS + 1, ticket
 
@@ -166,6 +168,7 @@ class _Worlds:
         try:
             first = self._results(0, VARIED, None, varied=True)
         except (ProgramFailed, Contended):
+            # With numbers that nobody meant for it, the old kernel may fail: that says nothing of the patch.
             return Values()
         finally:
             self.clock = Clock(timeout_s=self.timeout_s)

@@ -245,6 +245,7 @@ class XorEdits:
         if not cuda.inside(factor, node):
             return None
         self.sums = self.sums or len(terms) > 1
+        # Counted in granules of 2^base elements, the XOR has base 0, and a row has that many fewer columns.
         bits = bits_of_row(replace(xor, base=0, columns=xor.columns >> xor.base), row)
         return self._xored(factor.start_byte, factor.end_byte, bits, always=True)
 
@@ -277,6 +278,8 @@ class XorEdits:
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
                 self.lengths += self.draft.launch_decides(term)
+                # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
+                # every tile.
                 if stride % period or (self.xor.rows and not self.xor.repeats):
                     rows.append((term.negative, self._row_number(term, stride // row_bytes)))
             elif stride or term.variable:
