@@ -1,5 +1,5 @@
-# make demo     what the project does, on this machine      make test     what needs no GPU, but for what is slow
-# make lint     style and types                              make test-all the slow tests too
+# make demo     what the project does, on this machine      make test     what needs no GPU, in about three minutes
+# make lint     style and types                              make test-long what make test leaves to CI; test-all: all
 # make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
 # make docs     the documentation site, in site/
 
@@ -18,14 +18,17 @@ endif
 WORKERS := -n 2 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
-.PHONY: demo test test-all test-gpu lint docs record picture clean
+.PHONY: demo test test-long test-all test-gpu lint docs record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
 	@echo && echo "Open swizzle-out/demo/report.html"
 
 test: .venv/installed-dev
-	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not long and not slow" $(PYTEST_OPTIONS)
+
+test-long: .venv/installed-dev
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "long and not slow" $(PYTEST_OPTIONS)
 
 test-all: .venv/installed-everything
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)

@@ -54,6 +54,7 @@ def test_an_outer_limit_holds_even_if_the_inner_code_swallows_it() -> None:
         stubborn()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_expression_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(UsageError, match="takes longer than") as error:
@@ -62,6 +63,7 @@ def test_a_hostile_expression_is_an_error_that_names_it(text: str) -> None:
     assert NamePattern("a+!", "--kernel-name").found_in([NAME]), "the next expression has all the time again"
 
 
+@pytest.mark.long
 def test_many_slow_expressions_share_one_allowance() -> None:
     slow = [NamePattern(f"(?:a*)*a*a*{number}X", "a rule") for number in range(1000)]
     start = time.process_time()
@@ -70,6 +72,7 @@ def test_many_slow_expressions_share_one_allowance() -> None:
     assert time.process_time() - start < HANG_S
 
 
+@pytest.mark.long
 def test_in_a_thread_it_is_bounded_too() -> None:
     said: list[object] = []
 

@@ -47,6 +47,7 @@ VERSIONS = {
 }
 
 
+@pytest.mark.long
 @needs_gxx
 def test_the_shim_tells_right_versions_from_wrong_ones(adversary: Any, tmp_path: Path) -> None:
     launch = importlib.import_module("adversary_kernels").Launch

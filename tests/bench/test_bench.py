@@ -15,6 +15,7 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
 
+@pytest.mark.long
 def test_the_bottlenecks_are_those_of_the_recordings(
     recorded: Callable[[str], Profile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -29,6 +30,7 @@ def test_the_bottlenecks_are_those_of_the_recordings(
         assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 
 
+@pytest.mark.long
 def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "bench")
     rules = importlib.import_module("rules")

@@ -20,6 +20,7 @@ from tests.support.process import environment
 HANG_S = "120"  # a test says nothing about time: other tests run beside it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.slow)])
 def test_no_damage_does_harm(count: int) -> None:
     command = [sys.executable, str(ROOT / "bench" / "damage.py"), "--workers", "1", "--limit", HANG_S, "--seed", "7"]

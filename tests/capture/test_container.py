@@ -169,6 +169,7 @@ def test_a_sealed_manifest_with_values_that_cannot_be_is_refused(change: Any, tm
         manifest_of(changed(recorded("driver"), tmp_path / "x.launches", change))
 
 
+@pytest.mark.long
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     """A manifest of 1 GiB of zeros takes 1 MB in the zip, and no more than its limit in memory."""
     file = tmp_path / "x.launches"
@@ -202,6 +203,7 @@ def test_a_manifest_of_many_values_is_refused_before_it_is_parsed(
     assert bool(parsed) == ("schema" in why)
 
 
+@pytest.mark.long
 def test_launches_that_could_not_be_read_again_are_not_written(tmp_path: Path) -> None:
     manifest = manifest_of(recorded("driver"))
     many = dataclasses.replace(manifest, launches=manifest.launches * 7000)

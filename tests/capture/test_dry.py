@@ -39,6 +39,7 @@ def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 3
     return run_several.capture_dry(program, CaptureSettings(out=out, limits=limits), "h100", Toolchain())
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "app.launches"
@@ -57,6 +58,7 @@ def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> 
         assert later.counts.unknown, "what `count` would have written is unknown"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_program_that_verifies_its_results_is_captured_up_to_there(shared_programs: Path, tmp_path: Path) -> None:
     manifest = captured(shared_programs, "./several", "--size", "512", out=tmp_path / "app.launches")
@@ -74,6 +76,7 @@ def test_filters(shared_programs: Path, tmp_path: Path) -> None:
         captured(shared_programs, "./counting", out=out, name="other")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
     built(tmp_path, runtime_programs.QUERIES)
@@ -88,6 +91,7 @@ def known(launch: CapturedLaunch) -> set[tuple[int, int]]:
     return {(part.address, part.bytes) for part in launch.buffers if part.contents.sha256}
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
     built(tmp_path, runtime_programs.MEMORY)
@@ -113,6 +117,7 @@ def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
         assert file.memory(variables[6]["counter"].sha256) == b"\1\0\0\0"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("mode", ["none", "speed", "size"])
 def test_ptx_and_every_compression(mode: str, tmp_path: Path) -> None:
@@ -126,6 +131,7 @@ def test_ptx_and_every_compression(mode: str, tmp_path: Path) -> None:
     assert (launch.kernel, launch.block) == ("_Z4tilePi", (64, 1, 1))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_the_stand_in_lacks_is_named(tmp_path: Path) -> None:
     built(tmp_path, runtime_programs.LACKING)
@@ -135,6 +141,7 @@ def test_what_the_stand_in_lacks_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "x.launches").exists()
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_program_that_crashes_is_no_capture(tmp_path: Path) -> None:
     built(tmp_path, "__global__ void f() {}\nint main() { f<<<1, 1>>>(); __builtin_trap(); }")
@@ -142,6 +149,7 @@ def test_a_program_that_crashes_is_no_capture(tmp_path: Path) -> None:
         captured(tmp_path, "./app", out=tmp_path / "x.launches")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_programs_that_cannot_be_stood_in_for(shared_programs: Path, tmp_path: Path) -> None:
     (tmp_path / "static.cu").write_text("__global__ void f() {}\nint main() { f<<<1, 1>>>(); }", encoding="utf-8")

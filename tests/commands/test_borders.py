@@ -62,6 +62,7 @@ def test_saved_profiles_and_json_keep_hostile_text_exactly(pair: tuple[Profile, 
     assert f"{pair[0].kernel.name}{EVERYTHING}" in set(texts_in(json.loads(whole)))
 
 
+@pytest.mark.long
 def test_styles_are_the_only_control_characters_on_a_terminal(pair: tuple[Profile, ...]) -> None:
     hostile = poisoned(pair, lambda text: f"{text}{EVERYTHING}")
     for kind, write in writers.profiles(hostile, styled=True):

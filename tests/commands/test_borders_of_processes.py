@@ -61,6 +61,7 @@ def test_a_hostile_profile_goes_through_the_commands(hostile_profile: Path, tmp_
         CHECKS[kind](text)
 
 
+@pytest.mark.long
 def test_a_terminal_shows_colours_and_nothing_else(hostile_profile: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "ncu_swizzle", "report", hostile_profile.name, "-o", "page.html"]
@@ -85,6 +86,7 @@ def _all_of(terminal: int) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_any_encoding_of_the_terminal_will_do(encoding: str, hostile_profile: Path, tmp_path: Path) -> None:
     env = environment(PYTHONIOENCODING=encoding)
@@ -160,6 +162,7 @@ def test_a_project_file_is_quoted_harmlessly(tmp_path: Path) -> None:
             assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_process_is_as_the_tests_fork_it(tmp_path: Path) -> None:
     words = ("report", "missing" + NAME)
     alone = started(*words, folder=tmp_path, env=environment())

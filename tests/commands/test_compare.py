@@ -21,6 +21,7 @@ def command(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("files")
 def test_compare_pairs_two_reports() -> None:
     status, text = command("compare", "old.ncu-rep", "new.ncu-rep", "--html", "x.html", "--markdown", "x.md")
@@ -34,6 +35,7 @@ def test_compare_pairs_two_reports() -> None:
     assert one["labels"] == ["transpose_plain #1", "transpose_plain #2"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("files")
 def test_one_kernel_against_a_report_finds_its_own() -> None:
     found = json.loads(command("compare", "old.ncu-rep", "transpose-plain", "--json", "-")[1])

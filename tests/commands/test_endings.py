@@ -45,6 +45,7 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
@@ -77,6 +78,7 @@ def test_a_bug_is_one_paragraph_and_a_file(statement: str, named: str, tmp_path:
     assert "in fails" in text
 
 
+@pytest.mark.long
 def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); raise KeyError('sampled')"
     done = broken(tmp_path, code, TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
@@ -85,6 +87,7 @@ def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     def all_of(kind: type[NcuSwizzleError]) -> set[type[NcuSwizzleError]]:
         return {kind}.union(*map(all_of, kind.__subclasses__()))
@@ -122,6 +125,7 @@ def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- streams and folders
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
@@ -150,6 +154,7 @@ def test_odd_streams_and_folders_are_named(line: str, status: int, said: str, tm
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_closed_stdout_is_not_the_next_file(tmp_path: Path) -> None:
     shell("NCU compare kernel2 --engine recorded --html page.html >&-", tmp_path)
     pages = list(tmp_path.glob("*.html"))

@@ -20,6 +20,7 @@ from ncu_swizzle.reports.options import Companions, Destination
 RECORDED = Request(engine="recorded")
 
 
+@pytest.mark.long
 def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = profiles.profiles_of
 
@@ -45,6 +46,7 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.long
 def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
     result = run_kernel.profile(
         run_kernel.lineup_of("reference-attention", KernelDescription()),

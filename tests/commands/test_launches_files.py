@@ -18,6 +18,7 @@ TURNS = 512 * 512 // 32 * 31  # excessive wavefronts of a column of 32 floats, 5
 pytestmark = pytest.mark.usefixtures("launches_files")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_profile_makes_a_run_of_all_launches(command: Command, tmp_path: Path) -> None:
     done = command("profile", "graph.launches", "--engine", "emulated", "--json", "-")
@@ -36,6 +37,7 @@ def test_profile_makes_a_run_of_all_launches(command: Command, tmp_path: Path) -
     assert json.loads(again.stdout)["kernels"] == content["kernels"]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_profile_selects_launches_and_pairs_them_with_a_baseline(command: Command) -> None:
     done = command("profile", "graph.launches", "-k", "turn", "-s", "1", "-c", "2", "--json", "-")
@@ -45,6 +47,7 @@ def test_profile_selects_launches_and_pairs_them_with_a_baseline(command: Comman
     assert [row["excessive"] for row in rows if len(row["excessive"]) == 2] == [[0, 0]]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_lint_names_the_lines(command: Command) -> None:
     done = command("lint", "graph.launches", "driver.launches", "--sarif", "out.sarif")
@@ -72,6 +75,7 @@ def test_what_is_unknown_is_inconclusive(command: Command, tmp_path: Path) -> No
     assert "ncu-swizzle capture --memory" in command("lint", "bare.launches", "--json", "-").stdout
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_check_baseline_compare_report_suggest_and_banks(command: Command) -> None:
     checked = command("check", "graph.launches", "--max-degree", "LDS=32", "--max-excessive", "300000")
@@ -89,6 +93,7 @@ def test_check_baseline_compare_report_suggest_and_banks(command: Command) -> No
     assert drawn.returncode == 0, drawn.stderr
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_pull_request_that_brings_a_conflict_back_fails(command: Command, tmp_path: Path) -> None:
     text = (PROGRAMS / "driver.cu").read_text(encoding="utf-8")
@@ -108,6 +113,7 @@ def test_a_pull_request_that_brings_a_conflict_back_fails(command: Command, tmp_
     assert "the parameters of columns changed" in linted.stderr
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_cubins_can_be_named(command: Command, tmp_path: Path) -> None:
     from ncu_swizzle.capture.file import open_launches

@@ -54,6 +54,7 @@ def test_bank_maps_are_drawn_in_a_cell() -> None:
     assert maps.svg().count("<svg") >= 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_sweep_is_a_table_in_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,6 +68,7 @@ def test_a_sweep_is_a_table_in_a_cell(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_lint_as_a_function(tmp_path: Path) -> None:
     (tmp_path / "turn.cu").write_text(TURN)

@@ -18,6 +18,7 @@ ODD = ("odd.cu", *LAUNCHES["odd.cu"], *EMULATED)
 BOTH = ("--before", "-DPITCH=24", "--after", "-DPITCH=25")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_check_judges_a_file_and_of_two_variants_the_latter(command: Command) -> None:
     plain = command("check", *ODD, "-D", "PITCH=24")
@@ -28,6 +29,7 @@ def test_check_judges_a_file_and_of_two_variants_the_latter(command: Command) ->
     assert "odd_rows (after): 0 excessive wavefronts" in after.stdout
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_compare_takes_variants_files_and_projects(command: Command) -> None:
     pair = command("compare", *ODD, *BOTH, "--json", "-")
@@ -39,6 +41,7 @@ def test_compare_takes_variants_files_and_projects(command: Command) -> None:
     assert json.loads(files.stdout)["labels"] == ["odd-plain", "odd-padded", "half"]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_two_files_with_a_kernel_of_the_same_name_are_told_apart(command: Command, tmp_path: Path) -> None:
     text = (tmp_path / "clean.cu").read_text()
@@ -47,6 +50,7 @@ def test_two_files_with_a_kernel_of_the_same_name_are_told_apart(command: Comman
     assert json.loads(done.stdout)["labels"] == ["clean of clean.cu", "clean of other.cu"]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_sweep_takes_a_file_over_its_sizes(command: Command) -> None:
     arguments = ("--grid", "n//64,n//64", "--block", "32,8", *LAUNCHES["half.cu"][6:])
@@ -59,6 +63,7 @@ def test_sweep_takes_a_file_over_its_sizes(command: Command) -> None:
     assert both.stdout.count("odd_rows (after)") >= 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_baseline_is_saved_of_a_file(command: Command) -> None:
     saved = command("baseline", "save", *ODD, "-D", "PITCH=24")
@@ -73,6 +78,7 @@ def test_the_options_of_a_file_need_a_file(command: Command) -> None:
         assert "--grid describes a .cu file, and kernel1 is not one" in done.stderr
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_python_functions_take_files(command: Command) -> None:
     own = {"grid": "1", "block": "32", "shared": 4096, "args": ["float32[768]:random", "float32[768]:out"]}

@@ -25,6 +25,7 @@ def test_a_program_is_called_after_what_it_runs(argv: list[str], name: str) -> N
     assert program_name(argv) == name
 
 
+@pytest.mark.long
 @given(st.text())
 def test_any_text_has_a_name_that_can_be_printed(text: str) -> None:
     (column,) = many_launches.columns([text])

@@ -15,6 +15,7 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(cli.app, ["report", *arguments])
 
 
+@pytest.mark.long
 def test_a_run_gets_its_page_again_byte_by_byte(saved_run: Path) -> None:
     assert command("run").exit_code == 0
     first = (saved_run / "report.html").read_bytes()

@@ -58,6 +58,7 @@ def changed(data: bytes, at: int, width: int, value: int) -> bytes:
     return data[:at] + (value % (1 << 8 * width)).to_bytes(width, "little") + data[at + width :]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", FIELDS)
 def test_any_header_of_a_section_may_be_wrong(field: str, recorded_cubin: bytes) -> None:
     at, width = FIELDS[field]
@@ -70,6 +71,7 @@ def test_any_header_of_a_section_may_be_wrong(field: str, recorded_cubin: bytes)
     assert all("x.cubin" in answer for answer in answers if answer)
 
 
+@pytest.mark.long
 def test_any_symbol_may_be_wrong(recorded_cubin: bytes) -> None:
     table = next(section for _, section in sections(recorded_cubin) if section.name == ".symtab")
     for number in range(table.num_symbols()):
@@ -78,6 +80,7 @@ def test_any_symbol_may_be_wrong(recorded_cubin: bytes) -> None:
                 refused(changed(recorded_cubin, table["sh_offset"] + 24 * number + at, width, value))
 
 
+@pytest.mark.long
 def test_any_attribute_or_line_may_be_wrong(recorded_cubin: bytes) -> None:
     for _, section in sections(recorded_cubin):
         if section.name.startswith((".nv.info", ".debug_line", ".rel", ".nv.constant")):

@@ -58,6 +58,7 @@ def test_a_name_is_the_function_s_own(signature: str, function: str, short: str)
     assert demangled.shorten(signature) == short
 
 
+@pytest.mark.long
 @given(signatures())
 def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, str]) -> None:
     written, name = signature
@@ -78,6 +79,7 @@ def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
     assert demangled.function(demangled.function(text)) == demangled.function(text)
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(signatures().map(lambda one: one[0]), st.text(min_size=1, max_size=9)), max_size=6))
 def test_different_functions_get_different_names_and_equal_ones_the_same(functions: list[str]) -> None:
     short = demangled.distinct(functions, 20)

@@ -62,6 +62,7 @@ def test_any_bytes_are_a_cubin_or_refused(examples: int) -> None:
     holds(examples, read, st.binary(max_size=200) | st.binary(max_size=200).map(b"\x7fELF".__add__))
 
 
+@pytest.mark.long
 @examples
 def test_names_of_brackets_are_read_in_time(examples: int) -> None:
     def check(part: str, count: int) -> None:

@@ -49,6 +49,7 @@ def test_no_cubin_no_stack(cubin: bytes) -> None:
     assert lines.line_table(cubin, "kernel2").stack(0) == ()
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(place=st.floats(0, 1), size=st.integers(1, 64), data=st.data())
 def test_a_damaged_cubin_never_hangs_or_crashes(place: float, size: int, data: st.DataObject) -> None:

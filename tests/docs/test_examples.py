@@ -81,6 +81,7 @@ def test_examples_print_what_is_shown(
         assert examples.refreshed(text, folder) == text, "python docs/examples.py brings the pages up to date"
 
 
+@pytest.mark.long
 def test_a_wrong_digit_is_noticed(script: Callable[[str], ModuleType]) -> None:
     examples = script("examples")
     text = (ROOT / "docs" / "learn" / "gemm.md").read_text(encoding="utf-8")

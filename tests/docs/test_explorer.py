@@ -24,6 +24,7 @@ def answers(browser: Browser, cases: list[dict[str, Any]]) -> list[dict[str, Any
     return list(browser.driver.execute_script(f"{EXPLORED}; return arguments[0].map(explored)", cases))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "seed"), [(400, 1), pytest.param(10_000, 2, marks=pytest.mark.slow)])
 def test_its_arithmetic_is_that_of_the_package(browser: Browser, explorer_file: Path, number: int, seed: int) -> None:
     browser.open(explorer_file)

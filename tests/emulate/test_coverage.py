@@ -32,6 +32,7 @@ def box(draw: st.DrawFn, grid: Index) -> Boxes:
     return boxes
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
@@ -166,6 +167,7 @@ def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], ki
         assert large.rows[-2].wavefronts == (small.rows[-2].wavefronts or 0) * scale
 
 
+@pytest.mark.long
 def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
     counts = emulate(
         kernel("blocks", "linear"),

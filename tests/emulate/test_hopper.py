@@ -50,6 +50,7 @@ def counted(counts: Counts, opcode: str) -> list[tuple[int | None, int | None, i
 # ---------------------------------------------------------------------------------------------- own kernels
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [tensor_map(), tensor_map(BOX - 1)], ids=["known map", "unknown map"])
 def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: bytes) -> None:
     parameters = with_map(content, OUT, TILES, 64, form="<Qii")
@@ -64,6 +65,7 @@ def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: byte
     assert counted(counts, "LDS") == [(warps, warps, warps)]
 
 
+@pytest.mark.long
 def test_how_often_a_wait_goes_round_is_unknown() -> None:
     parameters = with_map(tensor_map(), OUT, TILES, 68, form="<Qii")
     counts = emulate(

@@ -95,6 +95,7 @@ def loop(*body: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
     return (*before, start, *body, step, test, jump.format(at=at), end)
 
 
+@pytest.mark.long
 def test_a_loop_of_four_billion_iterations(skipped: list[int]) -> None:
     lines = ("MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 BRA 0x10")
     row = emulate(code(*lines, "EXIT"), LAUNCHES[0]).rows[1]

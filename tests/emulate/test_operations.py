@@ -103,6 +103,7 @@ SIMPLE: dict[str, Callable[[int, int, int, bool, bool], int]] = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=50, deadline=None)
 @given(lanes=LANES)
 def test_one_result(lanes: list[Lane]) -> None:
@@ -188,6 +189,7 @@ def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown(sas
     assert compiled(parse_instruction(Sass(0, sass))) is None
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(lanes=LANES, table=st.integers(0, 255))
 def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
@@ -274,6 +276,7 @@ FEW = st.lists(
 )
 
 
+@pytest.mark.long
 @given(FEW)
 def test_lanes_with_the_same_64_bits_are_matched_among_those_that_execute(lanes: list[Lane]) -> None:
     m = execute("@P0 MATCH.ANY.U64 R0, R2", lanes)

@@ -74,6 +74,7 @@ def test_a_report_gives_the_same_as_the_disassembly(recorded: Callable[[str], Pr
     assert calls == ["CALL.REL.NOINC 0x4260"] * 2
 
 
+@pytest.mark.long
 def test_every_instruction_of_the_test_kernels_is_understood() -> None:
     files = ("values", "warps", "blocks", "cluster", "hopper", "arithmetic", "tiles", "shapes")
     for name in facts():

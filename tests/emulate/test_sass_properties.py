@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
@@ -122,6 +123,7 @@ def mutated(text: str, chance: Random) -> str:
     return f"{guard} {head} {', '.join(operands)}".strip()
 
 
+@pytest.mark.long
 @examples
 def test_code_that_makes_no_sense_is_counted_or_refused(examples: int) -> None:
     def check(file_and_name: tuple[str, str], chance: Random) -> None:

@@ -15,6 +15,7 @@ PRODUCTS = 64  # of 4 blocks, 4 tiles and 4 steps
 SINGLE, PAIRS = 3, 1  # mutations of each launch, in the slow test
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "label",
     [
@@ -41,6 +42,7 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     assert found.followed == PRODUCTS * (2 if case.gemm.multicast else 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("label", "said"),
     [

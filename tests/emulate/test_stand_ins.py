@@ -43,6 +43,7 @@ def corpus(name: str) -> str:
     return (CORPUS / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_matrices_are_transposed_by_ldmatrix() -> None:
     halves = np.arange(128 * 128, dtype=np.uint16).reshape(128, 128)
     launch = Launch(
@@ -122,6 +123,7 @@ __global__ void product(float* out, const half* in, int n) {
 """
 
 
+@pytest.mark.long
 def test_products_are_the_same_only_for_the_same_matrices() -> None:
     content = np.random.default_rng(0).standard_normal(512).astype(np.float16).tobytes()
 
@@ -145,6 +147,7 @@ __global__ void counting(int* out, const int* in, int n) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [True, False])
 def test_atomic_operations_are_listed(known: bool) -> None:
     numbers = np.arange(32)
@@ -177,6 +180,7 @@ __global__ void behind(int* out, const int* in, int n) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [5, 6])
 def test_blocks_see_what_they_wrote_and_tickets_in_between(first: int) -> None:
     launch = Launch(grid=(2, 1, 1), block=(32, 1, 1), shared_dynamic=0, parameters=pointers(5), memory={})

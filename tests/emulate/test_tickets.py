@@ -262,6 +262,7 @@ def body(chance: Random) -> tuple[str, ...]:
     return (*lines, "next: STS [R7+0x80], R14", *again, "EXIT")
 
 
+@pytest.mark.long
 @examples
 def test_what_is_known_holds_for_all_orders(examples: int) -> None:
     known = []

@@ -53,6 +53,7 @@ def counts(profile: Profile) -> dict[str, tuple[int | None, ...]]:
     return {access: tuple(totals[access, place] for place in range(3)) for access, _ in totals}
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("arch", ALL)
 def test_an_architecture_that_was_not_measured_has_the_counts_of_sm_90_and_says_so(

@@ -59,6 +59,7 @@ def lint_middle(work: Path, *more: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @NEEDS_RECORDING
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_that_are_right_cause_no_alarm(name: str, recordings: Recordings) -> None:
@@ -139,6 +140,7 @@ def test_profile_and_check_say_it_too(shift: Path) -> None:
     assert Profile.from_json((folder / "shift.json").read_text(encoding="utf-8")).findings
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
     nvcc = str(Toolchain().find("nvcc"))

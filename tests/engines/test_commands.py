@@ -69,6 +69,7 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
     assert profiles.choose_engine(Request(engine="emulated")) == Engine("emulated")
 
 
+@pytest.mark.long
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
     target = catalog.shipped().target("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
@@ -170,6 +171,7 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
     assert saved.accesses["STS"].executed == 16 * 8 * 4
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
 def test_exhaustive_says_the_same() -> None:
@@ -210,6 +212,7 @@ def launched(
     )
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
     made = launched(binary, "turn", (2,), (32, 32), 0, TURN)
@@ -221,6 +224,7 @@ def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
     assert {Path(one.file).name for one in made.profile.shared()} == {"own.cu"}
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
     nvcc = str(Toolchain().find("nvcc"))
@@ -248,6 +252,7 @@ def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None
         launched(binary, "turn", (1,), (32, 32), 0, TURN[:2])
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside the block's .*thread \(.*\) of block \(0, 0, 0\)"):
@@ -259,6 +264,7 @@ LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random
             "--arg", "n=int32:32")  # fmt: skip
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("made", ["cubin", "ptx"])
 def test_what_is_compiled_already_is_emulated_as_it_is(made: str, work: Path) -> None:

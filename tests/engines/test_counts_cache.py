@@ -71,6 +71,7 @@ def entries() -> list[Path]:
 # ---------------------------------------------------------------------------------------------- bytes and back
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None:
     counts = emulate(histogram(work)).counts
@@ -86,6 +87,7 @@ def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None
     assert counts_cache.pack(again) == counts_cache.pack(counts)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
     packed = zlib.decompress(counts_cache.pack(emulate(histogram(work)).counts))
@@ -121,6 +123,7 @@ def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------------------------------------- what is kept
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_an_unchanged_kernel_is_emulated_once(work: Path, emulations: list[str]) -> None:
     target, percents = histogram(work), []
@@ -132,6 +135,7 @@ def test_an_unchanged_kernel_is_emulated_once(work: Path, emulations: list[str])
     assert plain(again.counts) == plain(first.counts)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_whatever_decides_the_counts_makes_a_new_emulation(
     work: Path, emulations: list[str], monkeypatch: pytest.MonkeyPatch
@@ -151,6 +155,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     assert len(emulations) == 6
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_the_content_of_a_file_counts_not_its_date(work: Path, emulations: list[str]) -> None:
     np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
@@ -162,6 +167,7 @@ def test_the_content_of_a_file_counts_not_its_date(work: Path, emulations: list[
     assert emulate(histogram(work, "x.npy")).profile.total.wavefronts != first.profile.total.wavefronts
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_is_unknown_stays_so_with_its_reason(work: Path, emulations: list[str]) -> None:
     first, again = (emulate(histogram(work, "random")) for _ in range(2))
@@ -185,6 +191,7 @@ def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: 
     assert len(entries()) == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
@@ -202,6 +209,7 @@ def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypa
     assert len(entries()) == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("content", ["garbage", "too few", "no such operation"])
 def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: list[str]) -> None:
@@ -223,6 +231,7 @@ def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: 
     assert len(emulations) == 2
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_large_emulations_are_left_out(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
     monkeypatch.setattr(counts_cache, "MOST_BYTES", 10)
@@ -235,6 +244,7 @@ def test_large_emulations_are_left_out(work: Path, monkeypatch: pytest.MonkeyPat
 # ---------------------------------------------------------------------------------------------- without the cache
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_without_the_cache_nothing_is_read_or_kept(work: Path, emulations: list[str]) -> None:
     target = histogram(work)
@@ -248,6 +258,7 @@ def test_without_the_cache_nothing_is_read_or_kept(work: Path, emulations: list[
     assert kept == {file: file.read_bytes() for file in (work / "cache").rglob("*") if file.is_file()}
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_ptx_is_assembled_once_and_from_python_too(
     work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]

@@ -72,6 +72,7 @@ def test_the_page_of_failures_has_every_one_of_them() -> None:
     assert {failure.number for failure in failures.FAILURES} <= numbered
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WARNED)
 def test_what_ncu_warns_of_is_a_note_on_the_screen_and_in_the_report(name: str, fake: Fake) -> None:
     _, _, said = WARNED[name]
@@ -117,6 +118,7 @@ def test_what_lies_around_explains_a_silent_ncu() -> None:
     assert "ERR_NVGPUCTRPERM" in str(told)
 
 
+@pytest.mark.long
 @given(st.text(), st.integers(-64, 255))
 def test_whatever_ncu_prints_there_is_an_error_to_raise(log: str, status: int) -> None:
     assert str(ncu.diagnose(log, status))
@@ -196,6 +198,7 @@ def test_a_signal_ends_the_whole_tree_and_leaves_nothing(
     assert list(fake.work.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
@@ -224,6 +227,7 @@ def test_a_signal_after_something_was_written_says_what(
 # ---------------------------------------------------------------------------------------------- several at once
 
 
+@pytest.mark.long
 def test_runs_at_once_in_one_folder_do_not_collide(fake: Fake) -> None:
     running = [fake.start("ok") for _ in range(4)]
     ended = [(process.communicate(timeout=300)[1], process.returncode) for process in running]
@@ -235,6 +239,7 @@ def test_runs_at_once_in_one_folder_do_not_collide(fake: Fake) -> None:
         assert files == {"kernel2.json", "kernel2.ncu-rep", "kernel2.facts.json", "report.html", "run.json"}
 
 
+@pytest.mark.long
 def test_of_runs_at_once_into_one_named_folder_one_wins(fake: Fake) -> None:
     running = [fake.start("ok", "profile", "kernel2", *ALONE, "-o", "out") for _ in range(3)]
     ended = [(process.communicate(timeout=300)[1], process.returncode) for process in running]
@@ -243,6 +248,7 @@ def test_of_runs_at_once_into_one_named_folder_one_wins(fake: Fake) -> None:
     assert sorted(place.name for place in fake.work.iterdir()) == ["out"]
 
 
+@pytest.mark.long
 def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -> None:
     names = ("kernel1", "kernel2", "tma-128", "transpose-plain")
     for name in names:
@@ -264,6 +270,7 @@ def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -
 # ---------------------------------------------------------------------------------------------- a full disk
 
 
+@pytest.mark.long
 def test_a_full_disk_is_told(fake: Fake) -> None:
     """A limit on the size of files stands in for a full disk: the same call fails, at the same place."""
     limited = f"ulimit -f 200; exec {' '.join(fake.command('profile', 'kernel2', *ALONE))}"  # KiB: the page is larger
@@ -282,6 +289,7 @@ def test_a_full_disk_is_told(fake: Fake) -> None:
     assert list(fake.work.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_full_device_for_the_output_is_told(fake: Fake) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(

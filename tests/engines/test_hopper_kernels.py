@@ -24,6 +24,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(("family", "name"), KERNELS)
 def test_the_emulator_counts_what_the_tiles_predict(family: str, name: str) -> None:

@@ -189,6 +189,7 @@ def test_a_measured_baseline_says_nothing_of_computed_figures(recorded: Recorded
     assert "none: computed" in str(verdict.checks[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cute-8x8-swizzled", "cute-columns-plain"])
 def test_what_was_compiled_elsewhere_needs_no_headers_here(
     name: str, recorded: Recorded, recorded_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch

@@ -157,6 +157,7 @@ def degree_of(cubins: tuple[Cubin, ...]) -> float | None:
         return Replay(file, builds=cubins).emulate(file.manifest.launches[0]).profile.accesses["LDS"].degree
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     "command",
@@ -174,6 +175,7 @@ def test_the_command_that_builds_the_program_gives_its_cubins(command: str, driv
     assert sorted(driver_source.parent.iterdir()) == before, "nothing is left beside the sources"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_change_of_the_kernel_is_seen(driver_source: Path) -> None:
     fixed = rebuilt("nvcc driver.cu", driver_source, "threadIdx.x * strides.row +", "threadIdx.x * (strides.row + 1) +")
@@ -200,6 +202,7 @@ def test_a_kernel_that_is_gone_is_not_passed_over(driver_source: Path) -> None:
         degree_of(other)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_unnamed_namespaces_are_matched_by_their_full_name(tmp_path: Path) -> None:
     """Their mangled names hold a hash of the file's path."""

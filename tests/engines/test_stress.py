@@ -41,6 +41,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
         assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
 
 
+@pytest.mark.long
 @NEEDS_RECORDING
 def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]) -> None:
     facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
@@ -75,6 +76,7 @@ def test_every_count_is_the_gpus(
     assert not different, "\n".join(different)
 
 
+@pytest.mark.long
 @NEEDS_RECORDING
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_can_be_emulated_from_its_binary(

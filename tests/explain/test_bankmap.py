@@ -163,6 +163,7 @@ def test_squares_are_made_of_the_ones_before() -> None:
 # ---------------------------------------------------------------------------------------------- properties
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3), st.sampled_from(["row", "column", "rows", "columns"]))
 def test_the_ways_of_32_bit_accesses_are_their_wavefronts(bits: int, base: int, more: int, name: str) -> None:
@@ -172,6 +173,7 @@ def test_the_ways_of_32_bit_accesses_are_their_wavefronts(bits: int, base: int, 
     assert ways.max(axis=1).tolist() == one.wavefronts(tile).actual.tolist()
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 127), min_size=32, max_size=32), st.permutations(range(8)))
 def test_the_order_of_lanes_within_a_phase_does_not_matter(places: list[int], lanes: list[int]) -> None:
@@ -242,6 +244,7 @@ def test_a_map_that_repeats_itself_is_drawn_once() -> None:
     assert bankmap.build(mapping.parse("(5,8):(8,1)")).period == 5
 
 
+@pytest.mark.long
 def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> None:
     found = view.section(compare([recorded("kernel1"), recorded("kernel2")]), report.declared_tiles)
     assert found is not None

@@ -85,6 +85,7 @@ def test_predict_a_kernel_beside_its_recording(command: Command) -> None:
     assert "not compared" in small["origin"]
 
 
+@pytest.mark.long
 def test_predict_beside_a_saved_profile(command: Command) -> None:
     command("profile", "transpose-xor", "--reference", "none", "--baseline", "none", "-o", "run")
     done = command("predict", "transpose-xor", "--profile", "run/transpose-xor.json", "--json")

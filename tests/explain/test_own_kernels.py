@@ -22,6 +22,7 @@ PYTHON = {"grid": "1", "block": "128", "args": ["float32[2048]:random", "float32
 pytestmark = pytest.mark.usefixtures("own_tiles")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     ("source", "degree", "mapping"),
@@ -51,6 +52,7 @@ def test_every_command_names_the_same_mapping_for_a_source(
     assert "*" not in "".join(line for line in tried.stdout.splitlines() if ".shared." in line)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_swizzle_that_does_not_fit_the_rows_is_counted(command: Command) -> None:
     own = ("wide.cu", *LAUNCHES["wide.cu"])
@@ -60,6 +62,7 @@ def test_a_swizzle_that_does_not_fit_the_rows_is_counted(command: Command) -> No
     assert command("predict", *own, "--pad", "1").stdout.splitlines()[3].split()[-3:] == ["64", "64", "1.00"]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_rows_that_no_power_of_two_divides_are_padded(command: Command) -> None:
     plain = command("suggest", *ODD, "--json")
@@ -74,6 +77,7 @@ def test_rows_that_no_power_of_two_divides_are_padded(command: Command) -> None:
     assert after["spelled"] == "padding 24+1 on elements of 4 bytes (offset + offset / 24)"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_before_and_after_are_drawn_and_counted_side_by_side(command: Command) -> None:
     own = ("odd.cu", *LAUNCHES["odd.cu"], "--config", "none", "--before", "-DPITCH=24", "--after", "-DPITCH=25")
@@ -83,6 +87,7 @@ def test_before_and_after_are_drawn_and_counted_side_by_side(command: Command) -
     assert [each["counts"]["excessive"] for each in drawn] == [24 * 7, 0]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_project_s_kernels_and_their_variants(command: Command) -> None:
     assert "Use Swizzle<5,1,5> on elements of 2 bytes" in command("suggest", "half").stdout
@@ -94,6 +99,7 @@ def test_a_project_s_kernels_and_their_variants(command: Command) -> None:
     assert "did you mean 'odd-plain'" in command("suggest", "odd-plane").stderr
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_cubin_alone_is_enough(own_tiles: Path, command: Command) -> None:
     run = ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
@@ -105,6 +111,7 @@ def test_a_cubin_alone_is_enough(own_tiles: Path, command: Command) -> None:
     assert "8.00*" in command("predict", "alone/k.cubin", *LAUNCHES["wide.cu"]).stdout
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_an_emulated_run_holds_its_addresses(own_tiles: Path, command: Command) -> None:
     ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
@@ -131,6 +138,7 @@ def test_a_report_has_no_addresses_and_the_command_that_computes_them_works(name
     assert "--grid 16,16,1 --block 32,8,1" in done.stderr
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_python_functions_take_own_kernels() -> None:
     (answer,) = ncu_swizzle.predict("wide.cu", config="none", **PYTHON)
@@ -145,6 +153,7 @@ def test_python_functions_take_own_kernels() -> None:
         ncu_swizzle.suggest("wide.cu", gird=1)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_accesses_at_unknown_addresses_are_named_wherever_a_mapping_is(command: Command) -> None:
     own = ("gather.cu", *LAUNCHES["gather.cu"])
@@ -159,6 +168,7 @@ def test_accesses_at_unknown_addresses_are_named_wherever_a_mapping_is(command: 
     ]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_without_conflicts_or_without_shared_memory_say_so(command: Command) -> None:
     clean = command("suggest", "clean.cu", *LAUNCHES["clean.cu"])

@@ -110,6 +110,7 @@ def test_words_down_a_column_exclude_sixteen_bytes_along_a_row() -> None:
     assert found.closest.excessive == 32 * 3, "four words move together, so four rows share a bank"
 
 
+@pytest.mark.long
 def test_a_complete_search_says_so() -> None:
     """Every pair of four rows meets in some access, at distances that three free bank bits cannot all tell apart."""
     rows = ["ld.shared.v4.b32@tid%8*4,0", "ld.shared.v4.b32@tid%8*2,0", "ld.shared.v4.b32@tid%8,0"]
@@ -207,6 +208,7 @@ def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) 
         assert all(int(found(np.array(d))) & 7 for d in pairs)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=25)
 @given(
     st.sampled_from(
@@ -282,6 +284,7 @@ def cuda_code(tile: Mapping, ops: Iterable[str]) -> str:
     return code.cuda(tile, [Access(op, op, lane, lane) for op in ops])
 
 
+@pytest.mark.long
 @NO_NVCC
 def test_the_cuda_code_compiles_as_it_is_pasted(tmp_path: Path) -> None:
     tile = MAPPINGS[0]
@@ -291,6 +294,7 @@ def test_the_cuda_code_compiles_as_it_is_pasted(tmp_path: Path) -> None:
     assert f"kBytes = {tile.bytes}" in source
 
 
+@pytest.mark.long
 @NO_NVCC
 def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
     """Each mapping's code in a namespace of its own, compiled together: a compilation takes a second."""
@@ -308,6 +312,7 @@ def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
     assert printed == expected
 
 
+@pytest.mark.long
 @NO_NVCC
 @pytest.mark.skipif(cute_headers() is None, reason="needs CuTe's headers: CUTLASS_PATH, or nvidia-cutlass installed")
 def test_the_cute_code_is_the_mapping(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_what_cannot_be_followed_is_compared(name: str, tmp_path: Path, settings
     assert all(proof.claim(About.MEANING) for proof in wrong)
 
 
+@pytest.mark.long
 def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, settings: EmulationSettings) -> None:
     kernel = UNFOLLOWED["clock"]
     idle = Adversary(kernel.text.replace("time[", "if (at < 0) y[0] = AT(0, at & 63);\n    time["), kernel.launch, {})
@@ -53,6 +54,7 @@ def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, set
     assert claim.line == ("k.cu", 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES]
 )
@@ -63,6 +65,7 @@ def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, settings: Emul
     assert all(proof.claim(About.REBUILT) or proof.claim(About.MEANING) for proof in wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["copies", "ticket"])
 def test_another_spelling_of_the_same_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     text = ADVERSARIES[name].text.replace("int t = threadIdx.x;", "const int unused = 0, t = unused + threadIdx.x;")

@@ -34,6 +34,7 @@ def rewritten(folder: Path, old: str, new: str, file: str = "places.cuh") -> Non
     (folder / file).write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay() -> None:
@@ -48,6 +49,7 @@ def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay(
     assert [claim.state for claim in kernel.proof.claims] == ["held"] * 4
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.usefixtures("policies")
 def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
@@ -59,6 +61,7 @@ def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
     assert not short.changed
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     "wrong", ["column & 30 ^ row & 31", "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)"]

@@ -47,12 +47,14 @@ def judged(tmp_path: Path, settings: EmulationSettings, text: str) -> Proof:
     return prove(before, after, [array("tile", 1024, 4, swizzled(32))], settings)
 
 
+@pytest.mark.long
 def test_blocks_that_stand_for_all_are_enough(tmp_path: Path, settings: EmulationSettings) -> None:
     proof = judged(tmp_path, settings, FIXED)
     assert proof.held, proof.obstacle
     assert "which stand for all 4,000" in proof.compared[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -70,6 +72,7 @@ def test_one_wrong_block_of_thousands_is_found(wrong: str, tmp_path: Path, setti
     assert claim.line == ("turned.cu", 6)
 
 
+@pytest.mark.long
 def test_an_access_too_many_is_found_even_if_the_results_are_the_same(
     tmp_path: Path, settings: EmulationSettings
 ) -> None:

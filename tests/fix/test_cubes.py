@@ -39,6 +39,7 @@ args = ["x=float32[512]:random", "y=float32[512]:out"]
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "deep", "written"),
     [

@@ -24,6 +24,7 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     header = described / "include" / "turned.cuh"
@@ -47,6 +48,7 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
     assert fix_all("src/floats.cu").outcome == "clean"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None:
     source(described, "others", "panel")
@@ -61,6 +63,7 @@ def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None
     assert unharmed.proved
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Path) -> None:
     (described / "include" / "turned.cuh").write_text(f"#pragma once\n{BODY.replace('NAME', 'body')}")
@@ -78,6 +81,7 @@ def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Pat
     assert "proved for their kernels, too: others (others.cu)" in "".join(shown.sentences(floats))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> None:
     (described / "include" / "turned.cuh").write_text(BODY)
@@ -92,6 +96,7 @@ def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> 
     assert "Not looked into: turned.cuh" in "".join(shown.sentences(fixed.kernels[0]))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_header_out_of_the_project_stays(described: Path) -> None:
     inside = described / "src"
@@ -178,6 +183,7 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "a unity build" else pytest.mark.slow) for name in ELSEWHERE]
@@ -192,6 +198,7 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, describ
     assert said in fixed.kernels[0].tiles[0].reason
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_host_code_that_mentions_a_changed_type_is_in_the_way(described: Path) -> None:
     """Only the code of kernels is compared, so that a size on the host would be missed."""

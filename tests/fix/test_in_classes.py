@@ -58,6 +58,7 @@ def fixed(
     return fix_all(str(folder / "k.cu"), FixQuery(description=description, options=FixOptions(only)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "only", "written"),
     [
@@ -77,6 +78,7 @@ def test_classes_of_the_corpus(name: str, only: MappingKind | None, written: lis
     assert all(piece in text for piece in written), shown.patch_of(made)
 
 
+@pytest.mark.long
 def test_a_method_that_is_not_called_follows_the_padding(tmp_path: Path) -> None:
     unused = "__device__ float* row(int r) { return v + r * C; } __device__ float sum() { return row(1)[0] + v[C]; }"
     made = fixed(tmp_path, MappingKind.PADDING, unused)
@@ -86,6 +88,7 @@ def test_a_method_that_is_not_called_follows_the_padding(tmp_path: Path) -> None
     assert "row(1)[0] + v[(C + 1)]" in text or "row(1)[0] + v[C + 1]" in text
 
 
+@pytest.mark.long
 def test_a_method_that_counts_through_the_array_goes_through_an_accessor(tmp_path: Path) -> None:
     made = fixed(tmp_path, MappingKind.PADDING, "__device__ float nth(int i) { return v[i]; }")
     text = made.after.decode()
@@ -94,6 +97,7 @@ def test_a_method_that_counts_through_the_array_goes_through_an_accessor(tmp_pat
     assert text.index("int padded(int i)") < text.index("template <int R, int C>")
 
 
+@pytest.mark.long
 def test_objects_in_global_memory_are_refused_with_their_line(tmp_path: Path) -> None:
     made = fixed(tmp_path, before="__device__ Tile<32, 32> kept;")
     (tile,) = made.kernels[0].tiles
@@ -102,6 +106,7 @@ def test_objects_in_global_memory_are_refused_with_their_line(tmp_path: Path) ->
     assert tile.reason == "Tile is used where it cannot be followed: __device__ Tile<32, 32> kept;"
 
 
+@pytest.mark.long
 def test_another_kernel_with_such_objects_is_proved_too_if_it_is_described(tmp_path: Path) -> None:
     unknown = fixed(tmp_path, before=OTHER)
     assert unknown.outcome == "unknown"

@@ -47,6 +47,7 @@ def test_what_the_gpu_says_is_kept_with_the_proof(launches: Launches, tmp_path: 
     assert [claim["state"] for claim in json.loads(json.dumps(kept["measured"]))] == ["held"] * 3
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     ("said", "reason"),

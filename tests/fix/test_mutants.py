@@ -40,6 +40,7 @@ def fates(name: str, count: int, folder: Path, settings: EmulationSettings, old:
     return met
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FEW)
 def test_a_few_mutants_are_refused(
     name: str, tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated

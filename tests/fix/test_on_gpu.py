@@ -15,6 +15,7 @@ from tests.support import fixes
 from tests.support.marks import NEEDS_ALL
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
     before, after = fixes.apply("carved-matmul", tmp_path / "after")

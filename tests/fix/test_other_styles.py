@@ -29,6 +29,7 @@ def fixed(name: str) -> SourceFix:
     return fix_all(name, FixQuery(description=KernelDescription(sources=sources)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in WRITTEN]
 )
@@ -47,6 +48,7 @@ def test_what_must_not_be_fixed_is_refused(name: str) -> None:
     assert made.after == made.before
 
 
+@pytest.mark.long
 def test_a_patch_that_moves_elements_out_of_registers_is_refused() -> None:
     made = fixed("refused-registers")
     (tile,) = made.kernels[0].tiles

@@ -26,6 +26,7 @@ def proved(name: str, folder: Path, settings: EmulationSettings) -> Proof:
     return prove(before, after, FIXES[name].moved, settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FIXES])
 def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     proof = proved(name, tmp_path, settings)
@@ -39,6 +40,7 @@ def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationS
     assert "no results" not in results
 
 
+@pytest.mark.long
 def test_what_a_fix_takes_is_told(tmp_path: Path, settings: EmulationSettings) -> None:
     proof = proved("carved-matmul", tmp_path, settings)
     assert proof.resources_before is not None
@@ -50,6 +52,7 @@ def test_what_a_fix_takes_is_told(tmp_path: Path, settings: EmulationSettings) -
     assert "8,320 bytes of shared memory per block for 8,192" in claim.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in REFUSED if name != "refused-registers"])
 def test_what_data_decide_cannot_be_proved(name: str, once_emulated: OnceEmulated) -> None:
     kernel = once_emulated(name)
@@ -60,6 +63,7 @@ def test_what_data_decide_cannot_be_proved(name: str, once_emulated: OnceEmulate
     assert outcome.line == (file, line)
 
 
+@pytest.mark.long
 def test_a_forgotten_subscript_is_found_and_its_line_named(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
@@ -74,6 +78,7 @@ def test_a_forgotten_subscript_is_found_and_its_line_named(
     assert "writes tile[" in claim.reason
 
 
+@pytest.mark.long
 def test_a_fix_that_leaves_conflicts_is_refused(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
@@ -126,6 +131,7 @@ def test_other_results_are_found_where_the_accesses_are_the_same(
     assert "of c, which block" in claim.reason
 
 
+@pytest.mark.long
 def test_the_results_of_a_kernel_are_its_own(once_emulated: OnceEmulated) -> None:
     kernel = once_emulated("ldmatrix-gemm")
     compared = values.compare(kernel, kernel, [(0, 0, 0), (3, 1, 0)], 60)
@@ -133,6 +139,7 @@ def test_the_results_of_a_kernel_are_its_own(once_emulated: OnceEmulated) -> Non
     assert compared.same == 2 * 32 * 32 * 4
 
 
+@pytest.mark.long
 def test_accesses_fill_the_arrays_of_a_kernel(once_emulated: OnceEmulated) -> None:
     kernel = once_emulated("stages-matmul")
     (stage,) = kernel.arrays

@@ -53,6 +53,7 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     assert fixed.before == before
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     fix_example: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,6 +78,7 @@ __global__ void floats(float *out, const float *in) {
 """
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ def test_the_mapping_is_named_unless_it_is_the_best() -> None:
     assert WORSE.against("the best") == "8 are left, with another"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_does_not_compile_says_what_the_compiler_does(fix_example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(fix_example)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.python_kernels import NEEDS_TRITON
@@ -13,6 +15,7 @@ from tests.support.python_recordings import EXAMPLES, recorded
 PROJECT = str(EXAMPLES / "ncu-swizzle.toml")
 
 
+@pytest.mark.long
 @NEEDS_TRITON
 def test_the_examples_tests_pass() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", str(EXAMPLES)]

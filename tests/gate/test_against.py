@@ -142,6 +142,7 @@ def test_outside_of_a_checkout(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- the action
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("now", "against", "status", "outcome", "row"),
     [

@@ -163,6 +163,7 @@ def test_the_example_uses_what_the_action_has() -> None:
     assert set(use["with"]) <= set(action["inputs"])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action is a bash script")
 @pytest.mark.parametrize(
     ("profiles", "arguments", "inconclusive", "status", "outcome"),

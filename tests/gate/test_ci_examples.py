@@ -34,6 +34,7 @@ def test_the_job_for_gitlab_is_valid(tmp_path: Path) -> None:
     assert validate("--builtin-schema", "vendor.gitlab-ci", str(tmp_path / "wrong.yml")).returncode == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_its_script_lints_against_the_target(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit(TURN)

@@ -209,6 +209,7 @@ def test_a_compiler_in_the_current_folder_must_be_named(
         Toolchain(Path("my.cu")).find(NVCC)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", ["lint my.cu", "list", "profile tile --engine emulated", "predict tile"])
 def test_no_module_of_the_current_folder_is_imported(line: str, hostile: Path, marker: Path) -> None:
     """``python -m`` puts the current folder first on Python's path."""
@@ -219,6 +220,7 @@ def test_no_module_of_the_current_folder_is_imported(line: str, hostile: Path, m
     assert not marker.exists()
 
 
+@pytest.mark.long
 def test_the_reader_s_process_imports_nothing_of_the_current_folder(
     hostile: Path, marker: Path, tmp_path: Path
 ) -> None:

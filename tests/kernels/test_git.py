@@ -96,6 +96,7 @@ def test_a_folder_that_became_a_link_is_not_written_through(made: Hostile, insid
     assert (inside.parent / "kept").read_text() == "mine\n"
 
 
+@pytest.mark.long
 def test_trees_of_trees_of_trees_are_not_listed_forever(
     made: Hostile, inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

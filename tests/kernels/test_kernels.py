@@ -46,6 +46,7 @@ def compile_(family: Family, kernel: Kernel, arch: str, folder: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 @pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
 @pytest.mark.parametrize(("family", "kernel"), KERNELS, ids=[kernel.name for _, kernel in KERNELS])

@@ -60,6 +60,7 @@ def test_a_large_problem_is_checked_in_every_block(seed: int) -> None:
     assert len({(int(b), int(h)) for b, h in zip(batch[:, 0], head[:, 0], strict=True)}) == 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [256, 1024])
 def test_the_product_is_checked_in_every_block(n: int) -> None:
     rng = np.random.default_rng(n)

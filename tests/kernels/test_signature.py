@@ -28,6 +28,7 @@ def signature(cubin: Cubin, name: str, source: str = PLANE_AND_RANKED) -> Kernel
     return signature_of(cubin, symbol, source, lambda: Toolchain().disassemble(cubin.data, cubin.name))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("kind", ["with", "without"])
 def test_a_kernel_says_what_it_takes(kind: str, plane_and_ranked: dict[str, Cubin]) -> None:
@@ -42,12 +43,14 @@ def test_a_kernel_says_what_it_takes(kind: str, plane_and_ranked: dict[str, Cubi
     assert signature(plane_and_ranked[kind], "ranked", "").block_axes == 3
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_without_its_source_the_ptx_tells_pointers_from_numbers(plane_and_ranked: dict[str, Cubin]) -> None:
     kinds = [(p.pointee, p.kind) for p in signature(plane_and_ranked["with"], "plane", "").parameters]
     assert kinds == [("", "pointer"), ("", "pointer"), (None, "struct"), ("", ""), (None, "f"), (None, "struct")]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("kind", ["with", "without"])
 @pytest.mark.parametrize("source", [PLANE_AND_RANKED, ""])

@@ -136,6 +136,7 @@ def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, t
     assert cache.load(toolchain.KIND, key) == right
 
 
+@pytest.mark.long
 @NEEDS_NVCC
 def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -63,6 +63,7 @@ def test_profile_is_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == [], "nothing is kept unasked"
 
 
+@pytest.mark.long
 def test_a_run_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
     place = tmp_path / "out"
     how = {"engine": "recorded", "baseline": "none", "reference": "none", "export": place}
@@ -159,6 +160,7 @@ OWN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_source_is_profiled_in_two_ways() -> None:
     found = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, before="-DSWIZZLE=0", after=["-DSWIZZLE=1"])
@@ -169,6 +171,7 @@ def test_a_source_is_profiled_in_two_ways() -> None:
     assert defined.profile.accesses["LDS"].degree == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Path) -> None:
     how: dict[str, Any] = {"engine": "emulated", "reference": "none"}
@@ -181,6 +184,7 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
     assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_projects_kernels_are_compared_and_checked_by_their_names() -> None:
     how: dict[str, Any] = {"engine": "emulated", "config": str(EXAMPLE / "ncu-swizzle.toml"), "problem": {"n": 64}}
@@ -198,6 +202,7 @@ def test_what_describes_a_source_is_an_option_too() -> None:
         ncu_swizzle.profile(EXAMPLE / "my.cu", gird=(1,))
 
 
+@pytest.mark.long
 def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
     how: dict[str, Any] = {"engine": "ncu", "ncu": stand_in, "folder": tmp_path}
     found = ncu_swizzle.profile_program("sh -c true", kernel_name="regex:transpose", nvtx_include="step/", **how)
@@ -258,6 +263,7 @@ def test_read_takes_no_names_and_no_ruins(tmp_path: Path, recorded: Recorded) ->
             read(ruin)
 
 
+@pytest.mark.long
 def test_compare_takes_names_files_profiles_and_results(run: Path, recorded: Recorded) -> None:
     first = ncu_swizzle.profile("kernel2", engine="recorded", reference="none")
     found = ncu_swizzle.compare("kernel1", run, first, recorded("kernel1"), first.profiles, engine="recorded")
@@ -275,6 +281,7 @@ def test_compare_takes_names_files_profiles_and_results(run: Path, recorded: Rec
         ncu_swizzle.compare()
 
 
+@pytest.mark.long
 def test_report_is_the_page_of_the_command_line(run: Path, tmp_path: Path) -> None:
     place = tmp_path / "deep" / "page.html"
     text = ncu_swizzle.report(run, out=place)
@@ -311,6 +318,7 @@ def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
         ncu_swizzle.check(after, baseline="no.json")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_the_documented_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -341,6 +349,7 @@ TYPED_ARGS = ("x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n")
 MINE = {"engine": "emulated", "config": "none", "problem": {"n": 64}, "args": TYPED_ARGS}
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(("grid", "block"), [((2, 2), (32, 8)), ("n//32,n//32", "32,8"), (["n//32", 2], "32, n//8")])
 def test_grid_and_block_take_any_spelling(grid: Any, block: Any) -> None:
@@ -348,6 +357,7 @@ def test_grid_and_block_take_any_spelling(grid: Any, block: Any) -> None:
     assert (result.profile.grid, result.profile.block) == ((2, 2, 1), (32, 8, 1))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_plain_number_is_a_grid_or_a_block(tmp_path: Path) -> None:
     (tmp_path / "flat.cu").write_text(
@@ -359,6 +369,7 @@ def test_a_plain_number_is_a_grid_or_a_block(tmp_path: Path) -> None:
     assert (profile.grid, profile.block) == ((128, 1, 1), (512, 1, 1))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_binary_takes_what_a_source_takes(tmp_path: Path) -> None:
     nvcc = str(Toolchain().find("nvcc"))

@@ -79,6 +79,7 @@ def fake_tools(work: Path, slow: str) -> Path:
     return script(work.parent / "bin" / "nvcc", version, WHOLE if slow == "nvcc" else compiles)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", ["nvcc", "nvdisasm"])
 def test_compilers_and_what_they_start_end(slow: str, work: Path) -> None:
     nvcc = fake_tools(work, slow)
@@ -92,6 +93,7 @@ def test_compilers_and_what_they_start_end(slow: str, work: Path) -> None:
     assert not list(work.rglob(".*")), "and the unfinished run"
 
 
+@pytest.mark.long
 def test_the_reader_of_reports_ends(work: Path, report_file: Path) -> None:
     module = work.parent / "module"
     module.mkdir()
@@ -103,6 +105,7 @@ def test_the_reader_of_reports_ends(work: Path, report_file: Path) -> None:
     assert not [pid for pid in pids if alive(pid)]
 
 
+@pytest.mark.long
 def test_ncu_and_the_program_end(work: Path) -> None:
     ncu = fake_ncu.install(work.parent / "bin" / "ncu")
     command = ("profile", "kernel2", "--engine", "ncu", "--ncu", str(ncu), "--baseline", "none", "--reference", "none")

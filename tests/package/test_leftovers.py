@@ -34,6 +34,7 @@ def pytest_configure(config):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "said"), [("process", "still running: .*signal.pause"), ("file", "left in the checkout: left-by-a-test")]
 )
@@ -52,6 +53,7 @@ def test_what_is_left_behind_fails_the_run(
             os.kill(int(pid), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_run_that_leaves_nothing_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makeconftest(CONFTEST)

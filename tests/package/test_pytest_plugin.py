@@ -94,6 +94,7 @@ def test_a_limit_that_makes_no_sense_is_an_error(limit: float, recorded: Recorde
         assert_degree(recorded("kernel2"), at_most=limit)
 
 
+@pytest.mark.long
 def test_a_suite_with_recorded_figures(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
@@ -158,6 +159,7 @@ def test_without_a_gpu_tests_are_skipped_with_the_reason(project: pytest.Pyteste
     assert "it ran" not in done.stdout.str()
 
 
+@pytest.mark.long
 def test_loading_it_costs_nothing_and_it_can_be_switched_off(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
@@ -182,6 +184,7 @@ def test_a_suite_with_a_gpu_marker_of_its_own_keeps_it(project: pytest.Pytester)
     project.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_workers_of_xdist_profile_once(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
@@ -204,6 +207,7 @@ def test_workers_of_xdist_profile_once(project: pytest.Pytester) -> None:
     done.stdout.fnmatch_lines(["*report: kept/*test_bad*.html"])
 
 
+@pytest.mark.long
 def test_files_are_read(project: pytest.Pytester, recorded: Recorded, report_file: Path) -> None:
     recorded("kernel1").save(project.path / "saved.json")
     project.makepyfile(
@@ -216,6 +220,7 @@ def test_files_are_read(project: pytest.Pytester, recorded: Recorded, report_fil
     project.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_measured_figures_come_from_ncu(project: pytest.Pytester) -> None:
     program = fake_ncu.install(project.path / "ncu", "export FAKE_NCU=ok")
     project.makepyfile(
@@ -231,6 +236,7 @@ def test_measured_figures_come_from_ncu(project: pytest.Pytester) -> None:
     project.runpytest_inprocess("--ncu-swizzle-engine", "ncu").assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
 def test_a_source_of_ones_own_is_profiled(project: pytest.Pytester) -> None:
     project.makepyfile(f"""
@@ -249,6 +255,7 @@ def test_a_source_of_ones_own_is_profiled(project: pytest.Pytester) -> None:
     project.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_the_documented_suite_runs(project: pytest.Pytester) -> None:
     (suite,) = [one for one in snippets() if "def test_" in one]
     project.makepyfile(suite)

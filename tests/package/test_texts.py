@@ -20,6 +20,7 @@ ANYTHING = st.text(st.characters(exclude_categories=())) | st.sampled_from((EVER
 SHOWN = "\N{REPLACEMENT CHARACTER}"
 
 
+@pytest.mark.long
 def test_every_character_is_shown_or_replaced() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     shown = texts.visible(everything)
@@ -47,6 +48,7 @@ def test_windows_line_ends_are_line_ends_and_other_returns_are_shown() -> None:
     assert texts.visible("a\r\nb\rc\r\r\nd\r") == f"a\nb{SHOWN}c\nd"
 
 
+@pytest.mark.long
 @given(
     st.recursive(ANYTHING | st.integers() | st.none(), lambda part: st.lists(part) | st.dictionaries(ANYTHING, part))
 )

@@ -6,6 +6,7 @@ import marshal
 import pickle
 from pathlib import Path
 
+import pytest
 from jinja2 import FileSystemBytecodeCache
 from jinja2.bccache import bc_magic
 
@@ -25,6 +26,7 @@ class Hostile:
         return (Path.touch, (self.file,))
 
 
+@pytest.mark.long
 def test_a_planted_template_is_not_executed(tmp_path: Path) -> None:
     """Under every name that Jinja would look for, with the checksum it expects: a pickle, then compiled code."""
     ran = tmp_path / "ran"

@@ -51,6 +51,7 @@ def test_every_table_of_stalls_says_how_many_samples_it_rests_on(recorded: Recor
     assert "wide few" not in seen.values("class")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("wait", "few"), [(96, True), (97, False)])
 def test_below_a_hundred_samples_shares_are_grey_and_no_sentence_compares_them(
     wait: int, few: bool, recorded: Recorded

@@ -64,6 +64,7 @@ def test_hostile_names_stay_names_in_markdown() -> None:
     assert in_markdown("# head") == "\\# head"
 
 
+@pytest.mark.long
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
     profile = recorded("tma-none")
     many = [

@@ -44,6 +44,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_source_is_shown_without_colours_or_with_them_but_soon(name: str) -> None:
     text = HOSTILE[name]
@@ -59,6 +60,7 @@ def test_blank_lines_are_plain_and_the_page_says_so() -> None:
     assert panel.notes[0].split(":")[0] in page.render(compare([made("(" * 600_000)]))
 
 
+@pytest.mark.long
 def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
     said: list[source.Coloured] = []
     text = "int a = 1; // in a thread\n"
@@ -86,6 +88,7 @@ def test_a_line_is_cut_with_a_note_and_an_ordinary_source_is_whole() -> None:
     assert panel.notes == ()
 
 
+@pytest.mark.long
 def test_more_lines_with_counts_than_fit_leave_the_least_out() -> None:
     (panel,) = shown(made(None, source.MOST_ROWS + 10)).panels
     assert "10 more lines with counts are not shown." in panel.notes

@@ -7,6 +7,8 @@ import io
 import json
 from collections import Counter
 
+import pytest
+
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import many_launches
@@ -17,6 +19,7 @@ from tests.support.reports import launched
 from tests.support.several import laid_out, program, shown
 
 
+@pytest.mark.long
 def test_the_page_lists_all_and_shows_the_worst(recorded: Recorded) -> None:
     result = laid_out(program(recorded, times=30))
     html = report.render_all(result.comparisons, ["A note."], "a program")
@@ -51,6 +54,7 @@ def test_the_terminal_shows_a_list_then_the_worst(recorded: Recorded) -> None:
     assert "Only in run0, not paired: 3 copy." in paired
 
 
+@pytest.mark.long
 def test_markdown_json_and_csv_have_every_launch(recorded: Recorded) -> None:
     result = laid_out(program(recorded), program(recorded)[:3])
     text = formats.render_all(result.comparisons, result.notes, result.title)
@@ -66,6 +70,7 @@ def test_markdown_json_and_csv_have_every_launch(recorded: Recorded) -> None:
     assert len(many.encode()) < 65_536
 
 
+@pytest.mark.long
 def test_hostile_names_stay_names(recorded: Recorded) -> None:
     evil = [launched(one, f"{HOSTILE}\x1b[31m<{number}>", number) for number, one in enumerate(program(recorded))]
     result = laid_out(evil, evil)

@@ -36,6 +36,7 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
         assert f"no per-instruction counts for a {workload}" in laid_out([bare]).comparison.warnings[0]
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(gone=st.sets(st.sampled_from([*NEEDED[:4], STALLED, "launch__", "device__", "l1tex__", "sm", "lts", "dram"])),
        keep_instructions=st.booleans(), stacks=st.booleans())  # fmt: skip
@@ -75,6 +76,7 @@ def _show_everywhere_together(result: JobResult) -> None:
     formats.render_all(result.comparisons, result.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0, "n/a"])
 def test_an_absurd_duration_is_no_reason_to_crash(recorded: Recorded, value: float) -> None:
     odd = [dataclasses.replace(one, metrics={**one.metrics, DURATION: Metric(value)}) for one in program(recorded)]

@@ -8,6 +8,8 @@ import re
 import time
 from dataclasses import replace
 
+import pytest
+
 from ncu_swizzle.render import page as report
 from ncu_swizzle.render import summary
 from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
@@ -19,6 +21,7 @@ from tests.support.reports import EMPTY
 # ------------------------------------------------------------------------------------------- the page as a whole
 
 
+@pytest.mark.long
 def test_it_is_the_same_every_time_and_small(html: str, recorded: Recorded) -> None:
     assert report.render(compare([recorded(name) for name in KERNELS])) == html
     assert len(report.render(compare([recorded(name) for name in KERNELS[:2]])).encode()) < 1_000_000
@@ -45,6 +48,7 @@ def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) 
     )
 
 
+@pytest.mark.long
 def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) -> None:
     assert [Profile.from_json(unpacked(text)) for text in page.scripts[:-1]] == [recorded(name) for name in KERNELS]
     assert page.values("data-file") == [f"{name}.json" for name in KERNELS]
@@ -57,6 +61,7 @@ def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorde
     assert data.left_out == comparison.labels[len(data.stored) :]
 
 
+@pytest.mark.long
 def test_the_page_of_two_kernels_and_that_of_sixty_profiles_stay_small(recorded: Recorded) -> None:
     two = [recorded("kernel1"), recorded("kernel2")]
     assert len(report.render(compare(two)).encode()) < 1_000_000
@@ -92,6 +97,7 @@ def test_warnings_are_alerts(recorded: Recorded) -> None:
     assert "Different GPU" in page.text
 
 
+@pytest.mark.long
 def test_thousands_of_lines_are_laid_out_within_a_second(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     path = "kernels/common/ptx.cuh"

@@ -142,6 +142,7 @@ def test_lines_that_do_not_matter_are_folded_and_none_is_lost(recorded: Recorded
     assert not [line for line in folded for c in panel.columns if line.number in c.lines and c.accesses(line.number)]
 
 
+@pytest.mark.long
 def test_a_text_of_many_profiles_has_columns_for_some_and_names_the_others(recorded: Recorded) -> None:
     panel = shown(*[recorded("kernel1")] * 6).panels[0]
     assert (len(panel.columns), len(panel.file.counts)) == (4, 6)
@@ -174,6 +175,7 @@ def test_instructions_are_worst_first_from_the_first_pc(recorded: Recorded) -> N
     assert f"0x{worst.pc - table.start:04x}" in rendered(profile).text
 
 
+@pytest.mark.long
 def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     finding = Finding(rule="SharedMemoryConflicts", kind="optimization", title="A title", message="A message")

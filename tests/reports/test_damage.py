@@ -188,6 +188,7 @@ def test_a_hostile_report_cannot_eat_the_machine(
         reader.read(report_file)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_cache")
 def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disassembly, "ANSWER", 1000)
@@ -195,6 +196,7 @@ def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: p
         reader.read(report_file)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("name", ["tma-128", "kernel2"])
 def test_a_second_reading_says_the_same_and_asks_nothing(
@@ -227,6 +229,7 @@ WRONG_TYPES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("content", WRONG_TYPES)
 def test_an_answer_of_the_wrong_type_is_dropped_and_asked_again(
@@ -242,6 +245,7 @@ def test_an_answer_of_the_wrong_type_is_dropped_and_asked_again(
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == names, "made again"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_cache")
 def test_one_that_cannot_be_kept_is_asked_again(report_file: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder", encoding="utf-8")

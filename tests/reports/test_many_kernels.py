@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
@@ -23,6 +25,7 @@ def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     assert many_launches.worst(result.comparisons, 1) == [0]
 
 
+@pytest.mark.long
 def test_of_the_launches_of_one_kernel_the_worst_is_shown(recorded: Recorded) -> None:
     result = laid_out(program(recorded, times=50))
     assert len(result.comparisons) == 200

@@ -39,6 +39,7 @@ def test_an_opcode_has_one_class(opcode: str, kind: str) -> None:
     assert frames.classify(opcode) == kind
 
 
+@pytest.mark.long
 def test_every_recorded_opcode_is_known_and_every_instruction_counted_once() -> None:
     for family in ("attention", "tma"):
         for file in sorted((RECORDINGS / family).glob("*.ncu-rep")):

@@ -32,6 +32,7 @@ def read(name: str) -> list[Profile]:
     return reader.read(file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.stem)
 def test_it_is_shown_and_what_it_lacks_is_named(file: Path) -> None:
     result = run_kernel.reopen([str(file)])

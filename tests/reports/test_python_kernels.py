@@ -33,6 +33,7 @@ def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> Non
     assert Cubin(CUBIN, "cached").section(".text.turn_tiles") == recorded.section(".text.turn_tiles")
 
 
+@pytest.mark.long
 def test_without_the_cache_lines_are_the_innermost_and_that_is_said(folder: Path) -> None:
     profile = first(folder)
     assert stacks(profile) == {((HELPERS, STORE),)}
@@ -42,6 +43,7 @@ def test_without_the_cache_lines_are_the_innermost_and_that_is_said(folder: Path
     assert not sanity.about_counts(profile), "counts can be judged"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variable", "place"),
     [
@@ -87,12 +89,14 @@ def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.
     assert asked == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gone", [".ptx", ".cubin"])
 def test_a_cache_without_the_kernel_changes_nothing(folder: Path, gone: str) -> None:
     triton_caches.fill(folder / ".triton/cache", gone)
     assert stacks(first(folder)) == {((HELPERS, STORE),)}
 
 
+@pytest.mark.long
 def test_another_cubin_of_the_same_size_is_not_taken(folder: Path) -> None:
     triton_caches.fill(folder / ".triton/cache")
     file = folder / ".triton/cache/KEY/turn_tiles.cubin"
@@ -114,6 +118,7 @@ def test_ptx_of_other_lines_is_not_believed(folder: Path) -> None:
     assert stacks(first(folder)) == {((HELPERS, STORE),)}
 
 
+@pytest.mark.long
 def test_what_the_facts_keep_needs_no_cache(folder: Path) -> None:
     report = folder / "report.ncu-rep"
     cache = triton_caches.fill(folder / ".triton/cache")

@@ -81,6 +81,7 @@ def source_seen(sources: Mapping[str, str], entry: str) -> str:
     return " ".join(COMMENT.sub(" ", with_headers(own)).split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OWN)
 def test_the_recorded_code_is_that_of_todays_sources(
     name: str, recorded: Recorded, recorded_file: Callable[[str], Path]
@@ -188,6 +189,7 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     assert "unknown" in formats.render(comparison)
 
 
+@pytest.mark.long
 def test_a_reader_that_crashes_or_hangs_is_told(
     report_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import struct
 from random import Random
 
+import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile
@@ -100,6 +101,7 @@ def _read(data: bytes) -> container.Container | None:
     return found
 
 
+@pytest.mark.long
 @examples
 def test_a_container_with_a_hostile_field_is_read_or_refused(examples: int) -> None:
     whole = frames.Report.taken_apart(originals.report("basic"))
@@ -110,6 +112,7 @@ def test_a_container_with_a_hostile_field_is_read_or_refused(examples: int) -> N
     holds(examples // 4, check, chances)
 
 
+@pytest.mark.long
 @examples
 def test_a_damaged_container_is_read_or_refused(examples: int) -> None:
     whole = originals.report("vectors/vectors-4-stride")
@@ -120,6 +123,7 @@ def test_a_damaged_container_is_read_or_refused(examples: int) -> None:
     holds(examples, check, st.sampled_from(list(bytewise.BINARY)), chances)
 
 
+@pytest.mark.long
 def test_every_report_is_put_together_as_it_was() -> None:
     for source in (*originals.RECORDED, *originals.FOREIGN):
         data = originals.report(source)

@@ -122,6 +122,7 @@ def test_advice_fits_the_width_and_the_hardware(recorded: Recorded) -> None:
     assert "13 blocks per SM become 11" in said(recorded("vectors-16-stride"))["SwizzleAdvice"].message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["kernel1", "cute-columns-half", "tma-none", "reference-gemm"])
 def test_an_action_and_a_profile_say_the_same(name: str, recorded: Recorded, recorded_file: Any) -> None:
     action = ncu_report.load_report(str(recorded_file(name))).range_by_idx(0).action_by_idx(0)
@@ -254,6 +255,7 @@ METRICS = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(METRICS, st.lists(INSTRUCTIONS, max_size=5))
 def test_no_rule_ever_fails(metrics: dict[str, float], instructions: list[Any]) -> None:
@@ -324,6 +326,7 @@ def run_inside(monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: boo
     return frontend
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", [False, True])
 def test_a_rule_tells_ncu_everything(old: bool, recorded_file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     action = ncu_report.load_report(str(recorded_file("kernel1"))).range_by_idx(0).action_by_idx(0)
@@ -340,6 +343,7 @@ def test_a_rule_tells_ncu_everything(old: bool, recorded_file: Any, monkeypatch:
     assert 70 < cost.speedups[0][2] < 90
 
 
+@pytest.mark.long
 def test_the_counts_rule_is_silent_where_the_others_speak(recorded_file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     action = ncu_report.load_report(str(recorded_file("kernel1"))).range_by_idx(0).action_by_idx(0)
     assert run_inside(monkeypatch, action, "SharedCounts").messages == []

@@ -36,6 +36,7 @@ def test_kernels_of_the_project_come_first(caller: Caller, folder: Path) -> None
     assert "kernel2" in [row["name"] for row in made.rows]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_file_has_kernels_with_guessed_launches(caller: Caller) -> None:
     (row,) = list_kernels(caller, "t.cu").rows
@@ -45,6 +46,7 @@ def test_a_file_has_kernels_with_guessed_launches(caller: Caller) -> None:
     assert judging.lint(caller, ["t.cu"], guessed).facts["outcome"] == "fail"  # a guess can be sent as it is
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_lint_names_the_line_and_the_call_that_follows(caller: Caller) -> None:
     made = judging.lint(caller, ["t.cu"], GIVEN)
@@ -61,11 +63,13 @@ def test_lint_of_a_kernel_that_is_not_described_says_how(caller: Caller) -> None
         judging.lint(caller, ["t.cu"])
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_lint_with_a_limit_that_is_kept_passes(caller: Caller) -> None:
     assert judging.lint(caller, ["t.cu"], GIVEN, max_degree=32).facts["outcome"] == "pass"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_data_decide_is_inconclusive_and_says_what_to_send(caller: Caller, folder: Path) -> None:
     (folder / "d.cu").write_text(DATA, encoding="utf-8")
@@ -79,6 +83,7 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(caller: Caller, 
     assert again.facts["outcome"] != "inconclusive"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_the_call_with_random_data_does_not_hang_on_the_words_of_a_hint(
     caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +97,7 @@ def test_the_call_with_random_data_does_not_hang_on_the_words_of_a_hint(
     )
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_explain_shows_which_lanes_meet_in_which_bank(caller: Caller) -> None:
     made = lines.explain(caller, "t.cu", launch=GIVEN)
@@ -106,6 +112,7 @@ def test_explain_shows_which_lanes_meet_in_which_bank(caller: Caller) -> None:
     assert write.rows[1]["ways"] == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_explain_names_the_accesses_that_there_are(caller: Caller) -> None:
     with pytest.raises(UsageError, match="no access") as error:
@@ -113,6 +120,7 @@ def test_explain_names_the_accesses_that_there_are(caller: Caller) -> None:
     assert "t.cu:7" in error.value.hint
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_suggest_gives_mappings_and_code(caller: Caller) -> None:
     made = lines.suggest(caller, "t.cu", GIVEN)
@@ -123,6 +131,7 @@ def test_suggest_gives_mappings_and_code(caller: Caller) -> None:
         lines.suggest(caller, "t.cu", GIVEN, language="rust")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_profile_says_which_engine_counted(caller: Caller) -> None:
     made = reports.profile(caller, "t.cu", GIVEN)
@@ -134,6 +143,7 @@ def test_profile_says_which_engine_counted(caller: Caller) -> None:
         reports.profile(caller, "t.cu", GIVEN, engine="ncu")
 
 
+@pytest.mark.long
 def test_profile_of_a_recording(caller: Caller) -> None:
     made = reports.profile(caller, "kernel2", engine="recorded")
     assert made.facts["engine"] == "recorded"
@@ -159,6 +169,7 @@ def test_read_report_lists_or_shows_one(caller: Caller, folder: Path) -> None:
         reports.read_report(caller, str(REPORT))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_check_judges_as_ci_does(caller: Caller) -> None:
     made = judging.check(caller, ["t.cu"], GIVEN)
@@ -167,6 +178,7 @@ def test_check_judges_as_ci_does(caller: Caller) -> None:
     assert judging.check(caller, ["t.cu"], GIVEN, max_degree=32.0).facts["outcome"] == "pass"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_answers_are_the_same_each_time(caller: Caller) -> None:
     assert judging.lint(caller, ["t.cu"], GIVEN) == judging.lint(caller, ["t.cu"], GIVEN)

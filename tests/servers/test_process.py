@@ -19,6 +19,7 @@ from tests.support.planted import LAUNCH
 from tests.support.processes import processes_in
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_call_tells_how_far_it_is(service: Service) -> None:
     told: list[tuple[float, str]] = []
@@ -30,6 +31,7 @@ def test_a_call_tells_how_far_it_is(service: Service) -> None:
     assert told[-1][1].startswith("transpose")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_errors_come_back_with_what_to_send(service: Service) -> None:
     with pytest.raises(LaunchLacking, match="no grid and no block") as error:
@@ -39,6 +41,7 @@ def test_errors_come_back_with_what_to_send(service: Service) -> None:
         service.call("lint", {"files": ["/etc/passwd.cu"]})
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_call_ends_when_it_is_stopped(service: Service, folder: Path) -> None:
     stop = threading.Event()

@@ -307,6 +307,7 @@ def expected(policy: str, rows: int, columns: int, element_bytes: int, unit_byte
     return [tile.bytes, *cells.ravel().tolist()]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_the_policies_are_the_mappings(tmp_path: Path) -> None:
     lines = [
@@ -365,6 +366,7 @@ def test_a_policy_that_is_not_known_is_refused() -> None:
     assert isinstance(declared_tiles.policy_mapping("Padded", 32, 32, 4, 4).transform, Padding)
 
 
+@pytest.mark.long
 def test_the_model_needs_numpy_alone() -> None:
     code = "import sys, ncu_swizzle.smem; print([n for n in ('pandas', 'jinja2', 'rich', 'typer') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

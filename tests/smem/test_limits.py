@@ -83,6 +83,7 @@ def test_addresses_have_a_sign_and_a_size(row: list[str], said: str, tmp_path: P
         lanes.read(file, OP)
 
 
+@pytest.mark.long
 def test_odd_files_of_addresses_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")

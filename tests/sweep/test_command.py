@@ -62,6 +62,7 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Callable[...
     assert launches(work) == 6, "only what had failed was launched again"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
@@ -96,6 +97,7 @@ def test_an_interrupt_keeps_what_is_done(
     assert states(work) == ["done"] * 4
 
 
+@pytest.mark.long
 def test_after_a_kill_the_next_run_takes_over_what_is_done(work: Path, fake: Callable[..., dict[str, str]]) -> None:
     started = subprocess.Popen(
         [sys.executable, "-m", "ncu_swizzle", *SWEEP], stdout=subprocess.DEVNULL, cwd=work, env=fake("hang", 2048)

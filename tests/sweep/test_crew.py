@@ -100,6 +100,7 @@ def test_a_cluster_that_is_not_there_is_said(notes: Path, monkeypatch: pytest.Mo
             pass
 
 
+@pytest.mark.long
 def test_without_workers_dask_is_not_imported() -> None:
     code = "import sys; from ncu_swizzle import cli; from ncu_swizzle.sweep import running"
     check = "assert not {'dask', 'distributed', 'tornado'} & set(sys.modules), sorted(sys.modules)"
