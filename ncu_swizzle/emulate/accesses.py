@@ -1,8 +1,10 @@
-"""ATOMS.CAST.SPIN: the compare-and-swap in the loop that a floating-point atomic in shared memory compiles to.
+"""Which shared-memory requests instructions make, and a log of them; compare-and-swap loops, whose requests depend on
+what their swaps return.
 
-Of the lanes whose words are in one bank, one swaps per execution; the others go round again. So an H100 did in all of
-368 measured loops, of one warp and of eight, in which every lane had a word of its own (docs/wavefronts.md). If lanes
-want the same word between two barriers of the block, how often they fail is the hardware's: the result is unknown.
+A floating-point atomic in shared memory compiles to a loop around ATOMS.CAST.SPIN. Of the lanes whose words are in one
+bank, one swaps per execution; the others go round again. So an H100 did in all of 368 measured loops, of one warp and
+of eight, in which every lane had a word of its own (docs/wavefronts.md). If lanes want the same word between two
+barriers of the block, how often they fail is the hardware's: the result is unknown.
 """
 
 from __future__ import annotations

@@ -78,6 +78,8 @@ class Control(Waits):
         """
         flow, m = self.program.flow, self.machine
         self.clock.lost += 1
+        # On a uniform condition the whole warp takes one path, and is together wherever the paths meet. Otherwise its
+        # parts stay apart until an instruction makes them reconverge.
         stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
         region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
@@ -107,6 +109,7 @@ class Control(Waits):
         while stop != EXIT:
             instruction = self.program.instructions[stop]
             if instruction.opcode == "BSYNC":
+                # Threads without a token do not wait at this BSYNC.
                 tokens = m.tokens[instruction.operands[0].number][group.warps]
                 if bool(((tokens != 0) | ~group.mask).all()):
                     return stop

@@ -56,6 +56,8 @@ class Flow:
                     before[successor].add(leader)
         found: dict[int, frozenset[int]] = {}
         for header in self.leaders:
+            # An edge from further down in the code closes a loop. A loop that is laid out otherwise is not found, which
+            # costs time but no count: all of its iterations run.
             latches = [leader for leader in before[header] if leader >= header]
             body, waiting = {header}, list(latches)
             while waiting:
@@ -142,12 +144,14 @@ class Flow:
                 if dominators.get(number) != new:
                     dominators[number] = new
                     changed = True
+        # What never reaches EXIT, such as an endless loop, is not in the order: nothing certain comes after it.
         return [dominators.get(number, EXIT) for number in range(count)]
 
     @cached_property
     def fatal(self) -> frozenset[int]:
         """The instructions from which every path ends in a trap: no thread of a launch that succeeds is there."""
         found: set[int] = set()
+        # One pass, backwards: behind a jump back, a trap is not seen, and the branch to it stays as any other.
         for number in reversed(range(len(self.instructions))):
             instruction = self.instructions[number]
             traps = instruction.opcode == "BPT" and instruction.has("TRAP") and instruction.guard is None
@@ -182,6 +186,7 @@ def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
             before.setdefault(successor, []).append(number)
     order: list[int] = []
     seen = {EXIT}
+    # With a stack of its own: Python's is too small for kernels of ten thousands of instructions.
     stack = [(EXIT, iter(before[EXIT]))]
     while stack:
         number, onward = stack[-1]

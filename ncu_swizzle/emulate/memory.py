@@ -1,4 +1,4 @@
-"""Execute loads and stores: record their shared-memory requests and track what they move."""
+"""Execute loads, stores and atomics: record their shared-memory requests and track what they move."""
 
 from __future__ import annotations
 
@@ -155,6 +155,8 @@ class _Shared(MemoryInstruction):
         at = np.broadcast_to(address.bits, selected.shape)[rows, lanes].astype(np.int64) & 0xFFFFFF
         words = m.shared.view(np.uint32)
         values = np.broadcast_to(data.bits, selected.shape)[rows, lanes]
+        # `.at` applies one lane after the other. The order does not matter: integer additions and bitwise operations
+        # commute.
         function.get(name or "ADD", np.add).at(words, (block, at // 4), values)
         unsure = ~(np.broadcast_to(np.asarray(data.known) & np.asarray(old.known), selected.shape)[rows, lanes])
         share_tags(m)

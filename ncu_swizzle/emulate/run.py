@@ -71,6 +71,7 @@ def settled(setting: Setting, totals: Totals, exhaustive: bool) -> Totals:
                 continue
             except (NcuSwizzleError, Undrawn):
                 break
+            # Each block that asks was counted with every ticket. If fewer ask than there are tickets, try with as many.
             asks = ledger.asks // draw.extent
             draw = replace(draw, extent=asks) if not several and 0 < asks < draw.extent else None
     return totals
@@ -85,6 +86,7 @@ def _first_draw(setting: Setting, totals: Totals, several: bool) -> Draw | None:
     free = [axis for axis, size in enumerate(setting.grid) if size == 1]
     if not asks or not free or not setting.memory or math.prod(setting.cluster) > 1:
         return None
+    # With `several`, 2 is enough: any decision by a ticket leaves boxes with less than the whole axis.
     extent = 2 if several else math.prod(setting.grid)
     return Draw(origin=min(asks), axis=free[-1], extent=extent, several=several)
 
@@ -116,6 +118,7 @@ class Ledger:
         """Whether as many blocks ask as there are tickets, or, if they ask more than once, no ticket decides."""
         axis, extent = self.draw.axis, self.draw.extent
         if not self.draw.several:
+            # As many blocks as tickets, each run with every ticket.
             return self.asks == extent * extent
         return all(box[0, axis] == 0 and box[1, axis] == extent - 1 and box[3, axis] == 1 for box, _, _ in self.boxes)
 
@@ -128,6 +131,7 @@ class Ledger:
                 totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin))
             for number in np.flatnonzero(entangled.any(axis=0)).tolist():
                 totals.missed.setdefault(number, Unknown("what it accesses", draw.origin))
+        # Over all pairs, f(b) + g(t) adds up to M (sum of f + sum of g), M times what any order of the blocks gives.
         totals.issued = totals.issued // draw.extent
         for counted in (totals.wavefronts, totals.ideal):
             counted.update({number: count // draw.extent for number, count in counted.items()})
@@ -142,6 +146,7 @@ class Ledger:
         entangled: Bools = np.zeros(counted.shape[1:], bool)
         if not len(kinds) or kinds.size * entangled.size > MOST_COMPARED:
             raise Undrawn
+        # c(b, t) = f(b) + g(t) exactly if c(b, t) - c(b, 0) is the same for all b; (tickets, 3, n).
         first = counted[kinds[0]] - counted[kinds[0, 0]]
         for row in kinds[1:]:
             entangled |= (counted[row] - counted[row[0]] != first).any(axis=0)
@@ -221,6 +226,7 @@ def emulate(
         try:
             return _counts(code, launch, replace(setting, contended=contended), exhaustive)
         except Contended as found:
+            # Ends: a loop that is known to be contended claims no words, so it is not found again.
             contended |= found.instructions
         except _Answered as found:
             return found.counts

@@ -98,6 +98,7 @@ class LocalWord:
     def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
         """Write `size` bytes from byte `byte` on, (G, 32), in some lanes, (G, 32), of some warps, (G,)."""
         shift = np.uint32(8) * byte
+        # (G, 32): each lane may write another byte of the word. `hole` are its bits, `touched` has a bit per byte.
         hole = np.uint32((1 << 8 * size) - 1) << shift
         touched = np.uint8((1 << size) - 1) << byte.astype(np.uint8)
         old, sure = self.bits[warps], self.known[warps]
@@ -171,8 +172,11 @@ class Barriers:
         barrier = self._barrier(offset)
         if drop:
             np.subtract.at(barrier.expected, blocks, arrivals)
+        # With -=, a block that is named several times would be counted once.
         np.subtract.at(barrier.pending, blocks, arrivals)
         np.add.at(barrier.transactions, blocks, transactions)
+        # No phase has more arrivals than it expects: if more were counted, nothing is known of the barrier from then
+        # on. A phase is complete when neither arrivals nor bytes are pending (PTX ISA, "mbarrier").
         barrier.unsure |= barrier.pending < 0
         touched = np.unique(blocks)
         sure = ~barrier.unsure[touched] & ~barrier.blurred[touched]
@@ -216,6 +220,7 @@ class Barriers:
         barrier = self.at.get(offset)
         if barrier is None:
             return np.zeros(len(blocks), bool)
+        # The phase of a parity is over once the current one has the other parity.
         complete: Bools = (barrier.phase[blocks] != parity) & ~barrier.unsure[blocks]
         return complete
 
@@ -299,6 +304,7 @@ class State:
         self.shared, self.shared_known = np.zeros((blocks, 0), np.uint8), np.zeros((blocks, 0), bool)
         self.mbarriers = Barriers(blocks)
         self.cluster_arrivals = np.zeros(warps, np.int64)
+        # 16 convergence barriers, B0 to B15, of each warp.
         self.tokens, self.arrived = np.zeros((16, warps, 32), np.int64), np.zeros((16, warps, 32), bool)
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
         self.waits_at = np.zeros((warps, 32), np.int64)
@@ -341,6 +347,8 @@ class State:
         """Return whether threads are at the same convergence barriers: executions of BSSY have ever new tokens."""
         if np.array_equal(self.tokens, other.tokens):
             return True
+        # (2, pairs): each token with the one in its place. The states are alike if that renames tokens one to one, to
+        # executions with the same target.
         pairs = np.unique(np.stack([self.tokens.ravel(), other.tokens.ravel()]), axis=1)
         if any(len(np.unique(names)) != pairs.shape[1] for names in pairs):  # not one to one
             return False

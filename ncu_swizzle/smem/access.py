@@ -218,6 +218,7 @@ class Surface:
     @property
     def column_major(self) -> bool:
         """Whether columns are contiguous in memory."""
+        # A mode of one cell may have any stride, so it does not say which way memory runs.
         rows, columns = self.layout.modes
         return bool(rows.leaves[0][1] == 1 and rows.size > 1 and (columns.leaves[0][1] != 1 or columns.size == 1))
 
@@ -279,6 +280,7 @@ def _lines(name: str, surface: Surface, width: int, write: bool) -> Access:
     # Either all lines in one run, or each line by itself in requests of up to 32 lanes.
     run = lines * cells if name.endswith("s") else cells
     starts = np.arange(0, lines * cells, run)[:, None]
+    # One row per request, (N, 32): each run is filled up to whole warps with -1, for lanes that do nothing.
     number = np.pad(starts + np.arange(run), ((0, 0), (0, -run % WARP)), constant_values=-1).reshape(-1, WARP)
     active = number >= 0  # the rest of a run's last warp is not
     line, cell = np.divmod(np.maximum(number, 0), cells)
@@ -293,6 +295,7 @@ def _copy(surface: Surface, width: int) -> Access:
     lines = _lines("columns" if surface.column_major else "rows", surface, width, True)
     run = surface.shape[0 if surface.column_major else 1]
     line, cell = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)
+    # Global memory holds the tile without gaps, line after line, from the start of a 128-byte line on.
     source = (line * run + cell) * surface.element_bytes
     op = "cp.async.cg.16" if width == ROW else f"cp.async.ca.{width}"
     return Access(
@@ -311,6 +314,8 @@ def _matrices(name: str, surface: Surface) -> Access:
     match = re.search(r"\.x([124])", name)
     wanted = [int(match[1])] if match else [4, 2, 1]
     for count in wanted:
+        # An .x4 of 16 rows by 32 bytes first: that is A of mma.m16n8k16. If the tile does not divide into these, 8 rows
+        # by 64 bytes, then 32 by 16.
         for tall in (2, 1, 4) if count == 4 else (2, 1) if count == 2 else (1,):
             wide = count // tall
             if rows % (8 * tall) == 0 and units % wide == 0:
@@ -325,6 +330,7 @@ def _matrices(name: str, surface: Surface) -> Access:
 
 def _blocks(down: int, across: int, tall: int, wide: int) -> tuple[Ints, Ints]:
     """Return the row and unit of each lane in blocks of `tall` rows by `wide` units; lanes run down rows first."""
+    # .x1 and .x2 take 8 or 16 addresses: the lanes above repeat them, and `Access.mask` leaves them out.
     block = np.arange(down * across)[:, None]
     lane = np.arange(WARP)[None, :] % (tall * wide)
     return block // across * tall + lane % tall, block % across * wide + lane // tall
@@ -339,6 +345,8 @@ def _accumulators(surface: Surface, width: int, write: bool) -> Access:
             "a lane holds two adjacent accumulators", f"mma without a width: {2 * surface.element_bytes} bytes"
         )
     lane = np.arange(WARP)[None, :]
+    # Lane l holds C[l / 4][2 (l mod 4)] and its neighbour (PTX ISA, "Matrix Fragments for mma.m16n8k16"); the other two
+    # of its four elements are 8 rows down, which is another store.
     block = np.arange(rows // 8 * (columns // 8))[:, None]
     return Access(
         "mma",

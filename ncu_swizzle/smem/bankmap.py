@@ -73,6 +73,7 @@ class BankMap:
     def period(self) -> int:
         """The number of rows, 8 or more, after which the map repeats."""
         rows = len(self.banks)
+        # (2, rows, columns)
         both = np.stack([self.banks, self.ways])
         sizes = (size for size in range(min(LEAST_PERIOD, rows), rows) if rows % size == 0)
         return next((size for size in sizes if (both == np.tile(both[:, :size], (1, rows // size, 1))).all()), rows)
@@ -155,6 +156,8 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
 def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
     """Return (G, L): how many different units the active lanes of the group access in the same bank."""
     bank = units % wide
+    # (G, L, L): whether lane i has to share its bank with lane j. All pairs are compared, which is why only CHUNK
+    # requests are taken at a time: 4 MiB of booleans.
     together = (bank[:, :, None] == bank[:, None, :]) & active[:, None, :]
     if not every_lane:
         same = (units[:, :, None] == units[:, None, :]) & active[:, None, :] & active[:, :, None]

@@ -128,6 +128,8 @@ def _index(layout: Layout, *names: str) -> str:
     """Return the CUDA expression of a layout's offset, without divisions by 1 and factors of 1."""
     terms: list[str] = []
     for mode, name in zip(layout.modes, names, strict=True):
+        # c / (sizes of the parts before) % size * stride, summed over the parts. The last part needs no %: c is in
+        # range.
         before, leaves = 1, [leaf for leaf in mode.leaves if leaf[0] > 1]
         for number, (size, stride) in enumerate(leaves):
             part = name if before == 1 else f"{_atom(name)} / {before}"

@@ -27,6 +27,7 @@ def warpgroup_wavefronts(columns: int, a_in_shared: bool, sparse: bool = False) 
 
     A of 64 rows counts unless it is in registers, B of `columns` columns always: 128 bytes a wavefront.
     """
+    # (64 x 32 + N x 32) / 128 = 16 + N / 4: docs/wavefronts.md, "wgmma", right in all of 1,298 measured rows.
     b = columns * K_BYTES * (SPARSE_FACTOR if sparse else 1)
     return (b + (ROWS * K_BYTES if a_in_shared else 0)) // LINE
 
@@ -43,6 +44,8 @@ _LEADING_AT, _STRIDE_AT, _BASE_AT, _MODE_AT = 16, 32, 49, 62
 
 def swizzled(addresses: Ints, span: int, base_offset: int = 0) -> Ints:
     """Return where a swizzle of rows of `span` bytes puts what is at these addresses."""
+    # The chunk's number in its row XOR that of the 128-byte line: Swizzle<3,4,3>, <2,4,3> or <1,4,3> on bytes, the
+    # modes of TMA. A base offset of k moves the pattern k lines on.
     mask = span // CHUNK - 1
     moved: Ints = addresses ^ ((addresses // LINE - base_offset) & mask) * CHUNK
     return moved
@@ -85,6 +88,7 @@ class Descriptor:
         """
         if mn_major:
             chunk, k = np.arange(rows // GROUP)[:, None], np.arange(2 * GROUP)
+            # Without a swizzle, the two offsets of an MN-major tile change roles.
             across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
             wide = self.span // CHUNK  # chunks of a row that the swizzle permutes
             plain = self.start + chunk // wide * across + chunk % wide * CHUNK

@@ -50,6 +50,7 @@ def find_matrix(differences: Differences, low: int, top: int) -> tuple[XorMatrix
     vectors = search.run(limit=top)
     if vectors is None:
         return None, search.nodes < MOST_NODES
+    # The first search only proves that there is a matrix; with ever more terms, the first hit has the fewest.
     for terms in range(1, len(_matrix(vectors).terms)):
         better = search.run(limit=terms)
         if better is not None:
@@ -63,10 +64,12 @@ class _Search:
         self.differences = differences
         self.top = top
         self.row_bits = differences.row_bits
+        # All subsets of the bank bits that may change, as masks: (2^targets,).
         targets = 1 << np.arange(low, self.row_bits)
         choices = np.arange(1 << len(targets))
         self.choices = [int(c) for c in (choices[:, None] >> np.arange(len(targets)) & 1) @ targets]
         # By highest bit: the differences that have it, with the mask of their bank bits.
+        # Differences within a bank row are in none of them: no vector changes these, and they are never 0 there.
         self.by_top = {
             bit: [(differences.mask(low), offsets[offsets >> bit == 1]) for low, offsets in differences.by_low.items()]
             for bit in range(self.row_bits, top)
@@ -87,10 +90,13 @@ class _Search:
         if self.nodes >= MOST_NODES:
             return None
         forbidden = [
-            (mask, set((self._image(differences, chosen) & mask).tolist())) for mask, differences in self.by_top[bit]
+            # F(d) is this image XOR c in the bank bits: c must be none of them, or F(d) would be 0.
+            (mask, set((self._image(differences, chosen) & mask).tolist()))
+            for mask, differences in self.by_top[bit]
         ]
         used = _shifts(chosen)
         free = [c for c in self.choices if not any(c & mask in images for mask, images in forbidden)]
+        # Each shift that is new is another term of three operations: choices that need no new one come first.
         for choice in sorted(free, key=lambda c: (len(_shifts({bit: c}) - used), c.bit_count(), c)):
             if len(used | _shifts({bit: choice})) > self.limit:
                 break  # all later choices need as many shifts
@@ -236,6 +242,8 @@ class Judge:
         for access in self.accesses:
             if access.operation.kind == ATOMIC:
                 continue
+            # Atomics, left out above, conflict even at one address, which no mapping separates: counting alone judges
+            # them.
             width = max(access.operation.width_bytes, WORD, self.plain.element_bytes)
             low = (width // self.plain.element_bytes).bit_length() - 1
             by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
@@ -267,6 +275,7 @@ def _phase_differences(access: Access, plain: TileMapping, low: int) -> Ints:
     size = access.operation.lanes * (2 if merges and len(phases) > 1 and access.active is None else 1)
     for first in range(0, access.operation.addressed, size):
         lanes, on = offsets[:, first : first + size], active[:, first : first + size]
+        # Lanes i and i + step, (N, size - step): over all steps, every pair of a phase once.
         for step in range(1, lanes.shape[1]):
             both = on[:, step:] & on[:, :-step]
             differences.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))

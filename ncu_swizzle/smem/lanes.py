@@ -31,6 +31,8 @@ def rank(vectors: Iterable[int]) -> int:
     for vector in vectors:
         rest = vector
         for pivot in basis:
+            # XOR makes `rest` smaller exactly if it has the pivot's highest bit, and so clears it. No later pivot sets
+            # it again: each was reduced by all before it.
             rest = min(rest, rest ^ pivot)
         if rest:
             basis.append(rest)
@@ -55,6 +57,7 @@ def ranks(vectors: Iterable[int], width_bytes: int = 4) -> tuple[int, int]:
 
     A unit is what a lane accesses, at least a word; an access of 8 or 16 bytes spans 2 or 4 banks, counted as one.
     """
+    # A linear pattern spreads its 2^r units evenly over 2^s banks, r and s being these ranks: 2^(r - s) ways.
     unit_bits = max(width_bytes.bit_length() - 1, WORD_BITS)
     bank_mask = (1 << BANK_BITS + WORD_BITS) - 1
     columns = list(vectors)

@@ -99,6 +99,7 @@ class Layout:
         for size, stride in self.leaves:
             if size == 1:
                 continue
+            # s0:d0 followed by s1:(s0 d0) goes on where it ended, so it is (s0 s1):d0.
             if parts and stride == parts[-1][0] * parts[-1][1]:
                 parts[-1] = (parts[-1][0] * size, parts[-1][1])
             else:
@@ -224,6 +225,9 @@ def _flat(parts: Sequence[tuple[int, int]]) -> Layout:
 
 def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, int]]:
     """Yield the parts that make up `size` elements of `outer`, `stride` apart."""
+    # From the fastest part of `outer` on, the stride first skips whole parts, s:d dividing it by s; where it falls
+    # within one, it takes every stride-th element of it; the rest continues in the next part with stride 1. The last
+    # part has no end: coordinates beyond it go on along it.
     *parts, (_, last) = outer.coalesce().leaves
     if stride == 0:
         yield size, 0
@@ -299,6 +303,8 @@ def matrices(count: int, transposed: bool = False) -> tuple[Fragment, ...]:
 
 def _by_pairs(name: str, row: Ints, column: Ints) -> Fragment:
     """Lane 4 r + c / 2 holds two adjacent elements of a row; the next two are 8 rows down, then 8 columns on."""
+    # Of A, a0 and a1 are in row g, a2 and a3 in row g + 8, a4 to a7 the same 8 columns further on; B has no row g + 8,
+    # so its b2 and b3 are 8 further along K (PTX ISA, "Matrix Fragments for mma.m16n8k16").
     lane = row % 8 * 4 + column % 8 // 2
     element = column % 2 + row // 8 * 2 + column // 8 * 2 * (1 + int(row.max() >= 8))
     return Fragment(name, lane, element)

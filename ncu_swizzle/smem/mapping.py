@@ -169,6 +169,7 @@ def _padded(mapping: Mapping) -> int:
     padding = mapping.transform
     if not isinstance(padding, Padding):
         return 0
+    # Every run that is begun has its padding, the last one as well: an array of tiles has them at equal distances.
     return -(-mapping.layout.cosize // padding.every) * (padding.every + padding.by)
 
 
@@ -177,6 +178,7 @@ def _vector(offsets: Ints, element_bytes: int) -> int:
     length = WIDEST // element_bytes
     while length > 1:
         if offsets.shape[1] % length == 0:
+            # (rows, runs, length): a run is one vector if it counts up by 1 from a multiple of its length.
             runs = offsets.reshape(offsets.shape[0], -1, length)
             if (runs == runs[..., :1] + np.arange(length)).all() and (runs[..., 0] % length == 0).all():
                 return length

@@ -97,6 +97,7 @@ def phase_degrees(operation: Operation, lanes: Ints, mask: Bools) -> Ints:
     """Return (N, phases): the degree of each phase, 0 if none of its lanes is active."""
     used = slice(operation.addressed)
     shape = (len(lanes) * len(operation.phases), operation.lanes)
+    # (N, lanes) becomes (N * phases, lanes of a phase): lanes of different phases do not conflict.
     per_phase = degrees(lanes[:, used].reshape(shape), mask[:, used].reshape(shape), operation.width_bytes)
     return per_phase.reshape(len(lanes), len(operation.phases))
 
@@ -106,9 +107,12 @@ def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
 
     A wide access touches adjacent words in adjacent banks; each such run of banks counts as one.
     """
+    # Addresses are multiples of the width, so lanes of 8 or 16 bytes use whole runs of 2 or 4 banks: two runs are the
+    # same or disjoint, and conflict as single banks do.
     unit = max(width, WORD)
     banks = LINE // unit
     ordered = np.sort(np.where(mask, lanes // unit, -1), axis=1)
+    # Each different unit counts once, because one read is broadcast to all lanes that ask for it.
     first = np.flatnonzero(new_values(ordered))
     return _busiest(first // lanes.shape[1], ordered.ravel()[first] & (banks - 1), len(lanes), banks)
 
@@ -128,6 +132,7 @@ def most_lanes(lanes: Ints, mask: Bools, width: int = WORD) -> Ints:
 
 
 def _busiest(request: Ints, bank: Ints, requests: int, banks: int) -> Ints:
+    # One histogram for all requests: bin request * banks + bank.
     counts = np.bincount(request * banks + bank, minlength=requests * banks)
     busiest: Ints = counts.reshape(requests, banks).max(axis=1)
     return busiest

@@ -175,6 +175,7 @@ def _all_swizzles(low: int, row_bits: int, top: int) -> Iterator[Swizzle]:
     """Yield the swizzles that keep `low` bits, change only bank bits and read only bits that the tile has."""
     for base in range(low, row_bits):
         for bits in range(1, row_bits - base + 1):
+            # From `bits` on, or the source would overlap the target; below top - base, or no source bit would exist.
             for shift in range(bits, top - base):
                 yield Swizzle(bits=bits, base=base, shift=shift)
 
@@ -201,6 +202,7 @@ def _paddings(judge: Judge) -> tuple[list[Candidate], str]:
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
             continue
+        # Multiples of the granule alone: behind other paddings, a wide access would not be aligned.
         for by in range(step, most + 1, step):
             tried += 1
             candidate = judge.consider(Padding(every, by))
@@ -250,4 +252,5 @@ def _sample(access: Access, plain: Mapping, most: int) -> Ints:
     if len(order) <= most:
         return np.sort(order)
     worst, rest = order[: most // 2], order[most // 2 :]
+    # The step is rounded up, so that the spread has at most as many as are left.
     return np.concatenate([worst, rest[:: -(-len(rest) // (most - len(worst)))]])

@@ -82,6 +82,7 @@ class Swizzle:
     @property
     def target(self) -> int:
         """The mask of the bits that change."""
+        # With a negative shift, CuTe counts `base` at the source: the target is |shift| bits above it.
         return ((1 << self.bits) - 1) << (self.base - min(0, self.shift))
 
     @property
@@ -109,6 +110,7 @@ class Swizzle:
             case "xor":
                 new = target ^ moved
             case "add":
+                # Without the carry out of the field, this rotates each row: a bijection, whatever is added.
                 new = (target + moved) & self.target
             case "and":
                 new = target & moved
@@ -165,6 +167,7 @@ class XorMatrix:
     def __call__(self, offsets: Ints) -> Ints:
         new = offsets
         for shift, mask in self.terms:
+            # Every term reads the offset as it was, so the order of terms does not matter.
             new = new ^ ((offsets >> shift) & mask)
         return new
 
@@ -188,6 +191,7 @@ class Padding:
 
     @property
     def granule(self) -> int:
+        # The largest power of two that divides both: what is aligned to it stays aligned in every padded row.
         both = self.every | self.by
         return both & -both if self.by else WHOLE
 
@@ -250,6 +254,7 @@ SQUARE_4 = ((3, 2, 0, 1), (0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 1, 0))
 
 def square_32() -> tuple[tuple[int, ...], ...]:
     """Return the 32x32 square of ``kernels/common/layout.cuh``: SQUARE_4 nested into itself and into the 2x2 one."""
+    # position(r, c) = 8 S(r / 8, c / 8) + 2 S(r / 2 mod 4, c / 2 mod 4) + (r ^ c) mod 2: Latin, because each digit is.
     outer, inner = np.array(SQUARE_4) * 8, np.array(SQUARE_4) * 2
     pair = np.array([[0, 1], [1, 0]])
     positions = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))

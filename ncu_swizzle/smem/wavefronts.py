@@ -71,6 +71,8 @@ def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) ->
     of_lanes = (read, write, source >= 0, mask)
     for phase in operation.phases:
         reading, writing, reads, active = (array[:, phase.start : phase.stop] for array in of_lanes)
+        # conflicts[n, l]: the lanes of the phase that conflict with lane l. Lane l conflicts with itself too, which is
+        # its own wavefront.
         conflicts = np.zeros(active.shape, np.uint8)
         for lane in range(operation.lanes):
             same = (reading == reading[:, lane, None]) & reads & reads[:, lane, None]
@@ -87,6 +89,7 @@ def _lines(mask: Bools, width: int) -> Ints:
 
 def _first_writers(lanes: Ints, mask: Bools) -> Bools:
     """Return (N, 32): the lowest active lane of each written address."""
+    # Address and lane in one number, 5 bits for the lane: sorted, the lanes of an address are neighbours, lowest first.
     ordered = np.sort(np.where(mask, lanes << 5 | _LANE, -1), axis=1)
     request, position = np.nonzero(new_values(ordered >> 5))
     writers = np.zeros(mask.shape, bool)
@@ -102,9 +105,12 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
     """
     chunk, target = source // ROW % 8, lanes // ROW % 8
     lines = _from_the_lowest(source, writers, 32) << 24 | _from_the_lowest(lanes, writers, 24)
+    # One number per chunk, to be sorted: source line (32 bits), target line (24), source sector (2), target sector (2),
+    # lowest bit of the move, half. 62 bits in all, so that -1 is free for lanes that do not write.
     sectors = ((lines << 2 | chunk >> 1) << 2 | target >> 1) << 1 | (chunk ^ target) & 1
     ordered = np.sort(np.where(writers, sectors << 1 | chunk & 1, -1), axis=1)
     kinds = np.sort(_kinds(ordered), axis=1)
+    # Without the chunk, a kind is what one wavefront can move.
     counts: Ints = new_values(kinds >> 3).sum(axis=1)
     twice = (kinds[:, 1:] == kinds[:, :-1]) & (kinds[:, 1:] >= 0)  # one chunk to both halves of a line
     rows = np.flatnonzero(twice.any(axis=1))
@@ -127,6 +133,8 @@ def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
 
 def _kinds(ordered: Ints) -> Ints:
     """Return, for each ordered sector, lines, half (0 even, 1 odd, 2 whole), move and chunk packed into one number."""
+    # Bits of `ordered`: 0 the half, 1 the move's lowest bit, 2-3 the target sector, 4-5 the source sector, then the
+    # lines. Neighbours that differ in the half alone are a whole sector.
     mates = np.zeros(ordered.shape, bool)
     mates[:, 1:] = ordered[:, 1:] >> 1 == ordered[:, :-1] >> 1
     mates[:, :-1] |= mates[:, 1:].copy()
@@ -234,6 +242,7 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
     if operation.kind == COPY:
         return count(operation, lanes, mask, source)
     known = np.ones(len(lanes), bool)
+    # ceil(active lanes x width / 128): docs/wavefronts.md, "Banks and phases".
     ideal = -(-mask.sum(axis=1) * operation.width_bytes // LINE)
     if operation.name == SPIN:  # a lane per bank swaps, the others fail
         twice: Ints = np.where(mask.any(axis=1), 2, 0)
@@ -249,6 +258,7 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
         actual = _merged(lanes, mask, 8, phases, paired(lanes, mask))
     if operation.kind == LOAD and operation.width_bytes == 16:
         actual = _merge_128(lanes, mask, phases)
+    # A merged load takes fewer wavefronts than its bytes fill; ncu then reports that number as the ideal too.
     return actual, np.minimum(ideal, actual), known
 
 
