@@ -206,6 +206,7 @@ def _lz4(packed: bytes, size: int) -> bytes:
             length, at = _length(packed, at + 2, token & 15)
             if not 0 < distance <= len(out):
                 raise ValueError("an offset beyond the start")
+            # A match has at least 4 bytes, and may run into those that it appends: byte by byte.
             for _ in range(length + 4):
                 out.append(out[-distance])
     except (IndexError, ValueError) as error:
@@ -215,6 +216,7 @@ def _lz4(packed: bytes, size: int) -> bytes:
 
 def _length(packed: bytes, at: int, nibble: int) -> tuple[int, int]:
     length = nibble
+    # LZ4: after 15, further bytes are added, up to and including the first below 255.
     while nibble == 15:
         more = packed[at]
         at += 1
@@ -281,6 +283,8 @@ def record(
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
     ended = f"{Path(argv[0]).name} exited with status {outcome.status}, as no kernel ran; its last lines:\n"
+    # A program that checks its results ends with an error, as no kernel computed any: what it launched until then
+    # counts. A signal is another matter.
     if outcome.status < 0 or (outcome.status and not recording.launches):
         raise ProgramFailed(ended + bounds.last_lines(outcome.log), ON_A_GPU)
     if not recording.launches:
@@ -367,6 +371,7 @@ def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) ->
     # What the program calls and the stand-in lacks says so, and ends the program.
     missing = [name for name in dict.fromkeys(program.called) if name not in present]
     generated: dict[str, Any] = {
+        # As cudaRuntimeGetVersion counts: 13000 is 13.0.
         "device.h": running.header(gpu, int(match[1] if match else 0) * 1000),
         "missing.h": "".join(f'API int {name}(void) {{ return give_up("{name}"); }}\n' for name in missing),
         "versions.map": f"{program.runtime} {{ global: *; }};\n",

@@ -287,6 +287,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
     entry = zipfile.ZipInfo(name, EPOCH)
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
+    # zipfile has to know before the first byte whether an entry may exceed 2 GiB.
     with archive.open(entry, "w", force_zip64=isinstance(content, Path)) as file:
         if isinstance(content, bytes):
             file.write(content)

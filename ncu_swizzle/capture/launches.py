@@ -1,4 +1,4 @@
-"""Choose among captured launches by name, before they are emulated."""
+"""What a launches file holds, as plain data; and the filter that chooses launches by name before they are emulated."""
 
 from __future__ import annotations
 

@@ -241,5 +241,6 @@ def _machine(event: dict[str, Any]) -> MachineInfo:
         gpu=event["name"],
         compute_capability=f"{major}.{minor}",
         sm_count=event["multiprocessors"],
+        # cuDriverGetVersion: 12040 is 12.4.
         driver=f"CUDA {driver // 1000}.{driver % 1000 // 10}",
     )

@@ -240,6 +240,7 @@ def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[
     into = scratch / "recording"
     into.mkdir(0o700)
     injection = build(SOURCE, scratch, "injection.so", cached=cached)
+    # The driver loads the library that CUDA_INJECTION64_PATH names into each process that initializes CUDA.
     named = {"NCU_SWIZZLE_CAPTURE_CUPTI": str(find()), "CUDA_INJECTION64_PATH": str(injection)}
     return {**os.environ, **settings(limits, into), **named}, into
 

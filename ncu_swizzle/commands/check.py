@@ -1,4 +1,4 @@
-"""``ncu-swizzle history``: runs kept over commits."""
+"""``ncu-swizzle check``, ``baseline`` and ``history``: judge profiles, and keep what they are judged by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ncu-swizzle report``: show saved profiles again."""
+"""``ncu-swizzle compare`` and ``report``: profiles side by side, and saved ones again."""
 
 from __future__ import annotations
 

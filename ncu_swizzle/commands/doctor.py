@@ -1,4 +1,4 @@
-"""A diagnosis on a terminal."""
+"""What ``ncu-swizzle doctor`` found: a status per check, the diagnosis, and how it is printed."""
 
 from __future__ import annotations
 

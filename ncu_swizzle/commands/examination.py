@@ -1,4 +1,4 @@
-"""All checks in order, then a trial run if none of them is bad."""
+"""The checks of ``ncu-swizzle doctor``, in order, then a trial run if none of them is bad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ncu-swizzle suggest``: find the cheapest mapping without conflicts."""
+"""``ncu-swizzle predict``, ``banks`` and ``suggest``: a layout's wavefronts, its picture, and a better one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml."""
+"""``ncu-swizzle fix`` and ``init``: rewrite a kernel, and describe the kernels of a file in ncu-swizzle.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other formats for a result: a file for each, or ``-`` for stdout, with nothing else printed there."""
+"""Options that several commands share: fields of records become options, and each command says which records."""
 
 from __future__ import annotations
 

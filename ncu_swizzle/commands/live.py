@@ -264,9 +264,11 @@ def _laid(tensor: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     strides = tensor.stride() if callable(getattr(tensor, "stride", None)) else None
     if strides is None:
         return shape
+    # Row-major: the stride of a dimension is the product of the sizes behind it.
     usual = tuple(itertools.accumulate((1, *reversed(shape[1:])), lambda total, size: total * size))[::-1]
     if tuple(strides) == usual or math.prod(shape) <= 1:
         return shape
+    # From the first element to the last one, gaps included.
     return (1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)),)
 
 
@@ -282,6 +284,7 @@ def _bits(tensor: Any) -> np.ndarray:
     if bytes_ := ML_DTYPES.get(_dtype(tensor)):
         import torch
 
+        # NumPy has no such dtype, so the bits go over as integers; int16, which every PyTorch has, unlike uint16.
         whole = flat.cpu().contiguous().view({1: torch.uint8, 2: torch.int16}[bytes_]).numpy()
         return np.atleast_1d(whole.view({1: np.uint8, 2: np.uint16}[bytes_]))
     return np.atleast_1d(flat.cpu().contiguous().numpy())

@@ -1,4 +1,4 @@
-"""Build, check and time kernels without ncu."""
+"""Profile a kernel next to its baseline, compare profiles, apply the rules, and time kernels without ncu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile the launches of a launches file: each is emulated, and all of them become one run."""
+"""Profile a program under ncu, or the launches of a launches file by emulating each: one run of all of them."""
 
 from __future__ import annotations
 

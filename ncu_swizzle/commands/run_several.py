@@ -1,4 +1,4 @@
-"""Several kernels, each profiled with its companions into a folder of its own: one after the other, or by workers."""
+"""Capture a program's launches; profile several kernels, each into its own folder, in turn or by workers."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ def unpack(kind: Any, data: bytes) -> Any:
     """Return the value of this type; raise ValueError if the data does not hold one."""
     try:
         inflating = zlib.decompressobj()
+        # No more than this, whatever the entry says: a damaged one must not fill the memory.
         content = inflating.decompress(data, MOST_PACKED_BYTES)
         if not inflating.eof or inflating.unused_data:
             raise ValueError("it is too large, or incomplete")
@@ -243,6 +244,7 @@ def _feed(digest: Any, value: Any) -> None:
         value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
     if isinstance(value, Mapping):
         value = tuple(value.items())
+    # Lengths go in first: ("ab", "c") and ("a", "bc") must not have the same digest.
     if isinstance(value, tuple):
         digest.update(b"(%d" % len(value))
         for part in value:

@@ -1,4 +1,4 @@
-"""One launch of a kernel in a cubin or PTX file, as a caller from Python describes it."""
+"""What the emulator is given: a kernel's code, and a launch with addresses, parameters and the contents of buffers."""
 
 from __future__ import annotations
 

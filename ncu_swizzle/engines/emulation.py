@@ -113,6 +113,7 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
         if requests.active.any()
     ]
     start = -(-code.shared_bytes // LINE) * LINE  # dynamic shared memory follows the static one, aligned to a line
+    # More than now in any case, or the hint would repeat what failed.
     return min(max(max(ends, default=start) - start, launch.shared_dynamic + 1), most)
 
 
@@ -172,6 +173,7 @@ def emulate_target(
         else:
             arch = target.family.architecture(target.kernel, ARCH)
             forgotten = settings.cached and forget(target.family, target.kernel, arch, settings.toolchain)
+        # A cached cubin may be damaged: it is built once more. One that was built just now would be no better.
         if not forgotten:
             raise
     return _emulate_built(target, settings, on_progress)
@@ -355,6 +357,8 @@ class Executable:
         launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol, sample)
         if sample is not None:
             return launch
+        # Buffers lie from HEAP on and below GLOBALS: without a seed, what they hold is unknown. The module's own
+        # variables lie outside, and stay known.
         module = {at: content for at, content in launch.memory.items() if at >= GLOBALS or at < HEAP}
         return replace(launch, memory=module)
 

@@ -70,6 +70,7 @@ def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwi
     state = state or MachineState()
     known = Log.of(log)
     failure = _recognized(known)
+    # A full disk shows as one of these failures, or as nothing that ncu prints.
     if state.full and (failure is None or failure.number in (NO_KERNELS, UNWRITABLE)):
         return disk_full()
     if failure:
@@ -173,6 +174,8 @@ def collect(
 
     def attempt(follow: Callable[[str], None]) -> tuple[str, NcuSwizzleError | None]:
         """Run ncu once; return what it printed, and the error if there is no report."""
+        # Beside the report, so that moving it is a rename; an ncu that is killed leaves nothing under the report's
+        # name.
         with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
             export = Path(unfinished, report.name).absolute()
             words = argv(ncu, os.path.relpath(export, folder), program, options)
@@ -217,6 +220,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
             return disk_full()
         reason = f"ncu left a damaged report: {error.__cause__ or error}"
         return ProgramFailed(f"{reason}{quoted_end(ended.log)}", "profile again")
+    # An intact report without results: the same failure as if ncu had said so, whatever it printed.
     if not results:
         return diagnose(f"{ended.log}\n==WARNING== No kernels were profiled.", 0, state)
     return None

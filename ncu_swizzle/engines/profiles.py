@@ -1,4 +1,4 @@
-"""Resolve command-line entries: kernels, reports, saved profiles, runs."""
+"""Choose the engine, and obtain profiles: measured, emulated, recorded, or read from saved files and runs."""
 
 from __future__ import annotations
 

@@ -167,6 +167,7 @@ class Replay:
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
     """Raise NotComparable if a pointer, or what may be one, lies where the emulator has memory of its own."""
+    # A captured parameter is bytes without a type: each aligned 8 bytes of it may be a pointer.
     words = [
         word
         for parameter in captured.parameters

@@ -130,6 +130,8 @@ def _drawing(kind: str, sizes: Sequence[int], span: int, element: int) -> tuple[
     swizzle = f"{span}-byte swizzle" if span > CHUNK else "no swizzle"
     if kind == "box":
         rows, columns = _sizes(kind, sizes, "ROWS,COLUMNS", 2)
+        # CUDA driver API, cuTensorMapEncodeTiled: a box's row is a multiple of 16 bytes and not wider than the swizzle,
+        # and a side has at most 256 elements.
         if columns * element % CHUNK or not 0 < rows <= MOST_ROWS or not columns:
             raise UsageError(f"a box of {rows} rows of {columns * element} bytes", "rows of a multiple of 16 bytes")
         if span > CHUNK and columns * element > span:
@@ -140,6 +142,7 @@ def _drawing(kind: str, sizes: Sequence[int], span: int, element: int) -> tuple[
         at = box_chunks(rows, columns * element, span, 0)
         return f"TMA writes: box of {rows} x {columns}, {swizzle}", _memory(at)
     rows, leading, stride = _sizes(kind, sizes, "ROWS,LBO,SBO", 3)
+    # PTX ISA, matrix descriptors: core matrices of 8 rows, offsets of 14 bits in units of 16 bytes.
     if rows % GROUP or not 0 < rows <= MOST_ROWS or max(leading, stride) > FIELD * CHUNK or (leading | stride) % CHUNK:
         raise UsageError(
             f"{rows} rows with offsets of {leading} and {stride} bytes",

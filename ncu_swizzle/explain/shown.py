@@ -1,4 +1,4 @@
-"""Bank maps and related pictures on an 80-column terminal. No information is in colour alone."""
+"""Predictions, bank maps and related pictures on an 80-column terminal. No information is in colour alone."""
 
 from __future__ import annotations
 

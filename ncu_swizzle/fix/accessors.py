@@ -1,4 +1,4 @@
-"""Small device functions that a patch puts before the first function that uses them."""
+"""The XOR swizzle that patches write, expressions as one writes them by hand, and small functions that patches add."""
 
 from __future__ import annotations
 

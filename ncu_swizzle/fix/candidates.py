@@ -259,7 +259,6 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
     """
     row = shape.columns * shape.element_bytes
     size = max(root.size for root in seen.roots)
-    # A row of one element, or a single row, leaves nothing to exchange.
     if row < 2 * shape.element_bytes or size < 2 * row:
         return None
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))

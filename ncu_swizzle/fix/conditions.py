@@ -25,8 +25,8 @@ BOUNDING = ("%", "&")  # by a constant: whatever the other side is
 class Columns:
     """Whether a parameter of the kernel, or data, may move a flat index's column out of its row in another launch.
 
-    In a flat array that is no mistake: ``t[r * 32 + c - flag]`` is an element of the row before if c is 0. With the row
-    apart from the column, it would be another element; a function of the whole index is right for all.
+    In a flat array that is not a mistake: ``t[r * 32 + c - flag]`` is an element of the row before if c is 0. With the
+    row apart from the column, it would be another element; a function of the whole index is right for all.
     """
 
     draft: Draft

@@ -60,7 +60,7 @@ def source_of(target: Target) -> bytes:
 
 
 def not_rewritten(target: Target, file: Path) -> str:
-    """Return why a header is none that a fix rewrites."""
+    """Return why a fix does not rewrite a header."""
     if file in _spliced(target).repeated:
         return f"{file.name} is included more than once, and may differ each time"
     if is_library(str(file)):

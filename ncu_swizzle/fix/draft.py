@@ -1,4 +1,4 @@
-"""Swapped indices: ``t[x][y]`` for ``t[y][x]``, where every access names both."""
+"""What the writers of a patch share, `Draft`, and the simplest one: swapped indices, ``t[x][y]`` for ``t[y][x]``."""
 
 from __future__ import annotations
 

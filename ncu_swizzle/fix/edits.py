@@ -21,7 +21,7 @@ class Overlap(ValueError):
 
 
 def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
-    """Return the text with all edits made; raise Overlap if two of them get in each other's way."""
+    """Return the text with all edits made; raise Overlap if two of them overlap."""
     parts, reached = [], 0
     for edit in sorted(set(edits)):
         if edit.start < reached:

@@ -61,7 +61,7 @@ SPACE = 1 << 18  # bytes of shared memory, more than any block has
 
 
 class MovedPlaces:
-    """The places of the old kernel's bytes in the new one."""
+    """The places of the old kernel's bytes in the new one. Addresses are arrays of any length, [byte]."""
 
     def __init__(
         self, moved: Sequence[Moved], before: Sequence[SharedArray] = (), after: Sequence[SharedArray] = ()

@@ -76,7 +76,7 @@ class EditedUses:
     def operands(self, reach: Reach) -> None:
         """Show that what a use is indexed with is what it looks like: text of a macro may join with what is around it.
 
-        ``t[x * 32 + COLUMN]`` with ``#define COLUMN r | 1`` is ``(x * 32 + r) | 1``, of which COLUMN is no operand.
+        ``t[x * 32 + COLUMN]`` with ``#define COLUMN r | 1`` is ``(x * 32 + r) | 1``: COLUMN is not an operand of it.
         """
         macro = self.scopes.macro(reach.node)
         for node in (n for step in reach.steps if step.node is not None for n in cuda.walk(step.node)):

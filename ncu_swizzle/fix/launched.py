@@ -1,4 +1,4 @@
-"""What is known of a kernel's source without running it: what the launch says of names, and where places lie."""
+"""What a launch tells about a kernel's source: the values of names, and where places lie."""
 
 from __future__ import annotations
 

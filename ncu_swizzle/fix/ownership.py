@@ -68,7 +68,7 @@ class Ownership:
                 self._expansions(macro, name)
 
     def _way(self, node: Node, reach: Reach) -> None:
-        """Show that what is indexed, or accessed, is no choice of addresses: ``(far ? g : t)[i]``, ``of(t, g)[i]``."""
+        """Show that what is indexed or accessed is not a choice of addresses: ``(far ? g : t)[i]``, ``of(t, g)[i]``."""
         node = cuda.bare(node)
         match node.type:
             case "conditional_expression":

@@ -69,7 +69,6 @@ class Renaming:
             return
         policy = self.uses[0].policy
         differing, reached = {name for name, _ in policy.members ^ self.sibling.members}, -1
-        # A fixed point: until no further member names one that differs.
         while len(differing) != reached:  # and what is computed from those
             reached = len(differing)
             differing |= {n for n, text in policy.members if differing & set(text.split())}

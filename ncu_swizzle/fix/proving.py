@@ -196,7 +196,10 @@ class _Comparison:
 
 
 def _synced(syncs: LaneSyncs, table: InstructionRows) -> Ints:
-    """Return block, thread, epoch, copies, kind and line of what synchronises, by thread in the order of execution."""
+    """Return what synchronises, (6, N): block, thread, epoch, copies, kind and line.
+
+    Columns are ordered by thread, each thread's by execution.
+    """
     # Stable, so that each thread's stay in the order of execution; a block has at most 1,024 threads: 10 bits.
     order = np.argsort(syncs.block << 10 | syncs.thread, kind="stable")
     pc = syncs.pc[order]

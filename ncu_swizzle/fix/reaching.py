@@ -144,7 +144,7 @@ class ReachWalk:
         return state.unit or (declaration.element if declaration is not None else "")
 
     def _held(self, state: PointerState) -> Node | None:
-        """Return the class of what a state points to; None if it is no object that holds arrays."""
+        """Return the class of what a state points to; None if it is not an object that holds arrays."""
         return self.classes.get(state.start.declared.id)
 
     # ------------------------------------------------------------------------------------ what becomes of a pointer

@@ -1,4 +1,4 @@
-"""What fixing a kernel comes to, from what it is asked for to what was proved, or what stopped it."""
+"""The outcome of fixing a kernel: for each tile what was proved, or what stopped it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ncu_swizzle.fix.copies import files_of, rebuilt, source_of
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.kernels.family import Target
 
-# What fixing a kernel comes to: for each tile that conflicts a mapping in the source, or why there is none.
+# The outcome of fixing a kernel: for each tile that conflicts a mapping in the source, or why there is none.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,7 +129,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InstructionRows:
-    """What each instruction of a version does, by index: bytes per lane, the kind of access or sync, its line."""
+    """What each instruction of a version does: bytes per lane, the kind of access or sync, its line; [instruction]."""
 
     width: Ints
     kind: Ints
@@ -172,7 +172,7 @@ def _sync(instruction: SassInstruction) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Accesses to units of shared memory, in the order of execution of each thread."""
+    """Accesses to units of shared memory, in the order of execution of each thread: columns of one length, [access]."""
 
     block: Ints
     thread: Ints

@@ -341,7 +341,7 @@ class SharedDeclaration:
 
     @property
     def rank(self) -> int:
-        """How many subscripts lead to an element; one for a variable that is no array, too."""
+        """How many subscripts lead to an element; 1 also for a variable that is not an array."""
         return len(self.sizes) + (1 if self.dynamic else 0)
 
 

@@ -162,7 +162,7 @@ def _finished(
     return SourceFix(source=targets[0].source, before=before, after=after, kernels=finished, read=read)
 
 
-# Which kernels are to be fixed: those that words name, or that ``ncu-swizzle lint`` found to conflict.
+# Which kernels to fix: those that words name, or that ``ncu-swizzle lint`` found to conflict.
 
 
 def _targets(what: str, query: FixQuery) -> list[Target]:

@@ -1,4 +1,4 @@
-"""What of a kernel is to be fixed: its source, the tiles in it, and what the emulator saw of them."""
+"""What a fix works on: a kernel's source, the tiles in it, and what the emulator saw of them."""
 
 from __future__ import annotations
 

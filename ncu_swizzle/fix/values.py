@@ -269,7 +269,10 @@ class _Worlds:
 
 
 def _bytes_of(loads: Loads, widths: Mapping[int, int], unit: int) -> tuple[Bits, Ints]:
-    """Return each unit of bytes that a thread loads once, as a key of both, and the load that it is from."""
+    """Return each unit of bytes that a thread loads, once.
+
+    Two arrays, [unit]: a key of thread and address, sorted, and the number of the load that it is from.
+    """
     width = np.zeros(max(widths, default=0) + 1, np.int64)
     for pc, size in widths.items():
         width[pc] = size

@@ -227,6 +227,7 @@ class Earlier:
         now = Was.of([line] if key else [new for new in self._new if new.access == line.access])
         if then.unknown:
             return _unsure(check, self._base, "its wavefronts are")
+        # With another grid or problem the counts change by themselves: then only degrees can be compared.
         worse = now.excess > then.excess if self._same_launch else now.degree > then.degree
         was = f"in {self._base.name}, {then.excess:,} excessive, degree {then.degree:.4g}"
         if worse:

@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle check`` and ``baseline save`` do: gather profiles, then judge or save them."""
+"""The gate's settings; gather profiles, then judge them (``ncu-swizzle check``) or save them (``baseline save``)."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
 
 
 def in_utc(text: str) -> str:
-    """Return an ISO 8601 time in UTC, by the second; empty if the text is none. Without a zone it is UTC."""
+    """Return an ISO 8601 time in UTC, by the second; empty if the text is not a time. Without a zone it is UTC."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -345,6 +345,7 @@ def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) ->
     if doubt or now.duration_ns is None or was_ns is None:
         return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again)
     change = 100 * (now.duration_ns / was_ns - 1)  # percent
+    # Both medians may be off by their own spread.
     noise = now.spread + then.spread
     message = (
         f"{was_ns / 1e6:.4g} → {now.duration_ns / 1e6:.4g} ms, {change:+.1f} %, at most +{limit:g} % allowed "

@@ -1,4 +1,4 @@
-"""A verdict on its way out: the terminal, files, GitHub's workflow commands, and the error that sets the exit code."""
+"""A verdict in every format: terminal, JUnit, SARIF, JSON, GitHub's commands; and the error that sets the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a check points: the source line of the worst conflict, with its path in the user's checkout."""
+"""Checks and the verdict that sums them up; and where a check points, with its path in the user's checkout."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def moved(place: Place, root: Path, sources: Sequence[str] = ()) -> Place:
 
 
 def files_in(root: Path) -> Here:
-    """Return a function that says whether a profiled source is in the checkout at `root`."""
+    """Return a function that returns whether a profiled source is in the checkout at `root`."""
 
     def here(file: str) -> bool:
         path = PurePosixPath(in_checkout(file, root))

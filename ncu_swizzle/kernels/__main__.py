@@ -79,7 +79,7 @@ def output_errors(
 
 
 def row_error(out: np.ndarray, reference: np.ndarray) -> float:
-    """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis.
+    """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis, (…, columns).
 
     A row of zeros in the reference has error 0 if it matches, else infinity.
     """

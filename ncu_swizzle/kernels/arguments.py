@@ -291,7 +291,7 @@ def _arguments(
 
 
 def _refuse_record(name: str, value: str) -> None:
-    """Raise UsageError for a dtype that is none of ours, nor nearly: the file may have a structured one of the name."""
+    """Raise UsageError for a dtype that is not one of ours, nor close to one: the file may have a structured one."""
     dtype, _, shape = (part.strip(" ]") for part in value.partition("["))
     known = (*DTYPES, *ALIASES, *_BY_VALUE)
     if dtype in known or difflib.get_close_matches(dtype, known, n=1):

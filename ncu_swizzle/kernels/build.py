@@ -1,4 +1,4 @@
-"""What to type for a kernel whose launch is not described: options, and an entry for ncu-swizzle.toml."""
+"""From a description to a family and its cubin; and what to type for a kernel whose launch is not described."""
 
 from __future__ import annotations
 

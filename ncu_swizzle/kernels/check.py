@@ -1,4 +1,4 @@
-"""Check the arguments against the cubin before launching: a kernel that chases a wild pointer measures nothing.
+"""Tensor maps, and a check of arguments against the cubin: a kernel that chases a wild pointer measures nothing.
 
 The cubin lists the number and sizes of the parameters. Their types are only in a mangled C++ name; an ``extern "C"``
 function has none.
@@ -61,6 +61,7 @@ def tiled(address: int, dtype: str, shape: tuple[int, ...], box: tuple[int, ...]
     several = bool(outer)
     if row % CHUNK or width % CHUNK or not all(1 <= side <= MOST_BOX for side in box) or 0 < swizzle < width:
         raise _rejected(f"{rows}x{columns} {dtype}, box {list(box)}, swizzle {swizzle}")
+    # As the driver takes them: the innermost dimension first, and no stride for it, as it has no gaps.
     return Tiled(
         address,
         DATA_TYPES[dtype],
@@ -78,6 +79,7 @@ def encode(tile: Tiled) -> bytes:
     Raises BadCatalog if the driver rejects it, EnvironmentLacking if the driver does not support tensor maps.
     """
     storage = (ctypes.c_byte * (TENSOR_MAP_BYTES + ALIGNMENT))()
+    # The driver refuses a map that is not aligned to 64 bytes, and ctypes aligns to less.
     offset = -ctypes.addressof(storage) % ALIGNMENT
     rank = len(tile.sizes)
     status = _driver().cuTensorMapEncodeTiled(
@@ -162,6 +164,7 @@ def _differ(wanted: str | None, argument: Argument) -> bool:
     if wanted is None or argument.dtype in (BYTES, STRUCT):
         return False
     expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
+    # Of one size, an integer may be given for another one, signed or not; half for bfloat16 would be other numbers.
     same = expected.itemsize == given.itemsize and (expected == given or _whole(expected) == _whole(given) is True)
     return not same
 

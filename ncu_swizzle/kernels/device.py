@@ -70,6 +70,8 @@ def refuse_other_architecture(device: Any, family: Family, kernel: Kernel) -> No
     major, minor = device.compute_capability()
     arch = family.architecture(kernel, "")
     number = int(arch.strip("sm_af") or 0)
+    # Code runs on GPUs of its major version with the same or a higher minor one; specific code, such as sm_90a, only on
+    # its own.
     runs = number // 10 == major and number % 10 <= minor
     if number and not (runs and (arch[-1].isdigit() or number % 10 == minor)):
         raise UsageError(

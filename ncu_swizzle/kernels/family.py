@@ -1,4 +1,4 @@
-"""What a name on the command line refers to, resolved once: a kernel, its family, and the complete problem."""
+"""Families of kernels, their arguments and launches, and `Target`: one kernel of a family at one problem."""
 
 from __future__ import annotations
 

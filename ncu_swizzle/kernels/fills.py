@@ -1,4 +1,4 @@
-"""What to type for buffers whose contents decide counts and are not known."""
+"""What buffers and scalars hold before a launch; and what to type for unknown contents that decide counts."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def _unknown(arguments: Sequence[Argument], decisive: Collection[str]) -> list[A
 
 
 def _given(argument: Argument) -> str:
-    """Return a buffer with contents that can be typed: small numbers, or an address that is none of the launch's."""
+    """Return a buffer with contents that can be typed: small numbers, or an address that is not one of the launch's."""
     fill = str(FAR) if _holds_addresses(argument) else "iota%256"
     return f"{argument.name}={argument.dtype}[{','.join(argument.shape)}]:{fill}{':out' if argument.output else ''}"
 

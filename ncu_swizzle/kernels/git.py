@@ -170,7 +170,7 @@ def unpack(checkout: Path, commit: str, folder: Path) -> frozenset[Path]:
 
 
 def _refuse_hostile(entries: Sequence[Blob], commit: str) -> None:
-    """Raise BadFile for an entry that leads elsewhere, comes twice, or lies in what is no folder."""
+    """Raise BadFile for an entry that leads elsewhere, comes twice, or lies in something that is not a folder."""
     folders = {entry.path for entry in entries if entry.mode.startswith(TREE)} | {b""}
     seen = set[bytes]()
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Load a compiled kernel and launch it: once for its output, once under ncu."""
+"""Which GPUs there are; load a compiled kernel and launch it: once for its output, once under ncu."""
 
 from __future__ import annotations
 

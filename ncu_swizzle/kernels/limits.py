@@ -1,7 +1,7 @@
-"""Which files a source includes, as far as plain ``#include`` lines tell.
+"""Sizes of launches, evaluated and checked; and which files a source includes or imports.
 
-Includes in comments count too: one file too many does no harm. Includes that name a macro are not followed, see
-`has_computed_include`.
+Only plain ``#include`` lines are read. Includes in comments count too: one file too many does no harm. Includes that
+name a macro are not followed, see `has_computed_include`.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
             raise ValueError(f"there is no size {name!r}")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
+        # Intermediate values are bounded too: nested products would take any time and memory.
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return within_64_bits(_OPERATORS[type(op)](_value(left, names), _value(right, names)))
     raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")

@@ -1,4 +1,4 @@
-"""The expected outputs of a family: find its reference, call it, and check the shapes it returns.
+"""What a launching program needs: PyCUDA's compiler, times by CUDA events, and the expected outputs of a family.
 
 A reference is named in one of these ways; a file is relative to the family's folder, or has an absolute path.
 
@@ -225,6 +225,7 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
     expected = {}
     for name, given in answer.items():
         index, values = given if isinstance(given, tuple) else (..., given)
+        # One element seen as all of them: tries the index on the output's shape without taking its memory.
         whole = np.broadcast_to(np.empty((), bool), fills.shape(outputs[name], problem))
         array = np.asarray(values).astype(np.float64)
         if whole[index].shape != array.shape:

@@ -88,6 +88,7 @@ def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Call
     if source:  # cooperative groups ask for every axis, the source does not
         block_axes = min(block_axes, shared_arrays.axes_of(source, r"\b(?:threadIdx|blockDim)\s*\.\s*{}\b"))
         grid_axes = min(grid_axes, shared_arrays.axes_of(source, r"\b(?:blockIdx|gridDim)\s*\.\s*{}\b"))
+    # A warp gets registers in units of 256, so a thread gets 8, 16, …
     by_registers = REGISTERS // max(-(-attributes.registers // 8) * 8, 1) // WARP * WARP
     return KernelSignature(
         symbol=symbol,

@@ -79,7 +79,7 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached:
 
 
 def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bool:
-    """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
+    """Drop the cached cubin, which turned out to be unusable; return whether there was one."""
     return cache.drop(KIND, cache_key(family, kernel, arch, compiler.version()))
 
 

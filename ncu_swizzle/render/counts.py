@@ -39,6 +39,7 @@ def align(before: str, after: str) -> tuple[Pair, ...] | None:
             blocks = matcher.get_matching_blocks()
     except OutOfTime:
         return None
+    # difflib's ratio: twice the lines in common over all lines.
     if 2 * sum(block.size for block in blocks) < ALIKE * (len(old) + len(new)):
         return None
     pairs: list[Pair] = []

@@ -1,4 +1,4 @@
-"""The catalogue: tables for the terminal, Markdown for the documentation, plain data for programs."""
+"""Tables on a terminal: findings, times, and the catalogue, which is also Markdown and plain data."""
 
 from __future__ import annotations
 

@@ -107,6 +107,7 @@ def pace(before: float | None, after: float | None) -> str:
 def percent(value: object) -> str:
     """Return a percentage with one decimal; what rounds to zero has no sign."""
     number = finite(value)
+    # -0.0 + 0.0 is 0.0.
     return UNKNOWN if number is None else f"{_formatted(round(number, 1) + 0.0, ',.1f')} %"
 
 
@@ -132,6 +133,7 @@ def change(before: object, after: object) -> str:
         return f"× {ratio:,.2f}"
     if 0 < ratio <= 0.5:
         return f"÷ {1 / ratio:,.2f}"
+    # What one decimal would show as 0.0 % gets one significant digit.
     percents = 100 * (ratio - 1)
     return f"{_formatted(percents, '+.1f' if abs(percents) >= 0.05 else '+.1g')} %"
 

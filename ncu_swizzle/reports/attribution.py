@@ -23,7 +23,7 @@ Here = Callable[[str], bool]  # whether a file is in the checkout that is being 
 
 
 def nowhere(_: str) -> bool:
-    """Say that no file is known to be in the checkout."""
+    """Return False: no file is known to be in the checkout."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""The results of jobs: comparisons or times, and the source of their numbers."""
+"""Profiles side by side: their tables and a verdict; and the results of jobs, comparisons or times."""
 
 from __future__ import annotations
 

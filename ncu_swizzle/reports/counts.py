@@ -80,6 +80,7 @@ class SavedRequests:
             if self.count > KEPT:
                 raise ValueError("more requests than are kept")
             unzip = zlib.decompressobj()
+            # One byte more than `count` requests have, so that a longer text shows without being unpacked as a whole.
             content = unzip.decompress(base64.b64decode(self.packed, validate=True), size + 1)
             if len(content) != size:
                 raise ValueError("a different number of requests")

@@ -1,7 +1,7 @@
 """What the lines in a program's cubins do not say, of kernels of CuTe DSL and Numba.
 
 CuTe DSL names the innermost line alone. Of functions that Numba itself inlines (``inline="always"``) it keeps the line
-and says that it is in the kernel's file: what lies outside of the kernel's function is no line of it.
+and says that it is in the kernel's file: lines outside of the kernel's function do not belong to it.
 """
 
 from __future__ import annotations

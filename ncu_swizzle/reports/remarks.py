@@ -101,6 +101,7 @@ def command_for_all(profile: Profile) -> str:
 def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
     words = ["ncu", "--section-folder", str(paths.rules()), "--section", SECTION]
     for name, *values in session.options:
+        # Range replay would profile the program's ranges, not this kernel.
         if name in kept and not (name == "--replay-mode" and "range" in "".join(values)):
             words += [name, *values]
     words += [*chosen, "--import-source", "yes", "--export", "complete"]

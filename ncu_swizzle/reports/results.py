@@ -82,6 +82,7 @@ def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value,
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise ValueError("a message has field number 0")
+        # Wire types: 0 a varint, 1 and 5 eight and four bytes, 2 a length and that many bytes; 3 and 4 are obsolete.
         if wire == 0:
             value, position = varint(message, position)
             yield number, value, start
@@ -101,6 +102,7 @@ def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value,
 def varint(data: memoryview | bytes, position: int) -> tuple[int, int]:
     """Return the number at the position, and the position after it."""
     value = shift = 0
+    # 64 bits in groups of seven take ten bytes at most.
     while shift < 70:
         byte = data[position]
         value |= (byte & 0x7F) << shift
@@ -277,6 +279,7 @@ def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
     """Return a ProfileMetricResult: the number of its name, its value, and everything from its first element on."""
     name, value = 0, None
     for number, field_value, start in fields(content):
+        # The elements come last, tens of thousands of them: they are decoded only for the metrics that a profile keeps.
         if number == _LIST:
             return name, value, content[start:]
         if number == _NAME and isinstance(field_value, int):
@@ -303,6 +306,8 @@ def _by_address(elements: memoryview) -> dict[int, int]:
     A launch has tens of thousands of elements, nearly always of the same form: a regular expression reads those.
     """
     alike = _ELEMENT.findall(elements)
+    # Beside its two numbers an element has 8 bytes: the tags and lengths of three messages, and the tags of the two
+    # numbers.
     end = sum(len(pc) + len(count) + 8 for _, _, pc, _, count in alike)
     if end != len(elements):  # others lie between them, or nothing matches
         alike, end = [], 0

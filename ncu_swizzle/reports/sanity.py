@@ -1,7 +1,7 @@
 """Implausible values in a report, which ncu writes without a warning, and the warnings it did give.
 
-A doubt about counts keeps the gate from judging; every doubt is a warning in the report. A file with values that cannot
-be, such as negative counts, is damaged.
+A doubt about counts keeps the gate from judging; every doubt is a warning in the report. A file with
+impossible values, such as negative counts, is damaged.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def _uncollected(profile: Profile) -> Iterator[str]:
     """Name requested metrics that ncu left out: it silently skips names that it does not know."""
     requested = re.findall(r"--metrics[ =](\S+)", profile.command)
     names = [name for option in requested for name in option.split(",") if name and ":" not in name]
+    # A metric may be requested by its first parts: ncu then collects a.sum, a.avg and so on for a.
     collected = {prefix for metric in profile.metrics for prefix in accumulate(metric.split("."), "{}.{}".format)}
     absent = [name for name in names if name not in collected]
     if absent:

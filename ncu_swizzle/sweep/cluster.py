@@ -93,7 +93,7 @@ class Roster:
             self.stations.remove(station)
 
     def retire(self, station: Station, why: str) -> None:
-        """Use a worker no more, though it is still there."""
+        """Stop using a worker that is still there."""
         self._refused[station.address] = f"the worker {station.member.where.worker} is not used: {why}"
 
     def _examine(self, fresh: list[str]) -> None:
@@ -266,6 +266,7 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
 
     folder.mkdir(mode=0o700)
     threads = max(1, (os.cpu_count() or 1) // gpus) if gpus else 1  # of NumPy, for the references
+    # PYTHONSAFEPATH: a file in the current folder must not be imported in place of a module of ours.
     environment = {"TMPDIR": str(folder), "PYTHONSAFEPATH": "1", "PYTHONPATH": paths.child_environment()["PYTHONPATH"]}
     environment |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     environment |= {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
@@ -273,6 +274,7 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
         **common,
         "nthreads": 2 if uuid else 1,  # one reads a report while the other waits for the next
         "name": f"{'gpu' if uuid else 'worker'}-{number}",
+        # No limit: a Nanny ends a worker that comes near to it, in the middle of a measurement.
         "memory_limit": 0,
         "local_directory": str(folder),
         "env": environment,

@@ -200,6 +200,8 @@ class ManyWorkers:
                 return  # a task whose worker was lost runs alone: if it is lost again, that was why
             station.unit.waiting.popleft()
             task = self._tasks[number]
+            # Not pure: else Dask takes two tasks with equal arguments for one, and gives both the same result. No
+            # retries: `_lose` decides where a lost task runs again, and keeps its unit on one GPU.
             future = self._client.submit(
                 worker.perform,
                 self._token,

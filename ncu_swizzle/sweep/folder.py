@@ -130,6 +130,7 @@ def opened(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise not_writable(f"to {folder}", error) from error
     try:
+        # The lock ends with the process that holds it: one that is killed leaves none behind.
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)

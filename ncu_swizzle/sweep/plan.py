@@ -1,4 +1,4 @@
-"""What a point depends on: if any of it has changed, a saved point is stale and is measured again."""
+"""The points of a sweep, and what each depends on: if that has changed, a saved point is measured again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a sweep, or its plan, on an 80-column terminal."""
+"""The table of a sweep in every format: terminal, CSV, JSON, Markdown, Parquet; and the scales of its charts."""
 
 from __future__ import annotations
 

@@ -213,6 +213,7 @@ _stopped: set[str] = set()
 _one_at_a_time = threading.Lock()  # a worker may have several threads, and the emulator gains nothing from them
 
 
+# Not an Exception, so that nothing between `say` and `perform` takes it for a failure of the work.
 class Stopped(BaseException):
     """The command that wanted a task is gone: it ends without a result."""
 
@@ -230,7 +231,7 @@ class Examined:
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """What a task left: its value and its files, or how it failed. `unfit`: this worker is of no more use."""
+    """What a task left: its value and its files, or how it failed. `unfit`: why this worker can no longer be used."""
 
     value: Any = None
     files: Mapping[str, bytes] | None = None

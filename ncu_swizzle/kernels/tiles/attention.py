@@ -49,6 +49,7 @@ def _of_warpgroups(problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return Q's tile (later O's), and those of K and V: TMA fills them, wgmma reads them."""
     heads = problem["heads"] * problem["batch"]
     queries, keys = -(-problem["seq"] // (2 * ROWS)), -(-problem["seq"] // KEYS)
+    # A wgmma takes 16 of the dimension that is summed over: QK^T sums over the head, PV over the keys.
     times = 2 * heads * queries * keys  # warpgroups, times their tiles of keys
     scores = DeclaredProduct(name="QK^T", columns=KEYS, times=times * HEAD // 16)
     values = DeclaredProduct(name="PV", columns=HEAD, times=times * KEYS // 16, a_in_shared=False)

@@ -15,6 +15,8 @@ ELEMENT, CHUNK = 2, 16  # bytes
 IN_CHUNK = CHUNK // ELEMENT
 STAGES = 3  # tiles in shared memory if loads run ahead
 
+# One row of lanes, (1, 32): with a column of requests, (N, 1), it broadcasts to (N, 32), as an `Access` takes rows and
+# columns.
 LANE = np.arange(32)[None, :]
 
 
@@ -37,15 +39,16 @@ def _tile(name: str, rows: int, readers: int, source: KernelSource, times: int, 
 
 
 def _copy(name: str, rows: int, cache: str, times: int) -> Access:
-    """load_rows: 8 threads copy a row, so a warp copies four."""
+    """load_rows: 8 threads copy a row, so a warp copies four: (rows / 4, 32)."""
     request = np.arange(rows // 4)[:, None]
+    # 0 * request: the chunks depend on the lane alone, but need the shape (N, 32), too.
     row, chunk = 4 * request + LANE // 8, LANE % 8 + 0 * request
     source = row * DEPTH * ELEMENT + chunk * CHUNK  # each row in lines of its own, wherever they are
     return Access(f"{name} in", f"cp.async.{cache}.16", row, chunk * IN_CHUNK, source=source, times=times)
 
 
 def _fragments(name: str, rows: int, times: int) -> Access:
-    """load_operands: 16x16 blocks, 16 columns per step."""
+    """load_operands: 16x16 blocks, 16 columns per step: (blocks * steps, 32)."""
     block, step = np.divmod(np.arange(rows // 16 * DEPTH // 16)[:, None], DEPTH // 16)
     return Access(
         f"{name} out", "ldmatrix.x4", 16 * block + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16), times=times

@@ -28,6 +28,7 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     step = STEPS.index(named[1]) if named else 0
     columns = 256 if step >= STEPS.index("Wide") else 128
     stages = 4 if step >= STEPS.index("Wide") else 1 + (step >= STEPS.index("Ring"))
+    # An instruction m64nNk16 does 64 x columns x 16 of the n^3 multiplications.
     products = n * n * n // (64 * columns * 16)
     a, b = _mapping(span, ROWS), _mapping(span, columns)
     operands = (
