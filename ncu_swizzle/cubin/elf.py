@@ -252,6 +252,7 @@ def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield number and value of each attribute in a .nv.info section; raise struct.error if it is damaged."""
     at = 0
     while at < len(info):
+        # Four bytes: the form, the number, and 16 bits that are the size of what follows, or else the value itself.
         form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
         sized = form == FORMAT_SIZED

@@ -1,4 +1,4 @@
-"""The call stack of inlined code, from the cubin's line table.
+"""The call stack of inlined code, from the cubin's line table; which of its files are headers of a library.
 
 ``nvcc -lineinfo`` maps each instruction to a line in the innermost inlined function: for an ``ldmatrix``, that is the
 helper around the PTX, the same in every kernel. The call sites are in the line table too, as an extended opcode of
@@ -209,6 +209,7 @@ class _Program:
         while self.position < end:
             opcode = self._fixed(1)
             if opcode >= self.opcode_base:  # a special one: both address and line advance
+                # DWARF 2, 6.2.5.1: the quotient advances the address, the remainder the line.
                 step = opcode - self.opcode_base
                 self.address += step // self.line_range * self.minimum_length
                 self.line += self.line_base + step % self.line_range
@@ -225,6 +226,7 @@ class _Program:
             elif opcode == _SET_FILE:
                 self.file = self._unsigned()
             elif opcode == _CONST_ADD_PC:
+                # As far as the special opcode 255 would, which is the farthest, but no row begins.
                 self.address += (255 - self.opcode_base) // self.line_range * self.minimum_length
             elif opcode == _FIXED_ADVANCE_PC:
                 self.address += self._fixed(2)
@@ -281,5 +283,6 @@ class _Program:
     def _signed(self) -> int:
         start = self.position
         value = self._unsigned()
+        # Signed LEB128: 7 bits a byte, the highest of the last byte is the sign.
         bits = 7 * (self.position - start)
         return value - (1 << bits) if value >> (bits - 1) & 1 else value

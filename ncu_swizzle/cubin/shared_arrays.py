@@ -158,6 +158,7 @@ def _source_name(symbol: str) -> str:
     """Return a variable's name in the source: the last one in a mangled name."""
     name = symbol
     for match in re.finditer(r"(\d+)", symbol if symbol.startswith("_Z") else ""):
+        # A name before may end in digits, so the length of this one may begin anywhere in a run of them.
         for digits in (match[1][at:] for at in range(len(match[1]))):
             word = symbol[match.end() : match.end() + int(digits)]
             rest = symbol[match.end() + int(digits) :]

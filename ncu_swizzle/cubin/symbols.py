@@ -1,7 +1,8 @@
-"""The one filter of kernels by name: `-k` of every command, of captures and of the Python API.
+"""Kernels by name: found in a cubin, declared by a source, let pass by the one filter.
 
-It means what ncu's `--kernel-name` means: a plain text is the whole name, and what follows ``regex:`` is searched for.
-Numbers are names too; launches have options of their own.
+The filter is `-k` of every command, of captures and of the Python API. It means what ncu's `--kernel-name` means: a
+plain text is the whole name, and what follows ``regex:`` is searched for. Numbers are names too; launches have options
+of their own.
 """
 
 from __future__ import annotations

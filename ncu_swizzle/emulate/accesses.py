@@ -1,5 +1,4 @@
-"""Which shared-memory requests instructions make, and a log of them; compare-and-swap loops, whose requests depend on
-what their swaps return.
+"""Which shared-memory requests instructions make, a log of them, and loops whose requests depend on compare-and-swaps.
 
 A floating-point atomic in shared memory compiles to a loop around ATOMS.CAST.SPIN. Of the lanes whose words are in one
 bank, one swaps per execution; the others go round again. So an H100 did in all of 368 measured loops, of one warp and
@@ -127,6 +126,8 @@ class RequestLog:
         lanes, selected = lanes[:period], selected[:period]
         origin = None if origin is None else origin[:period]
         extra = b"" if origin is None else origin.tobytes()
+        # Warps make the same requests again and again: looking them up by their bytes replaces counting each, which is
+        # done once for all of them when memory is short, or at the end.
         key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
@@ -140,6 +141,7 @@ class RequestLog:
         seen.count += 1
         for repeat in m.repeats.active:
             repeat.requests.append(LoopRequests(number=number, seen=seen, times=1, tag=tag, source_tag=source_tag))
+        # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
@@ -199,6 +201,7 @@ class RequestLog:
         for number, (warps, wavefronts) in self.machine.wgmma.items():
             if (warps % WARPS).any():
                 self.miss(number, "not all warps of a warpgroup execute it", None)
+            # `wavefronts` are those of a warpgroup, and each of its four warps was counted.
             total = warps * wavefronts // WARPS
             counts[number] = AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
         return counts
@@ -324,6 +327,7 @@ class SpinLoop:
             m.claims = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         owners, swapped_by = m.claims
         earlier = owners[block, word]
+        # NumPy keeps the last of several writes to one place: a lane that does not find itself there has lost it.
         owners[block, word] = thread
         lost = (owners[block, word] != thread) | ((earlier != 0) & (earlier != thread))
         if lost.any():
@@ -334,6 +338,8 @@ class SpinLoop:
 
 def _winners(words: Ints, selected: Bools) -> Bools:
     """Mark one lane per bank."""
+    # The lowest lane of each bank, (G, 32). Every lane has its own word, so whichever goes first, a bank with k lanes
+    # takes k rounds.
     bank = np.where(selected, words % WARP, -1)
     winners = selected.copy()
     for lane in range(1, WARP):

@@ -120,6 +120,8 @@ def _cut(
 ) -> tuple[Progression | None, tuple[Progression, ...]]:
     """Return the part of a progression that is in a box along one axis, and the other parts."""
     first, spacing, count = line
+    # Solve first + spacing i = own (mod step) for i, with g = gcd(spacing, step): if g divides d = own - first, i is
+    # d / g times the inverse of spacing / g, modulo step / g; otherwise there is no solution.
     common = math.gcd(spacing, step)
     if (own - first) % common:
         return None, (line,)
@@ -275,6 +277,7 @@ class Totals:
 
 def _weighted(counts: Ints, weights: Ints) -> Any:
     """Return the sum over blocks, the last axis, of counts times weights, which may exceed 64 bits."""
+    # No sum exceeds the largest count times all weights: below 2^62, 64 bits hold it, and the product is much faster.
     if int(counts.max(initial=0)) * int(weights.sum()) < 1 << 62:
         return (counts @ weights.astype(np.int64)).astype(object)
     return counts.astype(object) @ weights

@@ -1,4 +1,4 @@
-"""For which blocks, and for how many iterations, every decision of those that ran is the same.
+"""For which blocks, and for how many iterations, every decision of those that ran is the same; clusters of blocks.
 
 An iteration of a loop is run with tags (see `dependence`) on the registers that change from one to the next. A decision
 by such a value, a comparison or an address, limits how many further iterations the one that ran stands for. A value
@@ -40,7 +40,7 @@ def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Cho
 
 
 def rank_of(blocks: Ints, shape: tuple[int, int, int]) -> Ints:
-    """Return the rank of each block in its cluster."""
+    """Return the rank of each block, (B, 3), in its cluster, (B,)."""
     within = blocks % np.array(shape)
     ranks: Ints = within[:, 0] + shape[0] * (within[:, 1] + shape[1] * within[:, 2])
     return ranks
@@ -122,6 +122,7 @@ class Boxes:
         change = per_stride * (self.step[which] // stride)  # per step of the box, (n, 3)
         axes = [axis for axis in range(BLOCK_AXES) if tag.coefficients[axis]]
         extent = {axis: int(np.abs(change[:, axis] * self._steps(which, axis)).max(initial=0)) for axis in axes}
+        # The axis along which the value changes most gives way first, so that the others mostly keep their extent.
         for axis in sorted(axes, key=lambda a: -extent[a]):
             others = [other for other in axes if other != axis]
             self._narrow(change, axis, others=others, which=which, down=down, up=up)
@@ -147,13 +148,15 @@ class Boxes:
         self.high[which, axis] = self.blocks[which, axis]
 
     def _steps(self, which: Ints, axis: int) -> Ints:
-        """Return how many steps each box spans in a dimension."""
+        """Return how many steps each of n boxes spans in a dimension, (n,)."""
         spans: Ints = (self.high[which, axis] - self.low[which, axis]) // self.step[which, axis]
         return spans
 
     def _narrow(self, change: Ints, axis: int, others: list[int], which: Ints, down: Ints, up: Ints) -> None:
         least, most = self._reach(change, others, which)
         room_down, room_up = down + least, up - most  # what the other dimensions leave in the worst case
+        # k steps change the value by k |change|, so k is at most room / |change|; where it falls with the index, the
+        # two rooms change sides.
         falling = change[:, axis] < 0
         room_down, room_up = np.where(falling, room_up, room_down), np.where(falling, room_down, room_up)
         size = np.abs(change[:, axis])
@@ -167,7 +170,7 @@ class Boxes:
         self.high[which, axis] = np.minimum(self.high[which, axis], high)
 
     def _reach(self, change: Ints, axes: list[int], which: Ints) -> tuple[Ints, Ints]:
-        """Return how far the value falls (a negative number) and grows at most over these dimensions."""
+        """Return how far the value falls (a negative number) and grows at most over these dimensions, (n,) each."""
         least = np.zeros(len(which), np.int64)
         most = np.zeros(len(which), np.int64)
         for axis in axes:
@@ -238,6 +241,8 @@ class Repeats:
                 repeat.failed = True
             elif stride[repeat.axis] > 1:
                 repeat.failed = True
+                # A decision by the value modulo something: it is the same every `stride` iterations, so the next try
+                # takes these as one (`Header.failed`).
                 repeat.stride = math.lcm(repeat.stride, stride[repeat.axis])
 
     def follow(self, tag: Tag, unit: int = 1) -> None:

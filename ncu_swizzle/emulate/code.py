@@ -1,4 +1,4 @@
-"""Parse SASS text into opcode, modifiers, guard and operands."""
+"""A kernel's code from nvdisasm's output, and its instructions: opcode, modifiers, guard and operands."""
 
 from __future__ import annotations
 

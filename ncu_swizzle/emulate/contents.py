@@ -1,4 +1,9 @@
-"""Memory contents: loads and stores of shared, local and global memory, each byte known or unknown."""
+"""Memory contents: loads and stores of shared, local and global memory, each byte known or unknown.
+
+And records of a launch's buffers, and of accesses outside of them.
+
+A view has G warps of 32 lanes; shared memory is (B, bytes).
+"""
 
 from __future__ import annotations
 
@@ -113,6 +118,8 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
         return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
     at, inside, unit = _units_at(m, address, selected, size)
     data = m.shared.view(unit).take(at).astype(np.uint32, copy=False)
+    # (words, G, 32). Seen as units, `shared_known` has 1 in each byte that is known: all of them are if the unit is
+    # 0x01010101, cut to its size.
     all_bytes = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
     known = all_bytes & inside & np.asarray(address.known)
     every = (known | ~selected).all(axis=(1, 2)).tolist()
@@ -137,6 +144,8 @@ def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[V
             here = inside[word]
             where = at[word][here]
             known = np.broadcast_to(np.asarray(value.known), selected.shape)[here]
+            # Lanes are listed in ascending order, and NumPy keeps the last of several writes to one place: the highest
+            # lane's.
             contents[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
             sure[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
         if value.known is not True:

@@ -1,4 +1,7 @@
-"""Execute bulk and tensor copies: their bytes arrive at an mbarrier at once, and what they write is unknown."""
+"""Execute asynchronous copies: LDGSTS, bulk and tensor copies. What they write is unknown.
+
+ncu counts the requests of LDGSTS; the bytes of the others arrive at an mbarrier at once.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ class AsyncCopy:
         return Value(np.where(reading, np.broadcast_to(aligned, counted.shape), -1), tag=source.tag)
 
     def _reading(self, m: Machine, counted: Bools) -> Bools | None:
-        """Return the lanes that read, as ncu sees it; None if that is unknown, which is recorded."""
+        """Return the lanes that read, (G, 32), as ncu sees it; None if that is unknown, which is recorded."""
         if self.reads is None or self.predicate is None:
             return counted
         if self.past_l1 and (_is_p0(self.predicate) or _is_p0(self.instruction.guard)):
@@ -192,12 +195,14 @@ class ToShared:
         mine = m.view_blocks()[rows]
         if not self.multicast or extra is None:
             return m.clusters.at(mine, addresses)
+        # A bit per rank in the upper half of the register; the lower half is the size of a bulk copy in units of 16
+        # bytes.
         masks = of_rows(extra, rows) >> np.uint32(16)
         which, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
         return m.clusters.base(mine[which]) + ranks
 
     def _bytes(self, m: Machine, rows: Ints, extra: Value | None) -> Ints:
-        """Return the bytes that the copy of each of these warps moves; -1 if unknown."""
+        """Return the bytes that the copy of each of these R warps moves, (R,); -1 if unknown."""
         unknown = np.full(len(rows), -1, np.int64)
         if not self.tensor:
             if extra is None or not extra.certain:

@@ -1,4 +1,4 @@
-"""How values depend on the block index.
+"""How values depend on the block index, and on the iterations of loops.
 
 One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
 comparison, an address), only blocks for which the decision is the same are represented by the one that ran: see
@@ -49,6 +49,7 @@ class Tag:
             if self.align >= bits:
                 return self.stride, 0
             return _without(self.stride, self.dims), self.dims
+        # k c is 0 modulo 2^bits first for k = 2^(bits - trailing zeros of c).
         factors = [1 << max(0, bits - trailing_zeros(c)) for c in self.coefficients]
         stride = tuple(step * factor for step, factor in zip(self.stride, factors, strict=True))
         coarse = _bits(step > MOST_STRIDE for step in stride)
@@ -210,6 +211,8 @@ def product_halves(
     such stride up to `most`.
     """
     assert tag.coefficients is not None
+    # A compiler divides by d with a factor of about 2^(32 + s) / d: over d indices the product grows by about
+    # 2^(32 + s).
     changes = [c * factor for c in tag.coefficients]
     extents = (*grid, *(WORD,) * LOOP_AXES)  # how often a loop is run is not known beforehand
     multiples = [_dividing_multiple(change, extent, most) for change, extent in zip(changes, extents, strict=True)]
@@ -225,6 +228,7 @@ def product_halves(
 def _dividing_multiple(change: int, blocks: int, most: int) -> int:
     """Return the least multiple of a change whose distance from a multiple of 2^32 cannot add up to a carry, or 0."""
     for multiple in range(1, most + 1):
+        # The number nearest to 0: by this much the lower half changes, blocks // multiple times across the grid.
         rest = (change * multiple + WORD // 2) % WORD - WORD // 2
         if abs(rest) * (blocks // multiple) < WORD // 2:
             return multiple

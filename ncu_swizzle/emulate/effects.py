@@ -192,6 +192,7 @@ def _matrix_width(instruction: SassInstruction) -> int:
     half = instruction.has("F16") and not instruction.has("F32")
     if match := re.fullmatch(r"64x(\d+)x\d+", shape):
         columns = int(match[1])
+        # 64 x N results in 128 threads are N / 2 for each, in 32 bits; two halves share a register.
         return columns // (4 if half else 2)
     if instruction.opcode == "DMMA":
         return {"16816": 8, "1688": 8, "1684": 8}.get(shape, 4)

@@ -58,6 +58,7 @@ class Circles:
         """Return whether the state before this group's basic block is the one that was kept."""
         self._steps += 1
         self.visited.add(group.pc)
+        # Registers first, as they mostly differ and are cheap to compare; the digest of all else, only then.
         if group.pc == self._pc and self._same_registers() and self._digest_with(group) == self._digest:
             return True
         if self._steps >= self._next:
@@ -145,6 +146,7 @@ class Header:
     def failed(self, repeat: Repeat, left: bool) -> None:
         """Try again, ever more rarely; with another period, unless threads only `left` the loop."""
         self.failures += 1
+        # Twice as long each time: a try in vain costs a copy of the state, and the iteration runs twice.
         self.resume = self.visits + (1 << min(self.failures, MOST_WAIT))
         if self.together and self.hint is not None and self.failures < MOST_TRIES:
             return
@@ -255,6 +257,7 @@ class Loops:
             self._begin_again(header, group, *header.hint)
             return
         warp = int(group.warps[0])
+        # One lane is sampled, which is cheap. That all lanes change alike is what `Advance.happened` checks afterwards.
         header.samples.append(sample(self.machine, header.numbers, warp, int(group.mask[0].argmax())))
         del header.samples[:-SAMPLES]
         if header.together:
@@ -388,6 +391,8 @@ class Loops:
         header = watched.header
         header.failures = 0 if times else header.failures + 1
         header.hint = watched.period, watched.advance
+        # Fewer than all: only memory limited them, so begin anew at once. Else a decision changes in the next
+        # iteration, which has to run. None at all: ask ever more rarely.
         pause = 0 if times < repeat.most else 1 if times else 1 << min(header.failures, MOST_WAIT)
         header.resume = header.visits + pause + 1
         header.samples.clear()
@@ -399,6 +404,7 @@ class Loops:
     def _count(self, watched: Watched, times: int) -> None:
         """Count what was issued in an iteration so many times more."""
         m, before = self.machine, watched.state
+        # `issued` holds differences, whose change in one iteration is that of the next ones, too.
         m.issued += times * (m.issued - before.issued)
         self.clock.issued += times * (self.clock.issued - watched.issued)
         for number, (warps, _) in m.wgmma.items():

@@ -114,6 +114,7 @@ class Machine(State, RegisterFile):
     @cached_property
     def coarsest(self) -> int:
         """The coarsest stride of blocks worth following: more kinds of blocks would be left than blocks of a kind."""
+        # A stride of s leaves s kinds of n / s blocks each: s > n / s beyond the root of n.
         return min(MOST_STRIDE, math.isqrt(max(self.extents)))
 
     def follows(self, *values: Value) -> bool:
@@ -122,7 +123,7 @@ class Machine(State, RegisterFile):
         return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest for tag in tags)
 
     def view_blocks(self) -> Ints:
-        """Return the block of each of the view's warps."""
+        """Return the block of each of the view's warps, (G,), as an index among those that run."""
         blocks: Ints = self.block_of[self.view.warps]
         return blocks
 
@@ -155,6 +156,7 @@ class Machine(State, RegisterFile):
         if tag is None:
             return
         shape = lanes.shape
+        # As good as no limit: what lanes leave that are not asked.
         far = np.int64(1) << 40
         down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
         up = np.where(lanes, np.broadcast_to(most - values, shape), far).min(axis=1)

@@ -78,7 +78,7 @@ class RegisterFile:
         return tag_of(register.patches, self.view.warps, lanes)
 
     def _reading(self, number: int) -> Bools:
-        """Return the lanes whose value of a register matters to the instruction that executes: those of its guard."""
+        """Return the lanes, (G, 32), whose value of a register matters to the current instruction: its guard's."""
         mask = self.view.mask
         guard = self.guards[self.now] if self.guards else None
         condition = self.registers[guard[0]] if guard is not None and guard[0] != number else None

@@ -1,4 +1,7 @@
-"""The distinct requests of a shared-memory instruction, how often each is made, and their wavefronts."""
+"""What an emulation may take, in time and memory; the distinct requests of an instruction, and their wavefronts.
+
+N requests are rows of 32 lanes, made by W warps in B blocks.
+"""
 
 from __future__ import annotations
 
@@ -112,6 +115,8 @@ class Clock:
 def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructions: int) -> int:
     """Return how many blocks can run side by side, given what one takes; 0 bytes if contents are not tracked."""
     by_warps = WARPS_AT_ONCE // math.ceil(threads / 32)
+    # Twice, because each byte has one in `shared_known`; the table of issue counts has a row behind the last
+    # instruction, in which the last basic block's count ends.
     by_shared = SHARED_BYTES // (2 * shared_bytes) if shared_bytes else by_warps
     by_local = LOCAL_BYTES // (2 * local_bytes) if local_bytes else by_warps
     return max(1, min(by_warps, by_shared, by_local, ISSUED_BYTES // (8 * (instructions + 1))))
@@ -165,7 +170,7 @@ class AccessRequests:
     def _rows(self) -> NDArray[np.uint64]:
         """Requests as rows of numbers, (N, 17), or (N, 49) with sources: the lanes' addresses, and which are active.
 
-        As bytes, rows sort like their addresses, lane by lane.
+        As bytes, rows have an order that depends on nothing but what they hold.
         """
         rows = np.zeros((len(self.times), 17 if self.source is None else 49), np.uint64)
         rows[:, :16] = np.ascontiguousarray(self.addresses.astype(np.uint32)).view(np.uint64)  # below 2^24
@@ -176,6 +181,8 @@ class AccessRequests:
 
     @cached_property
     def _hashed(self) -> NDArray[np.uint64]:
+        # Linear modulo 2^64, so that one product hashes all rows. Different rows may have the same hash: whoever uses
+        # hashes compares the rows as well.
         hashed: NDArray[np.uint64] = self._rows @ _FACTORS[: self._rows.shape[1]]
         return hashed
 
@@ -226,7 +233,7 @@ class AccessRequests:
         ).most_frequent()
 
     def _where(self, other: AccessRequests) -> tuple[Ints, Bools]:
-        """Return the place of each of the other's requests here, and whether it is here at all."""
+        """Return the place of each of the other's M requests here, and whether it is here at all, (M,) each."""
         order, hashed = self._by_hash
         if not len(order):
             return np.zeros(len(other.times), np.int64), np.zeros(len(other.times), bool)
@@ -302,6 +309,8 @@ def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> 
     by_block = np.zeros((2, blocks), np.int64)
     first = 0
     for seen in requests:
+        # Warp w makes request w mod N: repeated, the counts of the N requests are those of the W warps, in the order of
+        # their blocks.
         mine = which[first : first + len(seen.selected)]
         np.add.at(by_block[0], seen.blocks, np.tile(actual[mine] * seen.count, seen.repeats))
         np.add.at(by_block[1], seen.blocks, np.tile(ideal[mine] * seen.count, seen.repeats))

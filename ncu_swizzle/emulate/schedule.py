@@ -47,6 +47,8 @@ class Schedule(Control):
             if self._rests(group, last):
                 continue
             per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
+            # Differences, (n + 1, B): up where the basic block begins, down behind its end. Added up over the
+            # instructions they are the counts, and a block of any length costs two additions.
             m.issued[group.pc] += per_block
             m.issued[last + 1] -= per_block
             try:
@@ -103,6 +105,8 @@ class Schedule(Control):
         taken = np.zeros(m.warps, bool)
         others = []
         for group in m.ready:
+            # Two parts of a warp may be at the same instruction and not have reconverged: they issue it one after the
+            # other.
             if group.pc == pc and not taken[group.warps].any():
                 taken[group.warps] = True
                 chosen.append(group)
@@ -113,6 +117,7 @@ class Schedule(Control):
             return chosen[0]
         warps = np.concatenate([group.warps for group in chosen])
         mask = np.concatenate([group.mask for group in chosen])
+        # Ascending, as a view's warps have to be: the requests of a block are then side by side (`accesses._period`).
         order = np.argsort(warps)
         return Group(pc, warps[order], mask[order])
 

@@ -216,7 +216,7 @@ class Barriers:
         return int(barrier.transactions[block])
 
     def passed(self, offset: int, blocks: Ints, parity: Ints) -> Bools:
-        """Return whether the phase of this parity is complete, by block; False if unsure."""
+        """Return whether the phase of this parity is complete in each of these blocks, (n,); False if unsure."""
         barrier = self.at.get(offset)
         if barrier is None:
             return np.zeros(len(blocks), bool)

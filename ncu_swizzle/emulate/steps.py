@@ -73,6 +73,7 @@ class Advance:
             number, old, new = numbers[position], int(before[position]), int(after[position])
             if number >= BASES[PRED] or UNKNOWN in (old, new):
                 return None
+            # Modulo 2^32, the change nearest to 0: a register that counts down changes by -1, not by 2^32 - 1.
             changes[number] = (new - old + WORD // 2) % WORD - WORD // 2
         return cls(numbers, changes, lanes)
 

@@ -1,4 +1,4 @@
-"""Execute operations on mbarriers other than waits: SYNCS and ARRIVES."""
+"""Execute accesses through generic addresses (LD, ST, ATOM), and all operations on mbarriers but waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which element of which tensor each chunk of shared memory holds, as tensor copies have written it."""
+"""Tensor maps, encoded and decoded, and which element of a tensor each chunk of shared memory holds after copies."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ class Tiled:
         copied = math.prod(self.box) * element_bytes(self.data_type)
         struct.pack_into("<QI", content, 0, self.address, mode)
         for axis, stride in enumerate(self.strides):
+            # A stride counts 16 bytes and has 36 bits: 32 in its word, and 4 of the byte that it shares with another
+            # one.
             struct.pack_into("<I", content, _STRIDES + 4 * axis, stride >> 4 & 0xFFFFFFFF)
             content[_HIGH_STRIDES + axis // 2] |= stride >> 36 << 4 * (axis % 2)
         for axis, size in enumerate(self.sizes):
@@ -123,6 +125,7 @@ def decoded(tensor_map: bytes) -> Tiled | None:
     rank, code = (mode >> 4 & 7) + 1, mode >> 7 & (15 | _FLAG)
     if mode & _IM2COL or code not in _CODES or rank > MOST_RANK or steps & 0xFFFFFF & (1 << 3 * rank) - 1:
         return None
+    # Refused above: element strides, of which 3 bits per dimension hold the stride less 1.
     address = struct.unpack_from("<Q", tensor_map, 0)[0]
     low = [struct.unpack_from("<I", tensor_map, _STRIDES + 4 * axis)[0] for axis in range(rank - 1)]
     high = [tensor_map[_HIGH_STRIDES + axis // 2] >> 4 * (axis % 2) & 15 for axis in range(rank - 1)]
@@ -217,7 +220,7 @@ class BoxCopy:
         return self.barrier, self.phase
 
     def coordinates(self, part: Ints | slice = slice(None)) -> Ints:
-        """Return the coordinates of some chunks' first elements."""
+        """Return the coordinates of some chunks' first elements, (chunks, rank), innermost first."""
         chosen: Ints = _within(self.tensor.box, self.tensor.element_bytes)[part] + np.array(self.corner)
         return chosen
 
@@ -238,13 +241,13 @@ class BoxCopy:
         return any(first < 0 or first + extent > size for first, extent, size in ends)
 
     def inside(self) -> Bools:
-        """Return which chunks are inside of the tensor; the others are filled."""
+        """Return which chunks, (chunks,), are inside of the tensor; the others are filled."""
         at = self.coordinates()
         within: Bools = np.asarray(((at >= 0) & (at < np.array(self.tensor.sizes))).all(axis=1))
         return within
 
     def addresses(self, start: int) -> Ints:
-        """Return where the chunks go in shared memory."""
+        """Return where the chunks go in shared memory: byte addresses, (chunks,)."""
         tensor = self.tensor
         return box_chunks(math.prod(tensor.box[1:]), tensor.row_bytes, BOX_SPANS[tensor.swizzle], start).ravel()
 

@@ -1,6 +1,6 @@
 """Tickets: what an atomic on a counter in global memory returns, in blocks that run with a number for each.
 
-The number is the block's index on an axis on which the grid has one block; `draws` says what follows from it.
+The number is the block's index on an axis on which the grid has one block; `run` says what follows from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Judge products that are added up: they have the same rows, and K of A and of B advance together.
+"""Judge what wgmmas read: whether an operand is a tile of a tensor, and whether products may be added up.
+
+Those that are have the same rows, and K of A and of B advance together.
 
 A chain is what one warpgroup adds up in the same registers, until these are written otherwise.
 """
@@ -68,7 +70,7 @@ class Reading:
 
 
 def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: bool, element: int) -> Reading:
-    """Return what is at the addresses of a descriptor's chunks."""
+    """Return what is at the addresses of a descriptor's chunks, in the shape of `Descriptor.chunks`."""
     chunks = addresses // CHUNK
     if int(chunks.max()) >= placed.owner.shape[1]:
         return Reading(f"it reaches beyond the block's shared memory, to {int(addresses.max()) + CHUNK:#x}")
@@ -94,7 +96,10 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
 
 
 def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
-    """Return the coordinates of each chunk's first element, the innermost in elements of the wgmma."""
+    """Return the coordinates of each chunk's first element, the innermost in elements of the wgmma.
+
+    `owner` and `part` have the shape of `Descriptor.chunks`; the result has an axis more, the tensor's dimensions.
+    """
     rank = max(len(copy.corner) for copy in copies.values())
     at = np.zeros((*owner.shape, rank), np.int64)
     for number, copy in copies.items():
@@ -109,6 +114,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     """Return the operand of these elements, (rows, K) and their coordinates (rows, K, rank)."""
     numbers = np.array([*copies])
     maps = np.array([copy.map_at for copy in copies.values()])[np.searchsorted(numbers, owner)]
+    # (rows, K, rank): how far each element is from the first of its row, which has to be the same in all rows.
     steps = at - at[:, :1]
     wrong = (maps != maps[:, :1]) | (steps != steps[:1]).any(axis=2)
     along = np.asarray((steps[0] != 0).any(axis=0))  # the axes of K

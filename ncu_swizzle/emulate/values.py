@@ -147,7 +147,7 @@ NO_BIT, EVERY = np.uint32(0), np.uint32(0xFFFFFFFF)
 
 
 def sure_bits(value: Value) -> Bits:
-    """Return which bits are known in each lane."""
+    """Return which bits are known in each lane: a mask in the shape of the value, or one that broadcasts to it."""
     some = np.full((1, 1), NO_BIT) if value.sure is None else value.sure
     return np.where(value.known, EVERY, some)
 
@@ -156,6 +156,7 @@ def lowest(*values: Value) -> Bits | None:
     """Return the lowest bits that are known of all values: those of a sum, difference or product are known too."""
     if not _partly(*values):
         return None
+    # Carries and borrows go upwards only: below the lowest unknown bit, u & -u, all bits of the result are known.
     unsure = ~sure_bits(values[0])
     for value in values[1:]:
         unsure = unsure | ~sure_bits(value)
@@ -198,6 +199,8 @@ def sure_of_bitwise(function: Callable[[Bits, Bits, Bits], Bits], values: tuple[
     """Return which bits of a bitwise function are the same whatever the unknown bits of its arguments are."""
     if all(value.known is False and value.sure is None for value in values):
         return None
+    # Each bit of the result depends on the same bit of the three arguments alone: all their unknown bits flipped
+    # together, in the up to 8 combinations, show every case of every bit.
     result = function(*(value.bits for value in values))
     changing = np.zeros((1, 1), np.uint32)
     for flips in itertools.product(*((False,) if value.known is True else (False, True) for value in values)):

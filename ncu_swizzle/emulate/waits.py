@@ -57,6 +57,7 @@ class Waits:
         """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
         m = self.machine
         tokens = m.tokens[barrier][warps]
+        # The token of the first of these lanes says which execution of BSSY they wait for the others of.
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
         expected = (tokens == mine) & m.live[warps] & (mine != 0)
         m.arrived[barrier][warps] |= mask
@@ -347,7 +348,7 @@ def _remember_vote(m: Machine, voted: Value) -> None:
 
 
 def _vote(opened: Sequence[AtBarrier], m: Machine, block: int) -> Value | None:
-    """Return the vote of the threads of a block, (1, 1)."""
+    """Return the vote of the threads of a block, one number, (1, 1); None if none of them votes."""
     mode, yes, count = "", 0, 0
     unsure = False
     origin, tag = None, None

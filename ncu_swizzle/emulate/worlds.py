@@ -47,6 +47,8 @@ def mixed(state: Bits, more: Bits) -> Bits:
 
 def moderate(state: Bits) -> Bits:
     """Return 32 bits that are numbers between 2^-31 and 2 in magnitude, read as a float or as two halves."""
+    # The exponent begins with 011: 2^-31 to 2^0 of a float, 2^-3 to 2^0 of a half. So no number is denormal, infinite
+    # or NaN, and sums and products of a few do not overflow.
     bits = (state >> np.uint64(32)).astype(np.uint32)
     return bits & np.uint32(0x8FFF8FFF) | np.uint32(0x30003000)
 

@@ -1,4 +1,4 @@
-"""Accesses: which cells of a tile the lanes of each request touch, and with which instruction.
+"""Accesses: which cells of a tile the lanes of each request touch, and with which instruction; the limits of a block.
 
 Common patterns have names (see `parse`); any other is an expression in ``tid``.
 """

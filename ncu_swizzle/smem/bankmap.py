@@ -135,7 +135,7 @@ def before_and_after(
 
 
 def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
-    """Return, for each lane of each request, how many units its phase accesses in the lane's bank.
+    """Return, for each lane of each request, (N, 32), how many units its phase accesses in the lane's bank.
 
     A unit is what a lane accesses, at least a word; atomics count every lane, other accesses each unit once.
     """

@@ -1,8 +1,10 @@
 """Which bytes of shared memory wgmma reads through a descriptor, and where TMA puts a box, in chunks of 16 bytes.
 
-Both permute chunks by bits of the address itself, not of the tile: a tile may start anywhere, as long as both agree.
-Measured on an H100: 2,800 descriptors, fitting and misfitting (tests/data/descriptor_reads_h100.csv.gz), and 144 boxes
-(tests/data/boxes_h100.csv.gz).
+And the wavefronts of a wgmma, which depend on neither.
+
+Descriptor and box permute chunks by bits of the address itself, not of the tile: a tile may start anywhere, as long as
+both agree. Measured on an H100: 2,800 descriptors, fitting and misfitting (tests/data/descriptor_reads_h100.csv.gz),
+and 144 boxes (tests/data/boxes_h100.csv.gz).
 """
 
 from __future__ import annotations

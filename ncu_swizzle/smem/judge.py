@@ -1,4 +1,7 @@
-"""What a mapping of a tile costs, counted over all accesses to it, and what it must respect."""
+"""What a mapping of a tile costs, counted over all accesses to it, and what it must respect.
+
+And the search for an XOR matrix that separates the lanes of each phase.
+"""
 
 from __future__ import annotations
 
@@ -252,7 +255,7 @@ class Judge:
 
 
 def _least(access: Access, ideal: Ints) -> Ints:
-    """Return the fewest wavefronts that any mapping allows for each request.
+    """Return the fewest wavefronts that any mapping allows for each request, (N,).
 
     That is ideal, unless a few active lanes are spread over more phases than their bytes would fill.
     """

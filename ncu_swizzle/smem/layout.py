@@ -1,4 +1,4 @@
-"""CuTe layouts, ``(shape):(stride)``: the offset of each coordinate, for whole arrays of coordinates at once.
+"""CuTe layouts, ``(shape):(stride)``: the offset of each coordinate, for whole arrays of them at once; mma's fragments.
 
 Coordinates and offsets count elements. Modes may be nested; an integer coordinate of a nested mode runs through it
 first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").

@@ -118,7 +118,7 @@ def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
 
 
 def new_values(ordered: Ints) -> Bools:
-    """Mark the first occurrence of each value of 0 or more in ascending rows."""
+    """Mark the first occurrence of each value of 0 or more in ascending rows, (N, L)."""
     new: Bools = ordered >= 0
     new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return new
@@ -139,7 +139,7 @@ def _busiest(request: Ints, bank: Ints, requests: int, banks: int) -> Ints:
 
 
 def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
-    """Mark the requests in which every lane i has the address of lane i^1, or every lane that of lane i^2.
+    """Mark the requests, (N,), in which every lane i has the address of lane i^1, or every lane that of lane i^2.
 
     Inactive lanes match any lane; with `strictly`, only inactive ones.
     """
@@ -153,7 +153,7 @@ def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
 
 
 def one_address(lanes: Ints, mask: Bools) -> Bools:
-    """Mark the requests in which all active lanes have the same address."""
+    """Mark the requests, (N,), in which all active lanes have the same address."""
     highest = np.where(mask, lanes, -1).max(axis=1, keepdims=True)
     same: Bools = ((lanes == highest) | ~mask).all(axis=1)
     return same

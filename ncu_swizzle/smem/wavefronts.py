@@ -120,7 +120,7 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
 
 
 def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
-    """Mark the requests in which some chunk is read twice, and the other chunk of its sector as well."""
+    """Mark the requests, (N,), in which some chunk is read twice, and the other chunk of its sector as well."""
     affected = np.zeros(len(source), bool)
     rows = np.flatnonzero((source[:, 1:] <= source[:, :-1]).any(axis=1))
     chunk = source[rows] // ROW
@@ -132,7 +132,7 @@ def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
 
 
 def _kinds(ordered: Ints) -> Ints:
-    """Return, for each ordered sector, lines, half (0 even, 1 odd, 2 whole), move and chunk packed into one number."""
+    """Return, for each ordered sector, (N, 32), one number of lines, half (0 even, 1 odd, 2 whole), move and chunk."""
     # Bits of `ordered`: 0 the half, 1 the move's lowest bit, 2-3 the target sector, 4-5 the source sector, then the
     # lines. Neighbours that differ in the half alone are a whole sector.
     mates = np.zeros(ordered.shape, bool)
