@@ -1,4 +1,4 @@
-"""The known failures of ncu: the text that identifies each, what it means, and what to do. `diagnosis` applies them.
+"""The known failures of ncu: the text that identifies each, what it means, and what to do; see `ncu.diagnose`.
 
 The numbers are those of ``docs/failures.md``. ncu mixes the program's output with its own, so a text counts only on
 one of ncu's own lines (``==ERROR==``, ``==WARNING==``, ``==PROF==``), unless no other program would print it.

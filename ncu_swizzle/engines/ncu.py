@@ -168,7 +168,7 @@ def collect(
 
     Returns ncu's non-fatal warnings. If another profiler holds the counters, waits and retries (WAITS_S).
     `on_progress` gets the fraction of replay passes done over all launches, `on_output` what ncu and the program
-    print. Raises the error that `diagnosis` makes of a failure.
+    print. Raises the error that `diagnose` makes of a failure.
     """
     folder = folder or report.parent
 

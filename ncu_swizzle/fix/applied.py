@@ -1,4 +1,4 @@
-"""Mappings that a source has by now, and the other kernels that a patch must leave as they are, or be proved for."""
+"""Mappings already applied to a source, and the other kernels that a patch must leave unchanged or be proved for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, cubin
 from ncu_swizzle.smem.swizzle import Padding
 
-# A mapping that a source has, as the proof is told of it.
+# A mapping that a source has, as the proof is given it.
 
 
 NO_OTHER = "no other mapping that was tried leaves fewer"
@@ -30,7 +30,7 @@ FEW_LANES = "a few active lanes are spread over several phases, which takes as m
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
+    """A mapping already applied to a source: of an array's bytes before, in the kernel as it was."""
 
     name: str
     symbol: str
@@ -149,7 +149,7 @@ class OtherKernel:
 
 @dataclass(eq=False, kw_only=True)
 class Neighbour:
-    """Another kernel whose launch is described, and the mappings that its arrays have by now."""
+    """Another kernel whose launch is described, and the mappings already applied to its arrays."""
 
     target: Target
     settings: EmulationSettings

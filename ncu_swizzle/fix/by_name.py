@@ -120,6 +120,7 @@ class _Places:
                 return None
             pairs.append(np.unique(old.at * SPACE + new.at))
         both = np.divmod(np.unique(np.concatenate(pairs)), SPACE) if pairs else ()
+        # One new place for each old one, and one old place for each new one.
         alike = all(len(np.unique(side)) == len(side) for side in both)
         return _table(*both) if both and alike else None
 
@@ -146,7 +147,7 @@ def _table(old: Ints, new: Ints) -> Ints:
 
 
 def _signatures(seen: Sequence[Rows], lines: bool) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
-    """Return the elements that are accessed, in the order of their first access, and a hash of what accesses each."""
+    """Return the accessed elements in the order of their first access, [element], and a hash of what accesses each."""
     total, first = np.zeros(SPACE, np.uint64), np.full(SPACE, -1, np.int64)
     for number, rows in enumerate(seen):
         key = np.full(len(rows), number, np.uint64)
@@ -156,8 +157,11 @@ def _signatures(seen: Sequence[Rows], lines: bool) -> tuple[Ints, np.ndarray[tup
             key ^= key >> np.uint64(29)
         # Of an access that is repeated, only the first counts: the compiler may keep what it has read.
         _, once = np.unique(key ^ rows.at.astype(np.uint64) * _LAST, return_index=True)
+        # The sum of the hashes of an element's accesses, as their order may differ. Elements with equal sums are
+        # paired; should that be wrong, the proof fails.
         np.add.at(total, rows.at[once], key[once])
         fresh = np.sort(once[first[rows.at[once]] < 0])[::-1]  # the earliest is written last
+        # In the order of execution over all traced pairs: the pair's number, then the row in it.
         first[rows.at[fresh]] = (number << 32) + fresh
     places = np.flatnonzero(first >= 0)
     places = places[np.argsort(first[places], kind="stable")]

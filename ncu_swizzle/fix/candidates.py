@@ -284,7 +284,7 @@ def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
 
 
 def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
-    """Return requests, (N, 32) addresses, as those of the rows and columns of a shape."""
+    """Return requests, (N, 32) addresses, as accesses to rows and columns of a shape, (N, 32) each."""
     addresses = np.where(requests.active, requests.addresses - root.start, 0)
     rows, columns = np.divmod(addresses // shape.element_bytes, shape.columns)
     full = bool(requests.active.all()) or operations.find(requests.op).kind in (LDMATRIX, STMATRIX)

@@ -34,7 +34,7 @@ class CudaFile:
         return "" if node is None else self.text[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
 
     def quoted(self, node: Node, most: int = 60) -> str:
-        """Return a node's text as messages quote it: in one line, of at most so many characters."""
+        """Return a node's text as messages quote it: on one line, with at most that many characters."""
         text = " ".join(self.of(node).split())
         return text if len(text) <= most else f"{text[: most - 3]}..."
 

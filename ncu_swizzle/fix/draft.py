@@ -104,7 +104,7 @@ class Draft:
         return all(step.node is not None and self.constants.value(step.node) == 0 for step in steps)
 
     def inner(self, place: ReachedPlace, columns: int) -> bool:
-        """Return whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
+        """Return whether rows of that many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
         sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
         length = self.constants.value(sizes[-1]) if sizes else None
         size = self.unit_bytes.get(place.unit) or self.declared_bytes

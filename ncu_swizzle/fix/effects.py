@@ -141,7 +141,7 @@ class Arithmetic:
 
     @cached_property
     def _operators(self) -> bool:
-        """Whether the file, with the headers of the user in it, has arithmetic of its own."""
+        """Whether the file, with the headers of the user in it, defines arithmetic operators."""
         return any(re.fullmatch(r"operator[-+*/%^&|<>]+", name) for name in self.scopes.callables)
 
 

@@ -253,6 +253,7 @@ def _included(text: str) -> Included:
 
 def _is_first(text: str, at: int) -> bool:
     """Return whether only spaces and comments come before a place in its line, perhaps."""
+    # In a longer line what comes before is not looked at: then it may be an include.
     earliest = max(0, at - LONGEST_LINE)
     start = text.rfind("\n", earliest, at) + 1
     return (earliest > start) or _FIRST.fullmatch(text, start, at) is not None

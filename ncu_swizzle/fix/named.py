@@ -160,6 +160,7 @@ def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[S
     widest = max(operations.find(made.op).width_bytes for made in requests).bit_length() - 1
     for base in range(max(0, widest - element), BANK_ROW_BITS - element):
         for bits in range(1, min(MOST_BITS, BANK_ROW_BITS - element - base) + 1):
+            # CuTe asserts shift >= bits.
             for shift in range(bits, HIGHEST - base - bits + 1):
                 yield Swizzle(bits=bits, base=base, shift=shift)
 

@@ -149,6 +149,8 @@ def fields_made(scopes: Scopes, listed: Node | None) -> MadeObject | None:
         case _:
             type_ = None
     struct = file.class_named(file.of(type_)) if type_ is not None else None
+    # Members of a base come first in an initializer list, and bases are not searched: each value would go to the wrong
+    # member.
     if struct is None or any(child.type == "base_class_clause" for child in struct.children):
         return None
     given = [  # View v(tile) has what looks like types
@@ -211,7 +213,7 @@ def _initialised(file: CudaFile, constructor: Definition) -> Iterator[tuple[str,
 
 
 def method_of(scopes: Scopes, struct: Node, name: str, count: int) -> Definition | None:
-    """Return the method of a name that takes so many arguments; None if it is not one, or if several differ."""
+    """Return the method of this name with `count` parameters; None if there is none, or if several differ."""
     found = [
         definition
         for definition in scopes.callables.get(name, [])

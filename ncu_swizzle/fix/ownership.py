@@ -32,7 +32,7 @@ MADE = ("call_expression", "compound_literal_expression", "initializer_list", "a
 
 @dataclass(eq=False)
 class Ownership:
-    """The names of one tile, each shown to stand for the tile and nothing else before an edit may rely on it."""
+    """The names of one tile: an edit may rely on one only when it is shown to mean the tile and nothing else."""
 
     draft: Draft
     _shown: set[int] = field(default_factory=set)  # places, by declared identifier

@@ -47,7 +47,7 @@ class PointerState:
     steps: tuple[ReachStep, ...] = ()
 
     def stepped(self, left: int, node: Node | None, **step: Any) -> PointerState:
-        """Return the state behind one more step, with so many subscripts left; `step` are fields of a `ReachStep`."""
+        """Return the state after one more step, with `left` subscripts left; `step` are fields of a `ReachStep`."""
         return replace(self, steps=(*self.steps, ReachStep(node=node, unit=self.unit, **step)), rank=left)
 
 

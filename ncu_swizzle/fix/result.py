@@ -107,7 +107,7 @@ class Stop:
 
 
 def unbuilt(error: Exception) -> Proof:
-    """Return the proof of a patch with which the kernel cannot be had: one that fails."""
+    """Return the failed proof of a patch whose kernel does not compile or cannot be emulated."""
     reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
     return Proof(claims=(Claim(about=About.REBUILT, state=ClaimState.FAILED, reason=reason),))
 

@@ -60,7 +60,7 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What the names of a file stand for, as far as that is constant."""
+    """The constant values of a file's names, and the expressions that its calls stand for."""
 
     file: CudaFile
     name: Value  # of an identifier

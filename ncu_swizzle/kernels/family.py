@@ -21,14 +21,14 @@ from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 # A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 #
 # Shipped families come from ``kernels/*/family.toml``, see `catalog`; a user's ``.cu`` becomes a family too, see
-# `kernel_spec`.
+# `build.family_of`.
 
 
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 SOURCE = ".cu"
 FILES = (SOURCE, *BINARIES)
-PYTHON = ".py"  # a function of such a file is named as my.py::function, see `kernel_files`
+PYTHON = ".py"  # a function of such a file is named as my.py::function, see `naming`
 COMMON = "common"  # the folder of shared headers, next to the families' folders
 
 DTYPES = (
@@ -38,7 +38,7 @@ DTYPES = (
 ML_DTYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}  # bytes of those that NumPy lacks
 BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
 STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `by_value`
-LITERAL = "literal"  # in place of a dtype: a value that a function in Python gets as it is, see `python_family`
+LITERAL = "literal"  # in place of a dtype: a value that a function in Python gets as it is, see `arguments`
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from ncu_swizzle.base.files import is_file
 
 # nvcc's options as users give them: split into words, checked, and with absolute paths.
 #
-# Options on the command line and in calls from Python are the user's own. Those of project files must be on the list in
-# `nvcc_allowed` unless the user passes --trust.
+# Options on the command line and in calls from Python are the user's own. Those of project files must be on the list
+# below, see `is_allowed`, unless the user passes --trust.
 
 
 # Options that users may not pass: we set them.

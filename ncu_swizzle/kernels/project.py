@@ -217,7 +217,7 @@ class KernelSpec:
 # defines = { TILE = 32 }
 # include = ["include"]
 # std = "c++20"
-# nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
+# nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_options.is_allowed`
 # options = { num_warps = 8 }            # as --option, for a function in a Python file
 # arch = "sm_90a"                        # as --arch
 # sample = 1                             # as --sample
@@ -391,6 +391,7 @@ def declared(file: Path, trust: bool = False) -> tuple[KernelSpec, ...]:
     if file.suffix != PYTHON or not is_file(file) or not (source := _declaration(file)):
         return ()
     try:
+        # Linting a file that one does not trust must not execute it.
         content = ast.literal_eval(source)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise UsageError(

@@ -1,6 +1,6 @@
 """What only NVIDIA's reader knows about a .ncu-rep: units, and each instruction's text and source line.
 
-It runs in a separate process with limits, see `ncu_report_process`, and only for what `disassembly_cache` lacks.
+It runs in a separate process with limits, see `ncu_report_process`, and only for what the cache lacks.
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ def _keep(question: Question, code: Sequence[Line]) -> None:
         return
     lines = {}
     for pc, (text, at) in zip(question.pcs, code, strict=True):
+        # An instruction has 16 bytes: a branch may lead to where the last one ends.
         offsets = _offsets(text, start, question.pcs[-1] + 16)
         if offsets is None:
             return

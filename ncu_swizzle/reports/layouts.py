@@ -261,7 +261,7 @@ def _named(operation: LayoutOperation) -> str:
 
 
 def _reason(operation: LayoutOperation, view: LayoutView, width: int, explicit: bool) -> str:
-    """Return why it conflicts, as far as the layouts say, and what changes them."""
+    """Return why it conflicts, if the layouts tell, and what changes them."""
     fewer, more = max(1, view.warps // 2), view.warps * 2
     other = f"--before num_warps={view.warps} --after num_warps={more if view.warps < 8 else fewer} compares"
     if _turned(operation) and _element_bytes(operation) != 2:

@@ -18,7 +18,7 @@ from ncu_swizzle.sweep.worker import CrewMember, FleetJob, FleetResult, FleetTas
 
 
 class Crew(Protocol):
-    """Workers that know the job; `notes` say what is to be known about them."""
+    """Workers that know the job; `notes` are about workers, such as why some are not used."""
 
     @property
     def members(self) -> Sequence[CrewMember]: ...
