@@ -241,8 +241,8 @@ class Repeats:
                 repeat.failed = True
             elif stride[repeat.axis] > 1:
                 repeat.failed = True
-                # A decision by the value modulo something: it is the same every `stride` iterations, so the next try
-                # takes these as one (`Header.failed`).
+                # A decision by the value modulo something: it is the same every `stride` iterations, so the next try is
+                # a period that is a multiple of that (`Header.failed`).
                 repeat.stride = math.lcm(repeat.stride, stride[repeat.axis])
 
     def follow(self, tag: Tag, unit: int = 1) -> None:

@@ -186,7 +186,7 @@ def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
             before.setdefault(successor, []).append(number)
     order: list[int] = []
     seen = {EXIT}
-    # With a stack of its own: Python's is too small for kernels of ten thousands of instructions.
+    # An explicit stack: recursion would exceed Python's limit in kernels of thousands of instructions.
     stack = [(EXIT, iter(before[EXIT]))]
     while stack:
         number, onward = stack[-1]

@@ -156,7 +156,7 @@ class Machine(State, RegisterFile):
         if tag is None:
             return
         shape = lanes.shape
-        # As good as no limit: what lanes leave that are not asked.
+        # As good as no limit: the room that lanes leave if they are not selected.
         far = np.int64(1) << 40
         down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
         up = np.where(lanes, np.broadcast_to(most - values, shape), far).min(axis=1)

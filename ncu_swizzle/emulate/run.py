@@ -118,7 +118,7 @@ class Ledger:
         """Whether as many blocks ask as there are tickets, or, if they ask more than once, no ticket decides."""
         axis, extent = self.draw.axis, self.draw.extent
         if not self.draw.several:
-            # As many blocks as tickets, each run with every ticket.
+            # M blocks ask for M tickets, and each was counted with every ticket.
             return self.asks == extent * extent
         return all(box[0, axis] == 0 and box[1, axis] == extent - 1 and box[3, axis] == 1 for box, _, _ in self.boxes)
 
@@ -226,7 +226,7 @@ def emulate(
         try:
             return _counts(code, launch, replace(setting, contended=contended), exhaustive)
         except Contended as found:
-            # Ends: a loop that is known to be contended claims no words, so it is not found again.
+            # This terminates: a loop that is known to be contended claims no words, so it is not found again.
             contended |= found.instructions
         except _Answered as found:
             return found.counts

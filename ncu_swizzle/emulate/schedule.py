@@ -47,8 +47,8 @@ class Schedule(Control):
             if self._rests(group, last):
                 continue
             per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
-            # Differences, (n + 1, B): up where the basic block begins, down behind its end. Added up over the
-            # instructions they are the counts, and a block of any length costs two additions.
+            # Differences, (n + 1, B): plus at the first instruction of the basic block, minus behind its last one. The
+            # running sum is the count, and a basic block of any length costs two additions.
             m.issued[group.pc] += per_block
             m.issued[last + 1] -= per_block
             try:

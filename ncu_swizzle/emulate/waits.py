@@ -57,7 +57,8 @@ class Waits:
         """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
         m = self.machine
         tokens = m.tokens[barrier][warps]
-        # The token of the first of these lanes says which execution of BSSY they wait for the others of.
+        # The token of the first of these lanes says which execution of BSSY all of them joined, and so whom they wait
+        # for.
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
         expected = (tokens == mine) & m.live[warps] & (mine != 0)
         m.arrived[barrier][warps] |= mask

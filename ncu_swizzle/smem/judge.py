@@ -71,8 +71,8 @@ class _Search:
         targets = 1 << np.arange(low, self.row_bits)
         choices = np.arange(1 << len(targets))
         self.choices = [int(c) for c in (choices[:, None] >> np.arange(len(targets)) & 1) @ targets]
-        # By highest bit: the differences that have it, with the mask of their bank bits.
-        # Differences within a bank row are in none of them: no vector changes these, and they are never 0 there.
+        # By highest bit: the differences that have it, with the mask of their bank bits. Differences within a bank row
+        # are left out: no vector changes them, and they are never 0 in the bank bits.
         self.by_top = {
             bit: [(differences.mask(low), offsets[offsets >> bit == 1]) for low, offsets in differences.by_low.items()]
             for bit in range(self.row_bits, top)

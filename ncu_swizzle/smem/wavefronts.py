@@ -110,7 +110,7 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
     sectors = ((lines << 2 | chunk >> 1) << 2 | target >> 1) << 1 | (chunk ^ target) & 1
     ordered = np.sort(np.where(writers, sectors << 1 | chunk & 1, -1), axis=1)
     kinds = np.sort(_kinds(ordered), axis=1)
-    # Without the chunk, a kind is what one wavefront can move.
+    # Kinds that differ in the chunk alone share a wavefront.
     counts: Ints = new_values(kinds >> 3).sum(axis=1)
     twice = (kinds[:, 1:] == kinds[:, :-1]) & (kinds[:, 1:] >= 0)  # one chunk to both halves of a line
     rows = np.flatnonzero(twice.any(axis=1))
