@@ -174,7 +174,7 @@ def _zstd(packed: bytes, size: int) -> bytes:
     """Unpack with what there is: Python's own module, a package, or the system's library."""
     if importlib.util.find_spec("compression") and importlib.util.find_spec("compression.zstd"):
         module: Any = importlib.import_module("compression.zstd")
-        return bytes(module.decompress(packed))
+        return bytes(module.ZstdDecompressor().decompress(packed, max_length=size))
     if importlib.util.find_spec("zstandard"):
         module = importlib.import_module("zstandard")
         return bytes(module.ZstdDecompressor().decompress(packed, max_output_size=size))

@@ -126,7 +126,8 @@ def resources_of(version: Executable) -> Resources:
     blocks = min(
         SM_BLOCKS.get(arch, access.MOST_BLOCKS),
         SM_WARPS[arch] // warps,
-        SM_REGISTERS // per_warp // warps,
+        # Each of the SM's four sub-cores has a quarter of the registers, for warps of its own.
+        4 * (SM_REGISTERS // 4 // per_warp) // warps,
         access.sm_bytes(arch) // (-(-shared // SHARED_UNIT) * SHARED_UNIT),
     )
     return Resources(

@@ -207,6 +207,9 @@ class Rows:
     def by_line(self) -> tuple[Self, Ints]:
         """Return the rows by block, thread, line and kind, in order of execution, and a number for each such group."""
         # Bits of the key: 10 for a thread (a block has at most 1,024), 16 for a line's number, 8 for the kind.
+        # Larger numbers would make one group of two, and two versions alike that are not.
+        assert self.line.max(initial=0) < 1 << 16, "more lines than a key can hold"
+        assert self.kind.max(initial=0) < 1 << 8, "more kinds of accesses than a key can hold"
         group = ((self.block << 10 | self.thread) << 16 | self.line) << 8 | self.kind
         order = np.argsort(group, kind="stable")
         return self.chosen(order), group[order]

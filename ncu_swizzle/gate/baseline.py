@@ -210,7 +210,9 @@ class Entry:
 
 def entry_of(profiles: Sequence[Profile]) -> Entry:
     """Return the entry for launches of one kernel under the same conditions."""
-    worst = max(profiles, key=lambda profile: profile.total.excessive or 0)
+    # A launch with unknown counts may be the worst of all, so it is what the entry says.
+    excess = (profile.total.excessive for profile in profiles)
+    worst = max(zip(profiles, excess, strict=True), key=lambda one: math.inf if one[1] is None else one[1])[0]
     durations = [profile.duration_ns for profile in profiles]
     return Entry(
         kernel=worst.kernel.name,

@@ -127,10 +127,11 @@ def _binary(op: ast.operator, left: Ints, right: Ints) -> Ints:
         raise ValueError("division by zero")
     if isinstance(op, ast.LShift | ast.RShift) and ((right < 0) | (right > 40)).any():
         raise ValueError("a shift by fewer than 0 or more than 40 bits")
-    value = _BINARY[type(op)](left, right)
-    if isinstance(op, ast.Mult | ast.LShift) and (np.abs(value.astype(float)) > LARGEST).any():
+    # In floating point first: as integers, a product beyond 64 bits would have wrapped to one that looks small.
+    scale = np.exp2(right.astype(float)) if isinstance(op, ast.LShift) else right.astype(float)
+    if isinstance(op, ast.Mult | ast.LShift) and (np.abs(left.astype(float) * scale) > LARGEST).any():
         raise ValueError("a number too large for an address")
-    return value
+    return _BINARY[type(op)](left, right)
 
 
 _NAMED = re.compile(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d{1,9}))?")

@@ -48,6 +48,12 @@ def test_outputs_that_vary_by_themselves_prove_nothing() -> None:
     assert on_gpu._outputs([{"before": {}, "after": {}}]).state is ClaimState.UNKNOWN
 
 
+def test_an_output_that_varies_hides_no_wrong_one() -> None:
+    draw = {"before": {"x": ["a", "b"], "y": ["c", "c"]}, "after": {"x": ["b", "a"], "y": ["d", "d"]}}
+    claim = on_gpu._outputs([draw])
+    assert (claim.state, claim.reason) == (ClaimState.FAILED, "y differs")
+
+
 @pytest.mark.parametrize(
     ("after", "state"),
     [

@@ -18,6 +18,7 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import DURATION, IDEAL, Metric, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
+from tests.support.histories import unknown
 from tests.support.recordings import Recorded
 
 FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
@@ -409,3 +410,9 @@ def test_a_hostile_name_survives_the_file(tmp_path: Path, recorded: Recorded) ->
     assert baseline.load(file) == saved
     assert json.loads(file.read_text(encoding="utf-8"))["kernels"][0]["kernel"] == HOSTILE
     assert DURATION not in file.read_text(encoding="utf-8")
+
+
+def test_a_baseline_of_several_launches_is_unknown_if_one_of_them_is(recorded: Recorded) -> None:
+    worst = recorded("kernel1")
+    assert baseline.entry_of([worst, unknown(worst)]).excessive is None
+    assert baseline.entry_of([unknown(worst), worst]).excessive is None

@@ -96,3 +96,12 @@ def test_odd_files_of_addresses_are_refused(tmp_path: Path) -> None:
     for file in [*tmp_path.glob("*.csv*"), Path("x" * 100_000 + ".csv"), tmp_path / "none.csv"]:
         with pytest.raises(BadFile):
             lanes.read(file, OP)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["tid + 4294967296*4294967296", "tid*4294967296*4294967296", "1099511627775<<40", "-tid*(1<<40)*(1<<40)"],
+)
+def test_a_product_that_64_bits_do_not_hold_is_refused(expression: str) -> None:
+    with pytest.raises(UsageError, match="too large for an address"):
+        evaluate(expression)
