@@ -145,8 +145,9 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
 
 def unknown(profile: Profile) -> list[str]:
-    """Return what the profile says about accesses whose addresses could not be computed."""
-    return [note.rstrip(".") for note in profile.notes if "unknown wavefronts" in note]
+    """Return the profile's notes if an access has unknown wavefronts: the first of them say why."""
+    lacking = any(one.access and one.wavefronts is None for one in profile.instructions)
+    return [note.rstrip(".") for note in profile.notes] if lacking else []
 
 
 def conflicting(profile: Profile) -> tuple[ObservedTile, ...]:
