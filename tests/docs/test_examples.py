@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -102,8 +104,10 @@ def test_commands_do_what_is_said(page: str, desk: Path) -> None:
     assert lines or page in {"docs/install.md", "docs/rules.md"}
     if page == "docs/describing-kernels.md":
         (desk / "ncu-swizzle.toml").write_text("", encoding="utf-8")
+    # Some systems know Python as python3 alone; the pages assume an active environment.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for line in lines:
-        done = process.command(*filled(line.words, OWN, desk), folder=desk)
+        done = process.command(*filled(line.words, OWN, desk), folder=desk, env=process.environment(PATH=path))
         assert done.returncode == ending(line, page), f"{line.text}\n{done.stdout}{done.stderr}"
 
 
