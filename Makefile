@@ -1,4 +1,4 @@
-# make demo     what the project does, on this machine      make test     what needs no GPU, in about three minutes
+# make demo     what the project does, on this machine      make test     what needs no GPU and little CPU
 # make lint     style and types                              make test-long what make test leaves to CI; test-all: all
 # make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
 # make docs     the documentation site, in site/
