@@ -459,7 +459,7 @@ def predict(
         swizzle=swizzle,
         pad=pad,
         profile=str(profile) if profile is not None else None,
-        kernel=_kernel_query(request, own, sources, on_progress),
+        kernel=KernelQuery.of(request, own, sources, on_progress),
     )
     return predicting.answers(query)
 
@@ -486,7 +486,7 @@ def suggest(
         element_bytes=element_bytes,
         threads=threads,
         constraints=constraints or Constraints(),
-        kernel=_kernel_query(request, own, sources, on_progress),
+        kernel=KernelQuery.of(request, own, sources, on_progress),
     )
     return tuple(suggesting.answers(query))
 
@@ -511,11 +511,7 @@ def banks(
         swizzle=swizzle,
         pad=pad,
         access=access,
-        kernel=_kernel_query(request, own, sources, on_progress),
+        kernel=KernelQuery.of(request, own, sources, on_progress),
     )
     subject = drawing.subject_of(query)
     return BankMaps(subject.maps(), subject.title or code.titled(subject.after))
-
-
-def _kernel_query(request: Request, own: PairOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
-    return KernelQuery(request=request, description=own.described(request.problem, sources), progress=progress)

@@ -59,7 +59,7 @@ def predict(
     from ncu_swizzle.explain.predict import PredictQuery
 
     with output.progress() as progress:
-        kernel = KernelQuery(request=request, description=own.described(request.problem, sources), progress=progress)
+        kernel = KernelQuery.of(request, own, sources, progress)
         query = PredictQuery(
             what,
             op,
@@ -133,7 +133,7 @@ def banks(
     from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery
 
     with output.progress() as progress:
-        kernel = KernelQuery(request=how, description=own.described(how.problem, sources), progress=progress)
+        kernel = KernelQuery.of(how, own, sources, progress)
         query = BanksQuery(
             what=what,
             element_bytes=elem,
@@ -199,7 +199,7 @@ def suggest(
 
     limits = Constraints(max_bytes, tma, copies, own.arch.rstrip("af") or Constraints.arch)
     with output.progress() as progress:
-        kernel = KernelQuery(request=request, description=own.described(request.problem, sources), progress=progress)
+        kernel = KernelQuery.of(request, own, sources, progress)
         query = answer.SuggestQuery(
             what,
             tuple(write),

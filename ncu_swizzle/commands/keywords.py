@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from ncu_swizzle.base.errors import UsageError, did_you_mean
-from ncu_swizzle.base.texts import KEY, Option
+from ncu_swizzle.base.texts import KEY, Option, listed
 from ncu_swizzle.engines.settings import Done, Progress, Request
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def _value(field: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     if hint == tuple[Path, ...]:
         return tuple(map(Path, [value] if isinstance(value, str | Path) else value))
     if hint == tuple[str, ...]:
-        return (value,) if isinstance(value, str) else tuple(map(str, value))
+        return listed(value)
     if hint == Path | None:
         return Path(value)
     if isinstance(value, Mapping):

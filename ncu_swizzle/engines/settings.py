@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.texts import listed, option
+from ncu_swizzle.base.texts import option
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
 
@@ -37,15 +37,6 @@ class Launches:
     app_replay_match: str = option("", "How application replay matches launches.", choices=("grid", "name", "all"))
     profile_from_start: str = option("", "Off waits for cudaProfilerStart; default: on.", choices=("on", "off"))
     import_source: str = option("", "Store the sources in the report; default: yes.", choices=("yes", "no"))
-
-    @classmethod
-    def from_options(cls, **options: Any) -> Launches:
-        """Return the filters from options by field name; a field with several texts takes a sequence or one text."""
-        several = {field.name for field in fields(cls) if isinstance(field.default, tuple)}
-        values: dict[str, Any] = {
-            name: listed(value) if name in several else value for name, value in options.items() if value
-        }
-        return cls(**values)
 
     def argv(self) -> list[str]:
         """Return the filters as ncu's arguments; NVTX is enabled if a filter needs it."""

@@ -18,7 +18,7 @@ from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import declared_tiles, naming
 from ncu_swizzle.kernels.family import FILES, Target
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, KernelOptions
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
@@ -41,6 +41,11 @@ class KernelQuery:
     request: Request = Request()
     description: KernelDescription = KernelDescription()
     progress: Progress = silent
+
+    @classmethod
+    def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
+        """Return what a command's options, or a function's keywords, say. Raises UsageError."""
+        return cls(request=request, description=own.described(request.problem, sources), progress=progress)
 
 
 def is_layout(what: str) -> bool:

@@ -210,9 +210,12 @@ class Entry:
 
 def entry_of(profiles: Sequence[Profile]) -> Entry:
     """Return the entry for launches of one kernel under the same conditions."""
-    # A launch with unknown counts may be the worst of all, so it is what the entry says.
-    excess = (profile.total.excessive for profile in profiles)
-    worst = max(zip(profiles, excess, strict=True), key=lambda one: math.inf if one[1] is None else one[1])[0]
+
+    def excess(profile: Profile) -> float:
+        known = profile.total.excessive
+        return math.inf if known is None else known  # an unknown one may be the worst of all: the entry says so
+
+    worst = max(profiles, key=excess)
     durations = [profile.duration_ns for profile in profiles]
     return Entry(
         kernel=worst.kernel.name,

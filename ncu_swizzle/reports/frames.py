@@ -18,7 +18,7 @@ from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import NEVER as GUARD
-from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
+from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
 from ncu_swizzle.reports.model import Metric, Profile
 from ncu_swizzle.reports.options import EMULATED
 
@@ -160,14 +160,21 @@ WARPS, WAVEFRONTS, SAMPLES = "warps", "wavefronts", "warp samples"
 Placed = tuple[Instruction, int]  # an instruction, and the address of its kernel's first one
 
 
+def _wavefronts(counted: Callable[[Row], Ratios]) -> tuple[Column[Row], ...]:
+    """Return the columns of wavefronts, and what follows from them; `counted` gets a row's counts."""
+    return (
+        counts("wavefronts", "actual wavefronts", lambda r: counted(r).wavefronts, WAVEFRONTS),
+        counts("ideal", "fewest wavefronts possible", lambda r: counted(r).ideal, WAVEFRONTS),
+        counts("excessive", "actual minus ideal", lambda r: counted(r).excessive, WAVEFRONTS),
+        ratios("degree", "actual over ideal", lambda r: counted(r).degree),
+    )
+
+
 def _totals() -> tuple[Column[tuple[Any, Total]], ...]:
     """Return the columns shared by rows of a name and its total."""
     return (
         counts("executed", "warp-level executions of its instructions", lambda r: r[1].executed, WARPS),
-        counts("wavefronts", "actual wavefronts", lambda r: r[1].wavefronts, WAVEFRONTS),
-        counts("ideal", "fewest wavefronts possible", lambda r: r[1].ideal, WAVEFRONTS),
-        counts("excessive", "actual minus ideal", lambda r: r[1].excessive, WAVEFRONTS),
-        ratios("degree", "actual over ideal", lambda r: r[1].degree),
+        *_wavefronts(lambda r: r[1]),
         counts("samples", "samples, all stall reasons", lambda r: r[1].samples, SAMPLES),
     )
 
@@ -187,10 +194,7 @@ INSTRUCTIONS: tuple[Column[Placed], ...] = (
         lambda r: " < ".join(f"{file}:{line}" for file, line in r[0].stack[1:]),
     ),
     counts("executed", "warp-level executions", lambda r: r[0].executed, WARPS),
-    counts("wavefronts", "actual wavefronts", lambda r: r[0].wavefronts, WAVEFRONTS),
-    counts("ideal", "fewest wavefronts possible", lambda r: r[0].ideal, WAVEFRONTS),
-    counts("excessive", "actual minus ideal", lambda r: r[0].excessive, WAVEFRONTS),
-    ratios("degree", "actual over ideal", lambda r: r[0].degree),
+    *_wavefronts(lambda r: r[0]),
     counts("samples", "samples, all stall reasons", lambda r: r[0].all_samples, SAMPLES),
 )
 LINES: tuple[Column[tuple[Location, Total]], ...] = (

@@ -13,9 +13,9 @@ from ncu_swizzle.engines.settings import Done, Launches
 
 
 def test_ncu_gets_its_own_options() -> None:
-    launches = Launches.from_options(
+    launches = Launches(
         kernel_name="regex:soft", kernel_name_base="demangled", launch_skip=2, nvtx=False,
-        nvtx_include=["a/", "b/"], filter_mode="per-launch-config", target_processes_filter="",
+        nvtx_include=("a/", "b/"), filter_mode="per-launch-config", target_processes_filter="",
     )  # fmt: skip
     line = ncu.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], options_.Options(launch_count=32, launches=launches))
     assert line[1:14] == [
