@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import gc
 import os
+import resource
 import signal
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -35,6 +36,8 @@ pytest_plugins = ("pytester",)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Some tests have a program crash; where core dumps are on, it would leave one in its folder.
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,7 +17,7 @@ MARK = "NCU_SWIZZLE_TEST_RUN"  # in the environment of all that the tests start,
 KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
 # What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
 OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
-LOOKS, SECONDS_BETWEEN = 50, 0.2  # how often to look before a process that is ending counts as left behind
+LOOKS, SECONDS_BETWEEN = 150, 0.2  # how often to look before a process that is ending counts as left behind
 
 
 class Leftovers:
@@ -25,21 +25,24 @@ class Leftovers:
 
     def __init__(self, checkout: Path) -> None:
         self.checkout, self.run = checkout, secrets.token_hex(8)
-        self.before = set(self._files())
+        self.before, self.left = set(self._files()), list[str]()
         os.environ[MARK] = self.run
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail the run if it left something; xdist's workers have ended by now."""
-        left = [f"still running: {line}" for line in self._processes()]
-        left += [f"left in the checkout: {file}" for file in sorted(set(self._files()) - self.before)]
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        for line in left:
-            if reporter is not None:
-                reporter.ensure_newline()
-                reporter.line(line, red=True)
-        if left and session.exitstatus == pytest.ExitCode.OK:
+        self.left = [f"still running: {line}" for line in self._processes()]
+        self.left += [f"left in the checkout: {file}" for file in sorted(set(self._files()) - self.before)]
+        if self.left and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Say what was left after everything else, so that the last line tells why a run whose tests passed failed."""
+        for line in self.left:
+            print(line, flush=True)
+        if self.left:
+            print(f"The run fails: it left {len(self.left)} processes or files behind.", flush=True)
 
     def _processes(self) -> list[str]:
         for look in range(LOOKS):
