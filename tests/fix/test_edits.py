@@ -25,13 +25,10 @@ def test_lines_end_as_most_of_the_file_does() -> None:
     assert line_end(b"a", 0) == "\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["one\ntwo\nthree\n", "one\r\ntwo\r\nthree\r\n", "one\ntwo\nthree", "one\n\x0ctwo\nthree\n"]
-)
-def test_a_patch_makes_the_new_text_of_the_old_one(text: str, tmp_path: Path) -> None:
-    before, after = text.encode(), text.replace("two", "2").encode()
-    file = tmp_path / "a.cu"
-    file.write_bytes(before)
-    (tmp_path / "a.patch").write_bytes(unified(before, after, "a.cu").encode())
-    subprocess.run(["git", "apply", "a.patch"], cwd=tmp_path, check=True)
-    assert file.read_bytes() == after
+def test_a_patch_makes_the_new_text_of_the_old_one(tmp_path: Path) -> None:
+    for text in ("one\ntwo\nthree\n", "one\r\ntwo\r\nthree\r\n", "one\ntwo\nthree", "one\n\x0ctwo\nthree\n"):
+        before, after = text.encode(), text.replace("two", "2").encode()
+        (tmp_path / "a.cu").write_bytes(before)
+        (tmp_path / "a.patch").write_bytes(unified(before, after, "a.cu").encode())
+        subprocess.run(["git", "apply", "a.patch"], cwd=tmp_path, check=True)
+        assert (tmp_path / "a.cu").read_bytes() == after
