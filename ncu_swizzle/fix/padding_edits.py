@@ -65,8 +65,13 @@ class PaddingEdits:
         """Return the edits of the size of a dimension that holds rows behind each other."""
         rows, terms = self._rows(self.draft.declared_bytes, last), self.draft.constants.terms(last)
         edit = self._scaled(terms[0], rows, last) if len(terms) == 1 else None
-        by_hand = f"{atom(self.draft.file.of(last))} / {rows.every} * {rows.every + rows.by}"
-        return [edit or Edit(last.start_byte, last.end_byte, by_hand)]
+        if edit is not None:
+            return [edit]
+        size = atom(self.draft.file.of(last))
+        length = self.draft.constants.value(last)
+        if length is None or length % rows.every:  # the last row may be a part of one: it is made a whole one
+            size = f"({size} + {rows.every - 1})"
+        return [Edit(last.start_byte, last.end_byte, f"{size} / {rows.every} * {rows.every + rows.by}")]
 
     def _longer(self, size: Node) -> Edit:
         """Return the edit of a dimension that is a row."""
