@@ -1,7 +1,7 @@
 # make demo     what the project does, on this machine      make test     what needs no GPU and little CPU
 # make lint     style and types                              make test-long what make test leaves to CI; test-all: all
 # make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
-# make docs     the documentation site, in site/
+# make docs     the documentation site, in site/               make cubins  what the tests keep of nvcc's work, again
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +18,7 @@ endif
 WORKERS := -n 2 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
-.PHONY: demo test test-long test-all test-gpu lint docs record picture clean
+.PHONY: demo test test-long test-all test-gpu cubins lint docs record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
@@ -35,6 +35,9 @@ test-all: .venv/installed-everything
 
 test-gpu: .venv/installed-dev
 	$(BIN)/python -m pytest tests/gpu $(PYTEST_OPTIONS)
+
+cubins: .venv/installed-dev
+	$(BYTECODE) $(BIN)/python -m tests.support.kept
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
+from tests.support import kept
 from tests.support.leftovers import Leftovers
 from tests.support.places import RECORDINGS, ROOT
 from tests.support.reports import join
@@ -43,6 +44,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what is compiled and disassembled for later runs, and bytecode, apart from the user's own cache."""
     gc.set_threshold(GARBAGE)
+    kept.install()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers(ROOT))
     cache = getattr(config, "cache", None)  # its plugin can be switched off
@@ -66,6 +68,14 @@ def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
             with contextlib.suppress(NcuSwizzleError):  # without the reader, the tests that need it say so
                 reader.read(together)
             file.write("asked\n")
+
+
+@pytest.fixture
+def real_tools() -> Iterator[None]:
+    """Let nvcc, ptxas and nvdisasm run, whatever is kept of what they make."""
+    kept.uninstall()
+    yield
+    kept.install()
 
 
 @pytest.fixture(scope="session")

@@ -92,6 +92,7 @@ def test_nvcc_knows_each_of_them(form: str, bounded: Checkout, tmp_path: Path) -
 
 
 @NEEDS_NVCC
+@pytest.mark.usefixtures("real_tools")
 def test_together_they_compile(bounded: Checkout) -> None:
     some = [
         "-DX=1",

@@ -18,6 +18,8 @@ from ncu_swizzle.reports import container
 from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
 from tests.support.places import RECORDINGS
 
+pytestmark = pytest.mark.usefixtures("real_tools")
+
 PTX = b"""
 .version 8.0
 .target sm_90
