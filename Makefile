@@ -68,7 +68,7 @@ clean:
 # What is heavy: compilers of kernels written in Python, Dask and pyarrow, servers of agents and editors, Jupyter. Without
 # it, their tests say so and are skipped.
 .venv/installed-everything: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc,fleet,mcp,lsp,notebook,docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[python-kernels,fleet,servers,docs]'
 	@touch $@ .venv/installed-docs
 
 .venv/installed-docs: .venv/bin/python pyproject.toml

@@ -2,8 +2,8 @@
 
 The wheel is installed into an empty environment; each extra into one of its own, in which the first one's packages are
 found, so that only what they lack is added. What is counted is what lies in site-packages afterwards, bytecode
-included, pip not. Extras that need a GPU's toolkit to install (gpu), or whose size depends on the index (reference,
-PyTorch), are only measured when named.
+included, pip not. What needs a GPU's toolkit to install (gpu), or is for work on the package (dev), is only measured
+when named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import tables
 
 PAGE = tables.ROOT / "docs" / "install.md"
-LEFT_OUT = ("gpu", "reference", "dev")
+LEFT_OUT = ("gpu", "dev")
 
 
 def extras() -> list[str]:

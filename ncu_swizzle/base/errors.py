@@ -12,6 +12,7 @@
     │   ├── DamagedFile         truncated or changed after it was written
     │   └── NotWritable         the output cannot be written
     ├── EnvironmentLacking   3  no GPU, no ncu, no permission, no PyCUDA
+    │   └── CountersForbidden   only privileged users may read the GPU's counters
     ├── ProgramFailed        4  the profiled program or ncu failed
     │   ├── WrongOutput         the kernel's output differs from the reference
     │   ├── NothingProfiled     ncu succeeded but saw no kernel
@@ -160,6 +161,10 @@ class NotWritable(UsageError):
 
 class EnvironmentLacking(NcuSwizzleError):
     exit_code = 3
+
+
+class CountersForbidden(EnvironmentLacking):
+    pass
 
 
 class ProgramFailed(NcuSwizzleError):

@@ -121,8 +121,8 @@ def _show_checks(checks: Sequence[HealthCheck], console: Console) -> None:
     for check in checks:
         mark, style = MARKS[check.outcome]
         table.add_row(table_line((mark, style)), check.name, check.said)
-        if check.cure:
-            table.add_row("", "", table_line(f"try: {check.cure}", style="dim"))
+        for number, line in enumerate(check.cure.splitlines()):
+            table.add_row("", "", table_line(line.strip() if number else f"try: {line}", style="dim"))
     console.print(table)
 
 

@@ -54,7 +54,10 @@ def after_dashes(context: typer.Context) -> tuple[str, ...]:
 
 MOST_NAMED = 5  # files that a stopped command had written
 PACKAGE = "ncu-swizzle"
-DEPENDENCIES = ("jinja2", "ncu-report", "numpy", "pandas", "pyelftools", "pygments", "rich", "typer")
+DEPENDENCIES = (
+    "jinja2", "ml-dtypes", "ncu-report", "numpy", "nvidia-cuda-nvdisasm", "pandas", "pyelftools", "pygments", "rich",
+    "tree-sitter", "tree-sitter-cuda", "typer",
+)  # fmt: skip
 ADDRESSES = ("issues", "bug tracker", "repository", "source", "homepage")  # labels of project URLs, the best first
 
 

@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status, bad, doubtful, good
 from ncu_swizzle.engines import machine, measured
-from ncu_swizzle.engines.failures import FULL_BYTES, NO_COUNTERS, OWN_TMPDIR, WRITABLE_HOME
+from ncu_swizzle.engines.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME, without_counters
 from ncu_swizzle.engines.machine import OLDEST_CHECKED, Installed, System, Version
 from ncu_swizzle.engines.settings import Context, Options, Request
 from ncu_swizzle.kernels import catalog
@@ -157,15 +157,16 @@ def gpu(system: System) -> Iterator[HealthCheck]:
 
 def counters(system: System) -> HealthCheck:
     """Return whether this user may read the performance counters."""
+    cure = without_counters(["./app"])
     params = system.read("/proc/driver/nvidia/params") or ""
     restricted = re.search(r"^RmProfilingAdminOnly:\s*(\d)", params, re.MULTILINE)
     if restricted is None:
-        return doubtful("counters", "/proc/driver/nvidia/params does not show who may read the counters", NO_COUNTERS)
+        return doubtful("counters", "/proc/driver/nvidia/params does not show who may read the counters", cure)
     if restricted[1] == "0":
         return good("counters", "all users may read the performance counters")
     if system.privileged:
         return good("counters", "only privileged users may read the performance counters, and this user is privileged")
-    return bad("counters", "only privileged users may read the performance counters", NO_COUNTERS)
+    return bad("counters", "only privileged users may read the performance counters", cure)
 
 
 def mig(system: System) -> HealthCheck:
@@ -292,7 +293,7 @@ def torch(system: System) -> HealthCheck:
     """Return whether a library is installed to compare the kernels with; none is needed."""
     version = system.package_version("torch")
     if not version:
-        return good("PyTorch", "not installed and not required; for comparisons: pip install 'ncu-swizzle[reference]'")
+        return good("PyTorch", "not installed and not required; for comparisons: pip install torch")
     return good("PyTorch", f"{version}: kernels are compared with its libraries")
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.base import bounds
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import (
+    CountersForbidden,
+    EnvironmentLacking,
+    Hint,
+    NcuSwizzleError,
+    NothingProfiled,
+    ProgramFailed,
+    UsageError,
+)
 from ncu_swizzle.base.files import exists, not_writable, slug, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
@@ -165,8 +173,22 @@ def profile_program(
         after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
         return _beside(before, after, pairs, (baseline, slug(program.name)), _limited(len(after), request))
 
-    with meanwhile(dict, engine):
-        return make_run(slug(program.name), engine, destination, collected)
+    try:
+        with meanwhile(dict, engine):
+            return make_run(slug(program.name), engine, destination, collected)
+    except CountersForbidden as error:
+        raise CountersForbidden(str(error), _without_counters(program, request, baseline)) from None
+
+
+def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
+    """Return the lines that capture and replay what was to be profiled: the same launches, with the same baseline."""
+    launches, most = request.options.launches, request.options.launch_count
+    skipped = launches.launch_skip or 0
+    captured = ["-k", launches.kernel_name] if launches.kernel_name and not launches.kernel_name_base else []
+    captured += ["-c", str(skipped + most)] if skipped or most != MOST_LAUNCHES else []
+    replayed = ["-s", str(skipped)] if skipped else []
+    replayed += ["--baseline", baseline] if baseline not in ("", AUTO, NONE) else []
+    return failures.without_counters(program.argv, captured, replayed)
 
 
 def _beside(

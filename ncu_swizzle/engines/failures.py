@@ -7,9 +7,20 @@ one of ncu's own lines (``==ERROR==``, ``==WARNING==``, ``==PROF==``), unless no
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import (
+    CountersForbidden,
+    EnvironmentLacking,
+    Hint,
+    NcuSwizzleError,
+    NothingProfiled,
+    ProgramFailed,
+    Typed,
+    UsageError,
+)
 
 BUSY = 2  # temporary: another profiler holds the counters
 UNWRITABLE, OPTION, TEMPORARY, NO_PROGRAM, NO_KERNELS = 19, 20, 21, 22, 6
@@ -65,12 +76,20 @@ class Failure:
         return re.search(self.pattern, log.text) if self.anywhere else log.find(self.pattern)
 
 
+def without_counters(program: Sequence[str], captured: Sequence[str] = (), replayed: Sequence[str] = ()) -> Hint:
+    """Return what to type if a program's counters are forbidden, with options for the capture and for its replay.
+
+    A line for the shell, then why it helps. CUPTI's callbacks, which the capture uses, need no permission.
+    """
+    capture = Typed(shlex.join(["ncu-swizzle", "capture", *captured, "--", *program]))
+    replay = Typed(shlex.join(["ncu-swizzle", "profile", "app.launches", *replayed]))
+    return Hint(capture, " && ", replay, f"\n  Exact counts by replay, without counters, but no times. {PERMISSION}")
+
+
 WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle run KERNEL"
-NO_COUNTERS = (
-    "run as root, give the container --cap-add=SYS_ADMIN, or load the driver with "
-    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel. "
-    "Without counters, the launches can be captured and their counts computed from them: "
-    "ncu-swizzle capture -- ./app, then ncu-swizzle profile app.launches"
+PERMISSION = (
+    "To measure: run as root, give the container --cap-add=SYS_ADMIN, or load the driver with 'options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel."
 )
 OWN_TMPDIR = "use your own folder: mkdir -p ~/tmp && export TMPDIR=~/tmp"
 WRITABLE_HOME = "set HOME to a writable folder: export HOME=/tmp/home && mkdir -p $HOME"
@@ -82,9 +101,9 @@ FAILURES = (
     Failure(
         number=1,
         pattern="ERR_NVGPUCTRPERM",
-        error=EnvironmentLacking,
+        error=CountersForbidden,
         message="the driver allows only privileged users to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
-        hint=NO_COUNTERS,
+        hint=Hint("add ", Typed("--engine emulated"), f": exact counts without counters, but no times. {PERMISSION}"),
         anywhere=True,
     ),
     Failure(

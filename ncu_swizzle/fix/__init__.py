@@ -5,6 +5,6 @@
     fixing: subject (scopes, webs, probing) → candidates → edits (draft, xor_edits, padding_edits) → guard → compiled
             → proving (rows, excess, values) → other kernels (result, applied, includers)
 
-The parser is tree-sitter's, of the extra ``fix``, imported only when a source is read. What cannot be proved is not
+The parser is tree-sitter's, imported only when a source is read. What cannot be proved is not
 offered; a claim that cannot be checked is unknown, with the reason.
 """

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.base.errors import EnvironmentLacking
-
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-INSTALL = "pip install 'ncu-swizzle[fix]'"
 # The grammar takes `__align__(16)` for a type; `alignas(16)` says the same in as many characters.
 _ALIGN = re.compile(rb"__align__(?=\s*\()")
 CLASSES = ("struct_specifier", "class_specifier")
@@ -164,16 +161,14 @@ class CudaFile:
 
 
 def parse(text: bytes, name: str) -> CudaFile:
-    """Return the file with its tree; raise EnvironmentLacking without the parser."""
+    """Return the file with its tree."""
     return CudaFile(name, text, _parser().parse(_ALIGN.sub(b"  alignas", text)).root_node)
 
 
 def _parser() -> Parser:
-    try:
-        import tree_sitter_cuda
-        from tree_sitter import Language, Parser
-    except ImportError as error:
-        raise EnvironmentLacking(f"reading CUDA sources takes {error.name}, which is not installed", INSTALL) from error
+    import tree_sitter_cuda
+    from tree_sitter import Language, Parser
+
     return Parser(Language(tree_sitter_cuda.language()))
 
 

@@ -20,8 +20,15 @@ from ncu_swizzle.kernels.limits import LaunchShape
 # Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
 
 
-# What the libraries' packages are called, and the extra of ours that installs each.
-EXTRAS = {"triton": "triton", "numba": "numba", "numba_cuda": "numba", "cuda": "nvrtc", "cutlass": "cutedsl"}
+# What brings the package of each language; all of it together is our extra python-kernels.
+_NUMBA = "pip install 'numba-cuda>=0.30' 'ncu-swizzle[nvcc]'"
+INSTALL = {
+    "cuda": "pip install 'cuda-core>=1.2' 'nvidia-cuda-nvrtc==13.0.*'",
+    "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
+    "numba": _NUMBA,
+    "numba_cuda": _NUMBA,
+    "triton": "pip install 'triton>=3.6'",
+}
 
 
 def module(file: Path) -> ModuleType:
@@ -50,10 +57,8 @@ def module(file: Path) -> ModuleType:
 def missing(error: ModuleNotFoundError, file: Path) -> NcuSwizzleError:
     """Return the error for a module that is not installed, with the command that installs it."""
     package = (error.name or "").partition(".")[0]
-    if package in EXTRAS:
-        return EnvironmentLacking(
-            f"{file.name} needs {package}, which is not installed", f"pip install 'ncu-swizzle[{EXTRAS[package]}]'"
-        )
+    if package in INSTALL:
+        return EnvironmentLacking(f"{file.name} needs {package}, which is not installed", INSTALL[package])
     return EnvironmentLacking(f"{file.name} cannot be imported: {error}", f"install {package} for {sys.executable}")
 
 

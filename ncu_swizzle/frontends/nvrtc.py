@@ -201,7 +201,7 @@ def _program(source: str, options: dict[str, Any], request: CompileRequest) -> A
         from cuda.core import Program, ProgramOptions
     except ImportError as error:
         raise EnvironmentLacking(
-            f"{request.name} needs cuda.core, which is not installed", "pip install 'ncu-swizzle[nvrtc]'"
+            f"{request.name} needs cuda.core, which is not installed", contract.INSTALL["cuda"]
         ) from error
     known = [field.name for field in fields(ProgramOptions) if field.name not in OURS]
     contract.refuse_options(options, known, "NVRTC", request)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, Hint, Typed, UsageError, reason, remedy
+from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.kernels import by_value
@@ -48,10 +48,8 @@ COPIES = 3  # of an array, while it is made: random numbers and what is counted 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype; those that it lacks come from the package ml_dtypes."""
     if name in ML_DTYPES:
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise EnvironmentLacking(f"{name} needs the package ml_dtypes", "pip install ml-dtypes") from error
+        import ml_dtypes
+
         made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return made
     return np.dtype(name)

@@ -20,7 +20,7 @@ from ncu_swizzle.kernels.family import Family, Kernel
 # Third-party headers installed as Python packages, such as CuTe's in nvidia-cutlass.
 
 
-EXTRAS = {"cutlass_library": "cute"}  # package → our extra that installs it
+DISTRIBUTIONS = {"cutlass_library": "nvidia-cutlass>=4.0"}  # package → what pip installs for it
 
 
 def locate(header: str) -> Path:
@@ -33,8 +33,8 @@ def locate(header: str) -> Path:
     for location in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(location) / inside).is_dir():
             return Path(location) / inside
-    extra = EXTRAS.get(package)
-    install = f"pip install 'ncu-swizzle[{extra}]'" if extra else f"install the package that provides {package}"
+    wanted = DISTRIBUTIONS.get(package)
+    install = f"pip install '{wanted}'" if wanted else f"install the package that provides {package}"
     raise EnvironmentLacking(f"the headers {header} are not installed", install)
 
 

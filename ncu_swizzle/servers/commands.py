@@ -10,6 +10,8 @@ import typer
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.commands import endings
 
+INSTALL = "pip install 'ncu-swizzle[servers]'"
+
 # ``ncu-swizzle lsp``: conflicts beside the source, in an editor.
 
 
@@ -31,7 +33,7 @@ def lsp(
     try:
         from ncu_swizzle.servers.lsp import server
     except ImportError as error:
-        raise EnvironmentLacking(f"the pygls package is missing: {error}", "pip install 'ncu-swizzle[lsp]'") from error
+        raise EnvironmentLacking(f"the pygls package is missing: {error}", INSTALL) from error
     server(endings.version(), allow_run, timeout).start_io()
 
 
@@ -63,6 +65,6 @@ def mcp(
     try:
         from ncu_swizzle.servers.mcp import serve
     except ImportError as error:
-        raise EnvironmentLacking(f"the mcp package is missing: {error}", "pip install 'ncu-swizzle[mcp]'") from error
+        raise EnvironmentLacking(f"the mcp package is missing: {error}", INSTALL) from error
     folders = Folders(tuple(root.absolute() for root in roots), allow_run)
     serve(Service(folders, timeout), endings.version())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from ncu_swizzle.capture import running
 from ncu_swizzle.capture.launches import CapturedLaunch
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
-from tests.support.marks import needs_cc
+from tests.support import fake_ncu, process
+from tests.support.marks import NEEDS_ALL, needs_cc
 
 pytestmark = needs_cc
 
@@ -85,6 +88,35 @@ def test_filters(limits: dict[str, object], count: int, fake_program: Path, tmp_
 def test_nothing_that_matches(fake_program: Path, tmp_path: Path) -> None:
     with pytest.raises(NothingProfiled, match="no kernel with the name rows"):
         recorded(fake_program, tmp_path, kernel_name="rows")
+
+
+@NEEDS_ALL
+def test_where_counters_are_forbidden_a_line_is_offered_that_works_as_typed(
+    fake_program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in for ncu says what the real one said of a driver that restricts its counters."""
+    monkeypatch.delenv("LD_LIBRARY_PATH")  # the stand-in for the driver is the program's alone
+    stand_in = fake_ncu.install(fake_program / "stand-in" / "ncu")
+    own = ("--engine", "ncu", "--ncu", str(stand_in), "-k", "columns", "-s", "1", "-c", "2")
+    program = ("--", "./app", "driver.cubin")
+    refused = process.command(
+        "profile", *own, *program, folder=fake_program, env=process.environment(FAKE_NCU="permission")
+    )
+    assert refused.returncode == 3
+    line, why = refused.stderr.partition("  try: ")[2].split("\n", 1)
+    capture, replay = line.split(" && ")
+    assert capture == "ncu-swizzle capture -k columns -c 3 -- ./app driver.cubin"
+    assert "Exact counts by replay, without counters" in why
+    assert "--cap-add=SYS_ADMIN" in why
+    with_driver = process.environment(LD_LIBRARY_PATH=str(fake_program))
+    captured = process.command(*shlex.split(capture)[1:], folder=fake_program, env=with_driver)
+    assert captured.returncode == 0, captured.stderr
+    replayed = process.command(*shlex.split(replay)[1:], "--json", "-", folder=fake_program)
+    assert replayed.returncode == 0, replayed.stderr
+    result = json.loads(replayed.stdout)
+    (launch,) = result["profiles"]  # the stand-in's third launch has less shared memory than its kernel accesses
+    assert launch["launch"]["grid"] == [4, 1, 1]
+    assert [(access["wavefronts"], access["ideal"]) for access in result["accesses"]] == [(128, 128)] * 2
 
 
 def test_an_expression_that_only_python_knows_is_refused(fake_program: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ NOTEBOOK = ROOT / "examples" / "notebook" / "conflicts.ipynb"
 @pytest.mark.slow
 def test_the_example_runs_and_every_result_shows_itself(tmp_path: Path) -> None:
     for module in ("nbconvert", "ipykernel"):
-        pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ncu-swizzle[notebook]'")
+        pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ncu-swizzle[docs]'")
     command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", str(tmp_path)]
     done = subprocess.run(
         [*command, str(NOTEBOOK)],

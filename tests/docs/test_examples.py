@@ -24,10 +24,9 @@ EXAMPLES = ("docs/model.md", "docs/your-kernels.md", "docs/fix.md", "docs/learn/
 # What takes long because a whole family is emulated, or a sweep runs; and what needs more than `make test` installs.
 LONG = {"README.md", "docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md"}
 LIBRARIES = {
-    "README.md": ("mcp", "pygls", "tree_sitter_cuda", "pyarrow"),
+    "README.md": ("mcp", "pygls", "pyarrow"),
     "docs/ci.md": ("pyarrow",),
     "docs/editor.md": ("pygls",),
-    "docs/fix.md": ("tree_sitter_cuda",),
     "docs/fleet.md": ("distributed", "cryptography"),
     "docs/python-kernels.md": ("triton", "cutlass", "numba", "cuda.core"),
 }

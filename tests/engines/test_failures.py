@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,18 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import cli
 from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.engines import failures, ncu
 from ncu_swizzle.engines.failures import MachineState
 from ncu_swizzle.reports.comparison import SHARED_PIPE
-from tests.support import captures, process
 from tests.support.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
-from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 from tests.support.processes import alive
 from tests.support.recordings import Recorded
@@ -48,19 +43,6 @@ def test_every_failure_is_explained_with_its_cure(name: str, fake: Fake) -> None
     assert done.stdout == ""
     assert list(fake.work.iterdir()) == [], "nothing half-written is left"
     assert done.stderr.count("trying again in") == (len(ncu.WAITS_S) if name == "busy" else 0)
-
-
-@NEEDS_ALL
-def test_where_counters_are_forbidden_the_way_without_them_works_as_typed(fake: Fake) -> None:
-    hint = fake.run("permission", "profile", "kernel2", *ALONE).stderr.partition("  try: ")[2].replace("\n", " ")
-    captured, then = re.findall(r"ncu-swizzle ((?:capture|profile)[^,]*?)(?:,|$)", " ".join(hint.split()))
-    capture = typer.main.get_command(cli.app).commands["capture"]  # type: ignore[attr-defined]
-    parsed = capture.make_context("capture", captured.split()[1:])
-    assert parsed.params["out"] == Path("app.launches")
-    shutil.copy(captures.recorded("sorting"), fake.work / "app.launches")
-    done = process.run(*then.split(), "--json", "-", folder=fake.work, env=fake.environment("permission"))
-    assert done.returncode == 0, done.stderr
-    assert '"wavefronts"' in done.stdout
 
 
 def test_the_page_of_failures_has_every_one_of_them() -> None:

@@ -10,8 +10,6 @@ import re
 
 import pytest
 
-pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
-
 from ncu_swizzle.fix.draft import Swapped, Unfit
 from tests.support.places import DATA
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten

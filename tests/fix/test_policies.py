@@ -6,8 +6,6 @@ import contextlib
 
 import pytest
 
-pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
-
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.edits import edited
 from ncu_swizzle.fix.layout_values import Escapes

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
-
 from ncu_swizzle.fix.spliced import Spliced, parted, place, splice
 
 SOURCE, TILE, DEEP, TABLE = (Path("/p", name) for name in ("k.cu", "tile.cuh", "sub/deep.h", "table.inc"))

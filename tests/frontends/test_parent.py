@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed, TimeLimit, UsageError
-from ncu_swizzle.frontends import compiled
+from ncu_swizzle.frontends import compiled, contract
 from ncu_swizzle.frontends.contract import CompileRequest
 from tests.support.imports import imported_by
 
@@ -55,15 +55,12 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(work: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("package", "extra"),
-    [("triton", "triton"), ("numba", "numba"), ("numba_cuda", "numba"), ("cuda", "nvrtc"), ("cutlass", "cutedsl")],
-)
-def test_a_missing_library_is_named_with_its_command(package: str, extra: str, work: Path) -> None:
+@pytest.mark.parametrize("package", contract.INSTALL)
+def test_a_missing_library_is_named_with_its_command(package: str, work: Path) -> None:
     text = f"raise ModuleNotFoundError('No module named {package}', name='{package}.language')"
     with pytest.raises(EnvironmentLacking, match=f"needs {package}, which is not installed") as lacking:
         compile_text(work, text)
-    assert lacking.value.hint == f"pip install 'ncu-swizzle[{extra}]'"
+    assert lacking.value.hint == contract.INSTALL[package]
 
 
 @pytest.mark.long

@@ -19,8 +19,8 @@ def test_headers_are_found_in_a_package(tmp_path: Path, monkeypatch: pytest.Monk
         recipe.locate("someones_headers:lib")
 
 
-def test_missing_cute_headers_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cute_headers_name_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentLacking) as lacking:
         recipe.locate("cutlass_library:source/include")
-    assert lacking.value.hint == "pip install 'ncu-swizzle[cute]'"
+    assert lacking.value.hint == "pip install 'nvidia-cutlass>=4.0'"

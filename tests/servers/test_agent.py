@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from tests.support.fix_corpus import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
 from tests.support.planted import LAUNCH, TRANSPOSE
 
-pytestmark = [
-    NEEDS_MCP,
-    NEEDS_ALL,
-    pytest.mark.skipif(not find_spec("tree_sitter_cuda"), reason="needs pip install 'ncu-swizzle[fix]'"),
-]
+pytestmark = [NEEDS_MCP, NEEDS_ALL]
 GOAL = 20
 AT_ONCE = 2  # calls, as many as the server makes
 

@@ -212,7 +212,6 @@ def test_a_header_is_no_source(caller: Caller, folder: Path) -> None:
 
 @NEEDS_ALL
 def test_only_files_of_the_client_are_rewritten(caller: Caller) -> None:
-    pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
     from ncu_swizzle.servers import judging
 
     with pytest.raises(Untrusted, match="outside of the folders"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pygls", reason="pygls is not installed: pip install 'ncu-swizzle[lsp]'")
+pytest.importorskip("pygls", reason="pygls is not installed: pip install 'ncu-swizzle[servers]'")
 
 from lsprotocol import types
 
@@ -261,7 +261,6 @@ def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(
 
 @NEEDS_ALL
 def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundings: Surroundings) -> None:
-    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
 
     async def fix(client: EditorClient) -> None:
         uri = client.open("turn.cu")
@@ -283,7 +282,6 @@ def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundi
 
 @NEEDS_ALL
 def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroundings: Surroundings) -> None:
-    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
     body = f"#pragma once\n__device__ void body(const float* x, float* y) {{\n{TURN.partition(chr(10))[2]}"
     (workspace / "body.cuh").write_text(body)
     (workspace / "turn.cu").write_text(
@@ -310,7 +308,6 @@ def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroun
 
 @NEEDS_ALL
 def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Surroundings) -> None:
-    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
     aliased = TURN.replace("tile[c][r] =", "float* p = &tile[0][0] + c * 32; p[r] =")
 
     async def fix(client: EditorClient) -> None:

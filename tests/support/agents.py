@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.places import ROOT
 
-NEEDS_MCP = pytest.mark.skipif(not find_spec("mcp"), reason="mcp is not installed: pip install 'ncu-swizzle[mcp]'")
+NEEDS_MCP = pytest.mark.skipif(not find_spec("mcp"), reason="mcp is not installed: pip install 'ncu-swizzle[servers]'")
 
 
 def with_client(folder: Path, use: Callable[[Any], Awaitable[None]], *options: str, limit_s: float = 110) -> None:

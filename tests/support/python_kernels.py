@@ -9,20 +9,20 @@ import pytest
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 
 
-def needs_language(package: str, extra: str, *tools: str) -> pytest.MarkDecorator:
+def needs_language(package: str, *tools: str) -> pytest.MarkDecorator:
     """Return a mark that skips a test where a package, or one of CUDA's tools, is not installed."""
     try:
         lacks = importlib.util.find_spec(package) is None
     except ModuleNotFoundError:  # not even the package that it is in
         lacks = True
     missing = f"{package} is not installed" if lacks else Toolchain().lacking(*tools)
-    return pytest.mark.skipif(bool(missing), reason=f"{missing}: pip install 'ncu-swizzle[{extra}]'")
+    return pytest.mark.skipif(bool(missing), reason=f"{missing}: pip install 'ncu-swizzle[python-kernels]'")
 
 
-NEEDS_TRITON = needs_language("triton", "triton", NVDISASM)
-NEEDS_NUMBA = needs_language("numba_cuda", "numba", NVDISASM, PTXAS)
-NEEDS_CUTE_DSL = needs_language("cutlass.cute", "cutedsl", NVDISASM)
-NEEDS_CUDA_CORE = needs_language("cuda.core", "nvrtc", NVDISASM)
+NEEDS_TRITON = needs_language("triton", NVDISASM)
+NEEDS_NUMBA = needs_language("numba_cuda", NVDISASM, PTXAS)
+NEEDS_CUTE_DSL = needs_language("cutlass.cute", NVDISASM)
+NEEDS_CUDA_CORE = needs_language("cuda.core", NVDISASM)
 
 TURN = ("--grid", "8,8", "--arg", "x=float32[256,256]", "--arg", "y=float32[256,256]:out")
 TILES = (*TURN, "--arg", "rows=256", "--arg", "columns=256", "--arg", "BM=32", "--arg", "BN=32")
