@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ncu_swizzle.fix.spliced import Spliced, parted, place, splice
 
 SOURCE, TILE, DEEP, TABLE = (Path("/p", name) for name in ("k.cu", "tile.cuh", "sub/deep.h", "table.inc"))
