@@ -70,6 +70,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def pids(tmp_path: Path) -> Path:
+    """Return the file in which programs note their process IDs."""
+    return tmp_path / "pids"
+
+
+@pytest.fixture
 def work(tmp_path: Path) -> Path:
     """Return a folder to work in, beside an empty temporary folder and one for programs."""
     for name in ("work", "tmp", "bin"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,17 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle import Profile
-from ncu_swizzle.base.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.base.errors import (
+    BadFile,
+    DamagedFile,
+    GateFailed,
+    NcuSwizzleError,
+    NotComparable,
+    UnknownKernel,
+    UsageError,
+)
 from ncu_swizzle.commands import lint, profile, sweep
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import frames
 from ncu_swizzle.sweep.options import FleetOptions
 from tests.support.documentation import DOCS, snippets
@@ -26,15 +32,32 @@ from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import DATA
-from tests.support.recordings import Recorded
+from tests.support.recordings import Recorded, embedded
+
+RECORDED: dict[str, Any] = {"engine": "recorded", "reference": "none"}
+OWN: dict[str, Any] = {
+    "entry": "transpose", "grid": "n//32,n//32", "block": (32, 8), "problem": {"n": 64},
+    "args": ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"],
+    "reference": "none", "engine": "emulated", "config": "none",
+}  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- the package
 
 
-def test_the_import_alone_loads_nothing() -> None:
+def test_the_import_alone_loads_nothing_and_the_pytest_plugin_little() -> None:
     loaded = imported_by("import ncu_swizzle")
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("ncu_swizzle")} == {"ncu_swizzle"}
+    plugin = imported_by("import ncu_swizzle.pytest_plugin")
+    assert not plugin & (HEAVY | {"rich", "typer", "ncu_swizzle.commands.api", "ncu_swizzle.reports"})
+
+
+@pytest.mark.long
+def test_no_optional_library_is_loaded_before_it_is_needed() -> None:
+    loaded = {
+        name.partition(".")[0] for name in imported_by("from ncu_swizzle import cli; import ncu_swizzle.commands.api")
+    }
+    assert not loaded & {"triton", "numba", "numba_cuda", "cuda", "dask", "distributed", "tornado"}
 
 
 def test_everything_that_is_offered_is_there() -> None:
@@ -45,199 +68,169 @@ def test_everything_that_is_offered_is_there() -> None:
         _ = ncu_swizzle.nonsense
 
 
-# ---------------------------------------------------------------------------------------------- functions
+PRINTED = {"context", "json", "csv", "markdown", "junit", "sarif", "github"}  # formats; an answer has methods
+RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs", "kernels": "kernel"}
+
+
+def test_functions_take_what_the_commands_take() -> None:
+    # Several kernels are several calls; what is captured is written by the command alone.
+    not_of_python = {*vars(FleetOptions()), "capture", "ncu_args"}
+    table: list[tuple[list[Callable[..., Any]], Callable[..., Any], set[str]]] = [
+        ([ncu_swizzle.profile, ncu_swizzle.profile_program], profile.profile, not_of_python),
+        ([ncu_swizzle.lint], lint.lint, set()),
+        ([ncu_swizzle.profile_sweep], sweep.sweep, {"kernel"}),
+    ]
+    for functions, command, elsewhere in table:
+        keywords = {name for function in functions for name in inspect.signature(function).parameters}
+        options = {RENAMED.get(name, name) for name in inspect.signature(command).parameters}
+        assert options - PRINTED - elsewhere <= keywords
+        for function in functions:
+            sizes = {"problem": {}} if function is ncu_swizzle.profile_sweep else {}
+            with pytest.raises(UsageError, match="unknown option 'no_such'"):
+                function("kernel2", no_such=1, **sizes)
+
+
+def test_mistakes_say_what_to_type(stand_in: Path) -> None:
+    file = DATA / "launches" / "counting.launches"
+    ncu: dict[str, Any] = {"engine": "ncu", "ncu": stand_in}
+    table: list[tuple[Callable[..., Any], Any, dict[str, Any], str]] = [
+        (ncu_swizzle.profile, "kernel2", {"engine": "recordet"}, "unknown engine 'recordet', did you mean 'recorded'?"),
+        (ncu_swizzle.profile, "kernel2", {"clock_controll": "base"}, "'clock_controll', did you mean 'clock_control'?"),
+        (ncu_swizzle.profile, "kernel2", {**RECORDED, "problem": {"seq": 100}}, "seq=100 is not supported: it must be"),
+        (ncu_swizzle.profile, "kernel2", {"grid": (1,)}, "--grid describes a .cu file, and kernel2 is not one"),
+        (ncu_swizzle.profile, "kernel2", {"engine": "ncu", "ncu": Path("/nowhere")}, "/nowhere is not an executable"),
+        (ncu_swizzle.profile, EXAMPLE / "my.cu", {"gird": (1,)}, "unknown option 'gird', did you mean 'grid'"),
+        (ncu_swizzle.profile, EXAMPLE / "my.cu", {**OWN, "nvcc": "/nowhere/nvcc"}, "nowhere/nvcc is not"),
+        (ncu_swizzle.lint, "my.cu", {"workers": 2, "scheduler": "tcp://nowhere:1"}, "exclude each other"),
+        (ncu_swizzle.lint, "my.cu", {"rebuild": "nvcc my.cu"}, "--rebuild is for launches files"),
+        (ncu_swizzle.profile_program, "./app", {"rebuild": "nvcc app.cu"}, "--rebuild is for launches files"),
+        (ncu_swizzle.profile_program, str(file), {"launch_skip": 99}, "only 3 launches"),
+        (ncu_swizzle.profile_program, "", ncu, "no program follows"),
+        (ncu_swizzle.profile_program, "./nowhere", ncu, "nowhere is not an executable"),
+        (ncu_swizzle.profile_program, "sh -c true", {**ncu, "kernel_nam": "x"}, "did you mean 'kernel_name'"),
+        (ncu_swizzle.profile_program, "sh -c true", {**ncu, "pairs": "x"}, "--pair x is not of the form A=B"),
+        (ncu_swizzle.profile_program, "sh -c true", {**ncu, "baseline": "no"}, "--baseline no does not exist"),
+    ]
+    for function, subject, keywords, said in table:
+        with pytest.raises(NcuSwizzleError) as caught:
+            function(subject, **keywords)
+        assert said in str(caught.value)
+        assert caught.value.hint, said
+
+
+# ---------------------------------------------------------------------------------------------- profiling
 
 
 def test_profile_is_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
     monkeypatch.chdir(tmp_path)
-    seen: list[str] = []
-    found = ncu_swizzle.profile(
-        "kernel2", engine="recorded", reference="none", on_progress=lambda kernel, percent: seen.append(kernel)
-    )
-    assert found.profile == recorded("kernel2")
-    assert [one.kernel.name for one in found.profiles] == ["kernel1", "kernel2"]
-    assert found.verdict == found.comparison.verdict
-    assert (found.engine, found.folder) == ("recorded", None)
-    assert found.html().startswith("<!DOCTYPE html>")
-    assert "kernel2 removes all 1,886,388,224" in found._repr_html_()
+    result = ncu_swizzle.profile("kernel2", **RECORDED)
+    assert result.profile == recorded("kernel2")
+    assert [one.kernel.name for one in result.profiles] == ["kernel1", "kernel2"]
+    assert result.verdict == result.comparison.verdict
+    assert (result.engine, result.folder) == ("recorded", None)
+    assert result.html().startswith("<!DOCTYPE html>")
+    assert "kernel2 removes all 1,886,388,224" in result._repr_html_()
     assert list(tmp_path.iterdir()) == [], "nothing is kept unasked"
 
 
 @pytest.mark.long
 def test_a_run_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
-    place = tmp_path / "out"
-    how = {"engine": "recorded", "baseline": "none", "reference": "none", "export": place}
-    found = ncu_swizzle.profile("kernel2", **how)
-    assert found.folder == place
-    assert (place / "report.html").is_file()
-    assert ncu_swizzle.read(place)[0] == found.profile
-    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="already holds"):
+    how = {**RECORDED, "baseline": "none", "export": tmp_path / "out"}
+    result = ncu_swizzle.profile("kernel2", **how)
+    assert result.folder == tmp_path / "out"
+    assert (tmp_path / "out" / "report.html").is_file()
+    assert ncu_swizzle.read(tmp_path / "out")[0] == result.profile
+    with pytest.raises(NcuSwizzleError, match="already holds"):
         ncu_swizzle.profile("kernel2", **how)
     ncu_swizzle.profile("kernel2", **how, overwrite=True)
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({"engine": "recordet"}, "unknown engine 'recordet', did you mean 'recorded'?"),
-        ({"clock_controll": "base"}, "unknown option 'clock_controll', did you mean 'clock_control'?"),
-        ({"engine": "recorded", "problem": {"seq": 100}}, "seq=100 is not supported: it must be a multiple of 64"),
-    ],
-)
-def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        ncu_swizzle.profile("kernel2", **how)
-    assert said in str(caught.value)
-    assert caught.value.hint
-
-
-def test_options_of_ncu_go_to_ncu() -> None:
-    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is not an executable"):
-        ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
-
-
-PRINTED = {"context", "json", "csv", "markdown", "junit", "sarif", "github"}  # formats; an answer has methods
-RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs", "kernels": "kernel"}
-
-
-@pytest.mark.parametrize(
-    ("functions", "command", "elsewhere"),
-    [
-        # Several kernels are several calls; what is captured is written by the command alone.
-        (
-            (ncu_swizzle.profile, ncu_swizzle.profile_program),
-            profile.profile,
-            {*vars(FleetOptions()), "capture", "ncu_args"},
-        ),
-        ((ncu_swizzle.lint,), lint.lint, set()),
-        ((ncu_swizzle.profile_sweep,), sweep.sweep, {"kernel"}),
-    ],
-)
-def test_functions_take_what_the_commands_take(
-    functions: Sequence[Callable[..., Any]], command: Callable[..., Any], elsewhere: set[str]
-) -> None:
-    keywords = {name for function in functions for name in inspect.signature(function).parameters}
-    options = {RENAMED.get(name, name) for name in inspect.signature(command).parameters}
-    assert options - PRINTED - elsewhere <= keywords
-    for function in functions:
-        with pytest.raises(UsageError, match="unknown option 'no_such'"):
-            function("kernel2", no_such=1, **({"problem": {}} if function is ncu_swizzle.profile_sweep else {}))
-
-
-def test_a_sweep_can_be_planned_alone() -> None:
-    swept = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": [64, 128]}, engine="emulated", dry_run=True)
-    assert (len(swept.outcomes), len(swept.done), swept.folder) == (2, 0, None)
-
-
-def test_captured_launches_are_a_program() -> None:
-    file = DATA / "launches" / "counting.launches"
-    replayed = ncu_swizzle.profile_program(str(file), launch_count=1)
-    assert [one.engine for one in replayed.profiles] == ["emulated"]
-    with pytest.raises(UsageError, match="--rebuild is for launches files"):
-        ncu_swizzle.profile_program("./app", rebuild="nvcc app.cu")
-
-
-def test_options_are_taken_as_the_commands_have_them(tmp_path: Path) -> None:
-    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="nowhere/nvcc is not"):
-        ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, nvcc="/nowhere/nvcc", exhaustive=True)
-    with pytest.raises(UsageError, match="exclude each other"):
-        ncu_swizzle.lint("my.cu", workers=2, scheduler="tcp://nowhere:1")
-    with pytest.raises(UsageError, match="--rebuild is for launches files"):
-        ncu_swizzle.lint("my.cu", rebuild="nvcc my.cu")
-    swept = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 64}, engine="emulated", export=tmp_path / "s")
-    again = ncu_swizzle.profile_sweep(
-        "transpose-xor", problem={"n": 64}, engine="emulated", export=tmp_path / "s", resume=True
-    )
-    assert (len(swept.done), again.outcomes[0].kept) == (1, True)
-
-
-# ---------------------------------------------------------------------------------------------- their own kernels
-
-OWN: dict[str, Any] = {
-    "entry": "transpose", "grid": "n//32,n//32", "block": (32, 8), "problem": {"n": 64},
-    "args": ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"],
-    "reference": "none", "engine": "emulated", "config": "none",
-}  # fmt: skip
-
-
 @pytest.mark.long
 @NEEDS_ALL
-def test_a_source_is_profiled_in_two_ways() -> None:
-    found = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, before="-DSWIZZLE=0", after=["-DSWIZZLE=1"])
-    assert [one.accesses["LDS"].degree for one in found.profiles] == [32, 1]
-    assert found.profile is found.profiles[1]
-    assert "removes all" in found.verdict
-    defined = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, define="SWIZZLE=1")
-    assert defined.profile.accesses["LDS"].degree == 1
+def test_a_source_is_profiled_in_two_ways_with_any_spelling_of_its_launch() -> None:
+    both = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, before="-DSWIZZLE=0", after=["-DSWIZZLE=1"])
+    assert [one.accesses["LDS"].degree for one in both.profiles] == [32, 1]
+    assert both.profile is both.profiles[1]
+    assert "removes all" in both.verdict
+    for grid, block in (((2, 2), (32, 8)), ("n//32,n//32", "32,8"), (["n//32", np.int64(2)], "32, n//8")):
+        defined = ncu_swizzle.profile(EXAMPLE / "my.cu", **{**OWN, "grid": grid, "block": block}, define="SWIZZLE=1")
+        assert (defined.profile.grid, defined.profile.block) == ((2, 2, 1), (32, 8, 1))
+        assert defined.profile.accesses["LDS"].degree == 1
 
 
 @pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"engine": "emulated", "reference": "none"}
-    project = ncu_swizzle.profile("tile-swizzled", config=str(EXAMPLE / "ncu-swizzle.toml"), problem={"n": 64}, **how)
-    assert project.profile.accesses["LDS"].degree == 1
-    family = tmp_path / "mine"
-    shutil.copytree(DATA / "stress" / "rotate", family)
-    known = catalog.load(tmp_path)
-    (kernel,) = known.families[0].kernels
-    assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
+    project: dict[str, Any] = {"engine": "emulated", "config": str(EXAMPLE / "ncu-swizzle.toml"), "problem": {"n": 64}}
+    compared = ncu_swizzle.compare("tile-rowmajor", "tile-swizzled", **project)
+    assert [one.accesses["LDS"].degree for one in compared.profiles] == [32, 1]
+    assert ncu_swizzle.check("tile-swizzled", **project).outcome == "pass"
+    with pytest.raises(GateFailed):
+        ncu_swizzle.check("tile-rowmajor", **project)
+    shutil.copytree(DATA / "stress" / "rotate", tmp_path / "mine")
+    (kernel,) = catalog.load(tmp_path).families[0].kernels
+    own = ncu_swizzle.profile(kernel.name, catalog=[tmp_path], engine="emulated", reference="none")
+    assert own.profile.kernel.name == kernel.name
 
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_a_projects_kernels_are_compared_and_checked_by_their_names() -> None:
-    how: dict[str, Any] = {"engine": "emulated", "config": str(EXAMPLE / "ncu-swizzle.toml"), "problem": {"n": 64}}
-    compared = ncu_swizzle.compare("tile-rowmajor", "tile-swizzled", **how)
-    assert [one.accesses["LDS"].degree for one in compared.profiles] == [32, 1]
-    assert ncu_swizzle.check("tile-swizzled", **how).outcome == "pass"
-    with pytest.raises(GateFailed):
-        ncu_swizzle.check("tile-rowmajor", **how)
-
-
-def test_what_describes_a_source_is_an_option_too() -> None:
-    with pytest.raises(UsageError, match=r"--grid describes a \.cu file, and kernel2 is not one"):
-        ncu_swizzle.profile("kernel2", grid=(1,))
-    with pytest.raises(UsageError, match="unknown option 'gird', did you mean 'grid'"):
-        ncu_swizzle.profile(EXAMPLE / "my.cu", gird=(1,))
+def test_a_binary_takes_what_a_source_takes(tmp_path: Path) -> None:
+    cubin = tmp_path / "my.cubin"
+    cubin.write_bytes(embedded("transpose-plain").data)
+    matrix = np.zeros((64, 64), np.float32)
+    launch: dict[str, Any] = {"grid": "n//32,n//32", "block": (32, "n//8"), "problem": {"n": 64}}
+    described = ncu_swizzle.profile_binary(cubin, entry="transpose_plain", **launch, args=OWN["args"])
+    for number in (64, np.int32(64), (64).to_bytes(4, "little")):
+        live = ncu_swizzle.profile_binary(cubin, grid=(2, 2), block=(32, 8), parameters=[matrix, matrix, number])
+        assert live.accesses == described.accesses
+    assert described.accesses["LDS"].degree == 32
+    flat = ncu_swizzle.profile_binary(cubin, grid=2, block=np.int64(32), parameters=[matrix, matrix, 64])
+    assert (flat.grid, flat.block) == ((2, 1, 1), (32, 1, 1)), "a plain number is a grid or a block"
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"parameters": [matrix, matrix, 1 << 40]}, "does not fit in a parameter of 4 bytes"),
+        ({"args": OWN["args"], "parameters": [matrix], "problem": {"n": 64}}, "both describe the arguments"),
+        ({"args": OWN["args"][:2], "problem": {"n": 64}}, "the arguments do not fit"),
+    ]
+    for keywords, said in wrong:
+        with pytest.raises(UsageError, match=said):
+            ncu_swizzle.profile_binary(cubin, grid=2, block=32, **keywords)
 
 
 @pytest.mark.long
 def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
     how: dict[str, Any] = {"engine": "ncu", "ncu": stand_in, "folder": tmp_path}
-    found = ncu_swizzle.profile_program("sh -c true", kernel_name="regex:transpose", nvtx_include="step/", **how)
-    assert [one.kernel.function for one in found.profiles] == ["transpose_plain", "transpose_xor", "tma_128"]
-    assert len(found.comparisons) == 3
-    assert found.folder is None
-    assert set(found.to_frame()["profile"]) == {"transpose_plain", "transpose_xor", "tma_128"}
-    assert "transpose_xor" in found.html()
-    assert "transpose_xor" in found._repr_html_()
+    result = ncu_swizzle.profile_program("sh -c true", kernel_name="regex:transpose", nvtx_include="step/", **how)
+    assert [one.kernel.function for one in result.profiles] == ["transpose_plain", "transpose_xor", "tma_128"]
+    assert len(result.comparisons) == 3
+    assert result.folder is None
+    assert set(result.to_frame()["profile"]) == {"transpose_plain", "transpose_xor", "tma_128"}
+    assert "transpose_xor" in result.html()
+    assert "transpose_xor" in result._repr_html_()
     kept = ncu_swizzle.profile_program(["sh", "-c", "true"], export=tmp_path / "old", **how)
     assert kept.folder == tmp_path / "old"
     paired = ncu_swizzle.profile_program("sh -c true", baseline=tmp_path / "old", pairs="0=1", **how)
     assert {len(one.profiles) for one in paired.comparisons} == {1, 2}
 
 
-@pytest.mark.parametrize(
-    ("program", "how", "said"),
-    [
-        ("", {}, "no program follows"),
-        ("./nowhere", {}, "nowhere is not an executable"),
-        ("sh -c true", {"kernel_nam": "x"}, "unknown option 'kernel_nam', did you mean 'kernel_name'"),
-        ("sh -c true", {"pairs": "x"}, "--pair x is not of the form A=B"),
-        ("sh -c true", {"baseline": "nowhere"}, "--baseline nowhere does not exist"),
-    ],
-)
-def test_mistakes_about_programs_are_told(program: str, how: dict[str, Any], said: str, stand_in: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        ncu_swizzle.profile_program(program, engine="ncu", ncu=stand_in, **how)
-    assert said in str(caught.value)
+def test_captured_launches_are_a_program() -> None:
+    replayed = ncu_swizzle.profile_program(str(DATA / "launches" / "counting.launches"), launch_count=1)
+    assert [one.engine for one in replayed.profiles] == ["emulated"]
+
+
+def test_a_sweep_is_planned_run_and_resumed(tmp_path: Path) -> None:
+    planned = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": [64, 128]}, engine="emulated", dry_run=True)
+    assert (len(planned.outcomes), len(planned.done), planned.folder) == (2, 0, None)
+    how: dict[str, Any] = {"engine": "recorded", "export": tmp_path / "sweep"}
+    swept = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 4096}, **how)
+    again = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 4096}, **how, resume=True)
+    assert (len(swept.done), again.outcomes[0].kept) == (1, True)
 
 
 # ---------------------------------------------------------------------------------------------- what is saved
 
 
-def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, recorded: Recorded) -> None:
+def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, tmp_path: Path, recorded: Recorded) -> None:
     assert list(ncu_swizzle.read(str(report_file))) == [recorded("kernel2")]
     assert ncu_swizzle.read(run / "kernel1.json")[0] == recorded("kernel1")
     both = ncu_swizzle.read(run)
@@ -250,9 +243,6 @@ def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, record
         _ = both["kernel9"]
     with pytest.raises(UsageError, match="2 profiles are of 'kernel1'"):
         _ = ncu_swizzle.Profiles([both[0], both[0]])["kernel1"]
-
-
-def test_read_takes_no_names_and_no_ruins(tmp_path: Path, recorded: Recorded) -> None:
     for path in ("kernel1", tmp_path / "no.json"):
         with pytest.raises(BadFile, match="does not exist"):
             ncu_swizzle.read(path)
@@ -264,28 +254,20 @@ def test_read_takes_no_names_and_no_ruins(tmp_path: Path, recorded: Recorded) ->
 
 
 @pytest.mark.long
-def test_compare_takes_names_files_profiles_and_results(run: Path, recorded: Recorded) -> None:
-    first = ncu_swizzle.profile("kernel2", engine="recorded", reference="none")
-    found = ncu_swizzle.compare("kernel1", run, first, recorded("kernel1"), first.profiles, engine="recorded")
-    assert [one.kernel.name for one in found.profiles] == [
-        "kernel1",
-        "kernel2",
-        "kernel2",
-        "kernel1",
-        "kernel1",
-        "kernel2",
-    ]
+def test_compare_and_report_take_names_files_profiles_and_results(
+    run: Path, tmp_path: Path, recorded: Recorded
+) -> None:
+    first = ncu_swizzle.profile("kernel2", **RECORDED)
+    many = ncu_swizzle.compare("kernel1", run, first, recorded("kernel1"), first.profiles, engine="recorded")
+    names = [one.kernel.name for one in many.profiles]
+    assert names == ["kernel1", "kernel2", "kernel2", "kernel1", "kernel1", "kernel2"]
     assert ncu_swizzle.compare(run).labels == ("kernel1", "kernel2"), "alone, a run is all that is in it"
     assert ncu_swizzle.compare(first).labels == ("kernel1", "kernel2")
     with pytest.raises(NotComparable):
         ncu_swizzle.compare()
-
-
-@pytest.mark.long
-def test_report_is_the_page_of_the_command_line(run: Path, tmp_path: Path) -> None:
-    place = tmp_path / "deep" / "page.html"
-    text = ncu_swizzle.report(run, out=place)
-    assert place.read_text(encoding="utf-8") == text == ncu_swizzle.compare(run).html()
+    page = tmp_path / "deep" / "page.html"
+    text = ncu_swizzle.report(run, out=page)
+    assert page.read_text(encoding="utf-8") == text == ncu_swizzle.compare(run).html()
     ncu_swizzle.compare(run).to_html(tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
     ncu_swizzle.read(run)[0].to_html(tmp_path / "one.html")
@@ -294,28 +276,33 @@ def test_report_is_the_page_of_the_command_line(run: Path, tmp_path: Path) -> No
 
 def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    assert ncu_swizzle.check(after, allow_recorded=True).outcome == "pass"
     with pytest.raises(NotComparable, match="recorded, not measured"):
         ncu_swizzle.check(after)
-    with pytest.raises(GateFailed, match="1,886,388,224 excessive wavefronts"):
-        ncu_swizzle.check(before, allow_recorded=True)
-    assert ncu_swizzle.check(before, allow_recorded=True, raising=False).outcome == "fail"
-    assert ncu_swizzle.check(run, max_degree=1, allow_recorded=True).outcome == "pass", "a run is its kernel"
     limits = {"max_degree": ["LDS=1", "kernel1:LDSM=8"], "max_excessive": "STS=3670016"}
-    assert ncu_swizzle.check(before, after, **limits, allow_recorded=True).outcome == "pass"
-    assert (
-        ncu_swizzle.check(before, kernel_name="kernel2", raising=False, allow_recorded=True).outcome == "inconclusive"
-    )
+    passing: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((after,), {}, "pass"),
+        ((run,), {"max_degree": 1}, "pass"),  # a run is its kernel
+        ((before, after), limits, "pass"),
+        ((before,), {}, "fail"),
+        ((before,), {"kernel_name": "kernel2"}, "inconclusive"),
+    ]
+    for subjects, keywords, outcome in passing:
+        assert ncu_swizzle.check(*subjects, **keywords, raising=False, allow_recorded=True).outcome == outcome
     chosen = ncu_swizzle.check(before, after, kernel_name="regex:nel2$", raising=False, allow_recorded=True)
     assert (chosen.outcome, {check.kernel for check in chosen.checks}) == ("pass", {"kernel2"})
-    with pytest.raises(UsageError, match="kernel_name: '\\(' is not a valid regular expression"):
-        ncu_swizzle.check(after, kernel_name="regex:(")
-    with pytest.raises(UsageError, match="unknown access kind"):
-        ncu_swizzle.check(after, max_degree="LDMS=1")
-    with pytest.raises(UsageError, match="needs a baseline"):
-        ncu_swizzle.check(after, max_regression=5)
-    with pytest.raises(BadFile):
-        ncu_swizzle.check(after, baseline="no.json")
+    refused: list[tuple[Profile, dict[str, Any], type[Exception], str]] = [
+        (before, {"allow_recorded": True}, GateFailed, "1,886,388,224 excessive wavefronts"),
+        (after, {"kernel_name": "regex:("}, UsageError, r"kernel_name: '\(' is not a valid regular expression"),
+        (after, {"max_degree": "LDMS=1"}, UsageError, "unknown access kind"),
+        (after, {"max_regression": 5}, UsageError, "needs a baseline"),
+        (after, {"baseline": "no.json"}, BadFile, "no.json"),
+    ]
+    for subject, keywords, error, said in refused:
+        with pytest.raises(error, match=said):
+            ncu_swizzle.check(subject, **keywords)
+
+
+# ---------------------------------------------------------------------------------------------- documentation
 
 
 @pytest.mark.long
@@ -340,53 +327,3 @@ def test_the_documented_columns_are_those_of_the_tables() -> None:
             cells = (kind if number == 0 else "", f"`{column.name}`", column.unit, column.meaning)
             rows.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
     assert shown[1].splitlines()[2:] == rows
-
-
-# ---------------------------------------------------------------------------------------------- own kernels
-
-
-TYPED_ARGS = ("x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n")
-MINE = {"engine": "emulated", "config": "none", "problem": {"n": 64}, "args": TYPED_ARGS}
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@pytest.mark.parametrize(("grid", "block"), [((2, 2), (32, 8)), ("n//32,n//32", "32,8"), (["n//32", 2], "32, n//8")])
-def test_grid_and_block_take_any_spelling(grid: Any, block: Any) -> None:
-    result = ncu_swizzle.profile(EXAMPLE / "my.cu", grid=grid, block=block, **MINE)
-    assert (result.profile.grid, result.profile.block) == ((2, 2, 1), (32, 8, 1))
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_plain_number_is_a_grid_or_a_block(tmp_path: Path) -> None:
-    (tmp_path / "flat.cu").write_text(
-        "__global__ void prescan(float* y) { __shared__ float s[512]; s[threadIdx.x] = y[threadIdx.x];"
-        " __syncthreads(); y[threadIdx.x] = s[511 - threadIdx.x]; }"
-    )
-    how = {"engine": "emulated", "config": "none", "args": "y=float32[512]:zeros:out"}
-    profile = ncu_swizzle.profile(tmp_path / "flat.cu", entry="prescan", grid=128, block=np.int64(512), **how).profile
-    assert (profile.grid, profile.block) == ((128, 1, 1), (512, 1, 1))
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_binary_takes_what_a_source_takes(tmp_path: Path) -> None:
-    nvcc = str(Toolchain().find("nvcc"))
-    cubin = tmp_path / "my.cubin"
-    command = [nvcc, "-cubin", "-arch=sm_90", "-lineinfo", "-DSWIZZLE=0", "-o", str(cubin), str(EXAMPLE / "my.cu")]
-    subprocess.run(command, check=True)
-    matrix = np.zeros((64, 64), np.float32)
-    described = ncu_swizzle.profile_binary(
-        cubin, entry="transpose", grid="n//32,n//32", block=(32, "n//8"), problem={"n": 64}, args=TYPED_ARGS
-    )
-    for number in (64, np.int32(64), (64).to_bytes(4, "little")):
-        given = ncu_swizzle.profile_binary(cubin, grid=(2, 2), block=(32, 8), parameters=[matrix, matrix, number])
-        assert given.accesses == described.accesses
-    assert described.accesses["LDS"].degree == 32
-    with pytest.raises(UsageError, match="does not fit in a parameter of 4 bytes"):
-        ncu_swizzle.profile_binary(cubin, grid=2, block=32, parameters=[matrix, matrix, 1 << 40])
-    with pytest.raises(UsageError, match="both describe the arguments"):
-        ncu_swizzle.profile_binary(cubin, grid=2, block=32, args=TYPED_ARGS, parameters=[matrix], problem={"n": 64})
-    with pytest.raises(UsageError, match="the arguments do not fit"):
-        ncu_swizzle.profile_binary(cubin, grid=2, block=32, args=TYPED_ARGS[:2], problem={"n": 64})

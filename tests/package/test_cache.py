@@ -21,57 +21,40 @@ def test_what_was_kept_comes_back() -> None:
     assert cache.load("disassembly", "kernel") is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", b"x" * 40])
-def test_a_damaged_entry_is_dropped(damage: bytes, own_cache: Path) -> None:
-    cache.save("cubins", "kernel", b"code")
-    (own_cache / "cubins" / "kernel").write_bytes(damage)
-    assert cache.load("cubins", "kernel") is None
-    assert not (own_cache / "cubins" / "kernel").exists(), "made again next time, and not in the way until then"
-
-
-def test_what_was_not_used_for_longest_goes_first(own_cache: Path) -> None:
+def test_what_was_not_used_for_longest_goes_first(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for age, name in enumerate(("oldest", "used", "newest")):
         cache.save("cubins", name, b"x" * 1000)
         os.utime(own_cache / "cubins" / name, (age, age))
     assert cache.load("cubins", "oldest"), "which is a use"
     cache.evict(3000)
     assert {file.name for file in (own_cache / "cubins").iterdir()} == {"oldest", "newest"}
-
-
-def test_saving_keeps_to_the_limit(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LIMIT_BYTES", 5000)
     for number in range(50):
         cache.save("disassembly", str(number), b"x" * 500)
-    assert sum(file.stat().st_size for file in own_cache.glob("*/*")) <= 5000
+    assert sum(file.stat().st_size for file in own_cache.glob("*/*")) <= 5000, "saving keeps to the limit"
     assert cache.load("disassembly", "49") == b"x" * 500
-
-
-def test_nothing_is_kept_and_nothing_fails_without_a_writable_cache(own_cache: Path) -> None:
-    own_cache.write_text("a file where the folder should be", encoding="utf-8")
-    cache.save("cubins", "kernel", b"code")
-    assert cache.load("cubins", "kernel") is None
 
 
 # ---------------------------------------------------------------------------------------------- what is not believed
 
 
-def planted_link(entry: Path) -> None:
+def link(entry: Path) -> None:
     elsewhere = entry.parent.parent / "elsewhere"
     entry.rename(elsewhere)
     entry.symlink_to(elsewhere)
 
 
-def planted_folder(entry: Path) -> None:
+def folder(entry: Path) -> None:
     entry.unlink()
     entry.mkdir()
 
 
-def planted_pipe(entry: Path) -> None:
+def pipe(entry: Path) -> None:
     entry.unlink()
     os.mkfifo(entry)
 
 
-def written_by_others(entry: Path) -> None:
+def of_another_user(entry: Path) -> None:
     os.chown(entry, 12345, 12345)
 
 
@@ -79,43 +62,50 @@ def writable_by_others(entry: Path) -> None:
     entry.chmod(0o666)
 
 
-def taken_from_another_key(entry: Path) -> None:
+def of_another_key(entry: Path) -> None:
     cache.save("cubins", "other", b"other code")
     entry.write_bytes((entry.parent / "other").read_bytes())
 
 
-def taken_from_another_kind(entry: Path) -> None:
+def of_another_kind(entry: Path) -> None:
     cache.save("disassembly", "kernel", b"no code")
     entry.write_bytes((entry.parent.parent / "disassembly" / "kernel").read_bytes())
 
 
+def empty(entry: Path) -> None:
+    entry.write_bytes(b"")
+
+
+def shorter_than_a_digest(entry: Path) -> None:
+    entry.write_bytes(b"short")
+
+
+def other_bytes(entry: Path) -> None:
+    entry.write_bytes(b"x" * 40)
+
+
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-
-
-@pytest.mark.parametrize(
-    "plant",
-    [
-        *(planted_link, planted_folder, planted_pipe, writable_by_others),
-        pytest.param(written_by_others, marks=AS_ROOT),
-        *(taken_from_another_key, taken_from_another_kind),
-    ],
+ENTRIES = (
+    link,
+    folder,
+    pipe,
+    writable_by_others,
+    of_another_key,
+    of_another_kind,
+    empty,
+    shorter_than_a_digest,
+    other_bytes,
 )
-def test_an_entry_of_doubtful_origin_is_dropped_and_made_again(plant: Callable[[Path], None], own_cache: Path) -> None:
+
+
+@pytest.mark.parametrize("plant", [*ENTRIES, pytest.param(of_another_user, marks=AS_ROOT)])
+def test_a_damaged_or_doubtful_entry_is_dropped_and_made_again(plant: Callable[[Path], None], own_cache: Path) -> None:
     cache.save("cubins", "kernel", b"code")
     plant(own_cache / "cubins" / "kernel")
     assert cache.load("cubins", "kernel") is None
+    assert not (own_cache / "cubins" / "kernel").exists(), "not in the way until it is made again"
     cache.save("cubins", "kernel", b"new code")
     assert cache.load("cubins", "kernel") == b"new code"
-
-
-def test_a_folder_with_something_in_it_in_place_of_an_entry_stays(own_cache: Path) -> None:
-    file = own_cache / "cubins" / "kernel" / "mine"
-    file.parent.mkdir(parents=True)
-    file.write_text("mine")
-    cache.save("cubins", "kernel", b"code")
-    assert cache.load("cubins", "kernel") is None
-    assert not cache.drop("cubins", "kernel")
-    assert file.read_text() == "mine"
 
 
 @AS_ROOT
@@ -130,16 +120,21 @@ def test_a_folder_of_another_user_is_not_used(name: str, own_cache: Path) -> Non
 
 def test_a_folder_that_others_can_write_to_is_closed_to_them(own_cache: Path) -> None:
     (own_cache / "cubins").mkdir(parents=True)
-    for folder in (own_cache, own_cache / "cubins"):
-        folder.chmod(0o777)
+    for path in (own_cache, own_cache / "cubins"):
+        path.chmod(0o777)
     cache.save("cubins", "kernel", b"code")
     assert cache.load("cubins", "kernel") == b"code"
     assert [oct(path.stat().st_mode)[-3:] for path in (own_cache, own_cache / "cubins")] == ["755", "755"]
     assert oct((own_cache / "cubins" / "kernel").stat().st_mode)[-3:] == "600"
 
 
-def test_a_kind_that_is_a_link_is_not_followed(own_cache: Path, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_kind_is_not_followed_and_one_of_the_whole_cache_is(
+    own_cache: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    own_cache.symlink_to(tmp_path / "disk", target_is_directory=True)
     cache.save("disassembly", "x", b"x" * 100)
+    assert cache.load("disassembly", "x") == b"x" * 100, "the user's own link to another disk"
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "kernel").write_bytes(b"mine")
@@ -150,47 +145,32 @@ def test_a_kind_that_is_a_link_is_not_followed(own_cache: Path, tmp_path: Path) 
     assert (precious / "kernel").read_bytes() == b"mine"
 
 
-def test_a_link_of_the_users_own_to_another_disk_is_fine(own_cache: Path, tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    own_cache.symlink_to(tmp_path / "disk", target_is_directory=True)
-    cache.save("cubins", "kernel", b"code")
-    assert cache.load("cubins", "kernel") == b"code"
-
-
-@pytest.mark.parametrize("name", ["cubins", "disassembly"])
-def test_a_file_where_a_kinds_folder_should_be_stays(name: str, own_cache: Path) -> None:
-    own_cache.mkdir()
-    (own_cache / name).write_text("mine")
-    cache.save(name, "kernel", b"code")
-    assert cache.load(name, "kernel") is None
-    assert (own_cache / name).read_text() == "mine"
-
-
-def test_a_file_where_the_users_cache_should_be_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("mine")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+@pytest.mark.parametrize("place", [".", "cubins", "cubins/kernel/mine"])
+def test_what_the_user_has_there_stays_and_nothing_is_kept(place: str, own_cache: Path) -> None:
+    mine = own_cache / place
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
     cache.save("cubins", "kernel", b"code")
     assert cache.load("cubins", "kernel") is None
+    assert not cache.drop("cubins", "kernel")
+    assert mine.read_text() == "mine"
 
 
 # ---------------------------------------------------------------------------------------------- where it is
 
 
-@pytest.mark.parametrize("base", ["", "relative", "./here"])
-def test_a_relative_or_empty_setting_does_not_count(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", base)
+def test_a_setting_counts_if_it_is_absolute_then_the_home_then_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
-    assert cache.folder() == Path("/home/someone/.cache/ncu-swizzle")
-
-
-@pytest.mark.parametrize("home", [None, "", "relative"])
-def test_without_a_home_in_the_environment_the_users_own_counts(
-    home: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    for setting in ("", "relative", "./here"):
+        monkeypatch.setenv("XDG_CACHE_HOME", setting)
+        assert cache.folder() == Path("/home/someone/.cache/ncu-swizzle")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
-    own = pwd.getpwuid(os.getuid()).pw_dir
-    assert cache.folder() == Path(own, ".cache", "ncu-swizzle")
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache", "ncu-swizzle")
+    for home in ("", "relative"):
+        monkeypatch.setenv("HOME", home)
+        assert cache.folder() == own
+    monkeypatch.delenv("HOME")
+    assert cache.folder() == own
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def lay_out(profiles: Sequence[Profile]) -> Comparison:
 # ---------------------------------------------------------------------------------------------- tables
 
 
-def test_every_table_has_its_columns(recorded: Recorded) -> None:
+def test_every_table_has_its_columns_and_those_of_a_comparison_are_below_each_other(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     for kind, columns in frames.COLUMNS.items():
         table = profile.to_frame(kind)
@@ -40,6 +40,13 @@ def test_every_table_has_its_columns(recorded: Recorded) -> None:
     assert profile.to_frame()[rest].sum().sum() == sum(sum(i.samples.values()) for i in profile.instructions)
     with pytest.raises(ValueError, match="choose one of instructions, lines"):
         profile.to_frame("instruction")  # type: ignore[arg-type]
+    before, after = recorded("kernel1"), recorded("kernel2")
+    comparison = lay_out([before, after])
+    for kind in frames.COLUMNS:
+        table = comparison.to_frame(kind)
+        assert list(table.columns[:2]) == ["profile", "engine"]
+        assert len(table) == len(before.to_frame(kind)) + len(after.to_frame(kind))
+        assert list(dict.fromkeys(table.profile)) == ["kernel1", "kernel2"]
 
 
 def test_tables_hold_what_the_profile_holds(recorded: Recorded) -> None:
@@ -77,16 +84,6 @@ def test_what_is_unknown_is_na_and_large_counts_are_exact(recorded: Recorded) ->
     for kind in frames.COLUMNS:
         assert len(empty.to_frame(kind)) == 0
     assert len(lay_out([empty, profile]).to_frame()) == len(profile.instructions)
-
-
-def test_tables_of_a_comparison_are_below_each_other(recorded: Recorded) -> None:
-    before, after = recorded("kernel1"), recorded("kernel2")
-    comparison = lay_out([before, after])
-    for kind in frames.COLUMNS:
-        table = comparison.to_frame(kind)
-        assert list(table.columns[:2]) == ["profile", "engine"]
-        assert len(table) == len(before.to_frame(kind)) + len(after.to_frame(kind))
-        assert list(dict.fromkeys(table.profile)) == ["kernel1", "kernel2"]
 
 
 # ---------------------------------------------------------------------------------------------- notebooks

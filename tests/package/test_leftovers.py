@@ -2,63 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.support.places import ROOT
-
-TESTS = """
-import subprocess, sys
-from pathlib import Path
-
-def test_process():
-    subprocess.Popen([sys.executable, "-c", "import signal; print('ready', flush=True); signal.pause()"],
-                     stdout=subprocess.PIPE).stdout.readline()
-
-def test_file():
-    Path("left-by-a-test").touch()
-
-def test_neither(tmp_path):
-    subprocess.run([sys.executable, "-c", ""], check=True)
-"""
-CONFTEST = """
-from pathlib import Path
-from tests.support.leftovers import Leftovers
-
-def pytest_configure(config):
-    config.pluginmanager.register(Leftovers(Path.cwd()))
-"""
+from tests.support import leftovers
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "said"), [("process", "still running: .*signal.pause"), ("file", "left in the checkout: left-by-a-test")]
-)
-def test_what_is_left_behind_fails_the_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+def ended(watch: leftovers.Leftovers) -> int:
+    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+    watch.pytest_sessionfinish(session)  # type: ignore[arg-type]
+    return session.exitstatus
+
+
+def test_what_is_left_behind_fails_the_run_and_is_named_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_leaving=TESTS)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", name, f"--basetemp={pytester.path}/../base")
-    assert re.search(said, result.stdout.str())
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=1)
-    for pid in re.findall(r"still running: (\d+) ", result.stdout.str()):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
-
-
-@pytest.mark.long
-def test_a_run_that_leaves_nothing_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_leaving=TESTS)
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-k", "neither", f"--basetemp={pytester.path}/../base"
-    )
-    assert result.ret == 0
+    monkeypatch.setenv(leftovers.MARK, "")  # the run's own comes back afterwards
+    monkeypatch.setattr(leftovers, "LOOKS", 2)
+    (tmp_path / "tracked").touch()
+    watch = leftovers.Leftovers(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "module.pyc").touch()
+    assert ended(watch) == pytest.ExitCode.OK
+    watch.pytest_unconfigure()
+    assert capsys.readouterr().out == ""
+    (tmp_path / "left-by-a-test").touch()
+    with subprocess.Popen(["sleep", "60"], env=dict(os.environ)) as process:
+        assert ended(watch) == pytest.ExitCode.TESTS_FAILED
+        process.kill()
+    watch.pytest_unconfigure()
+    running, file, verdict = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"still running: \d+ sleep 60", running)
+    assert file == "left in the checkout: left-by-a-test"
+    assert verdict == "The run fails: it left 2 processes or files behind."

@@ -14,9 +14,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from ncu_swizzle.base import texts
+from tests.support.corpus.hostile import SURROGATES, TEXTS
 from tests.support.hostile import EVERYTHING, STARTS, commands, hidden
+from tests.support.properties import examples, holds
 
-ANYTHING = st.text(st.characters(exclude_categories=())) | st.sampled_from((EVERYTHING, *STARTS))
+ANYTHING = st.text(st.characters(exclude_categories=())) | st.sampled_from((EVERYTHING, *STARTS, *TEXTS, *SURROGATES))
 SHOWN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -29,19 +31,27 @@ def test_every_character_is_shown_or_replaced() -> None:
         before for before, after in zip(everything, shown, strict=True) if before.isprintable() and before != after
     }
     assert replaced == set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
-    assert set(shown) - {SHOWN, *"\n\t"} == {letter for letter in everything if letter.isprintable()} - replaced - {
-        SHOWN
-    }
+    printable = {letter for letter in everything if letter.isprintable()}
+    assert set(shown) - {SHOWN, *"\n\t"} == printable - replaced - {SHOWN}
 
 
-@given(ANYTHING)
-def test_shown_text_is_not_changed_again(text: str) -> None:
-    for border in (texts.visible, texts.one_line, texts.on_terminal, texts.in_csv):
-        assert border(border(text)) == border(text) or border is texts.in_csv
-        assert hidden(border(text)) == []
-    assert "\n" not in texts.one_line(text)
-    assert commands(texts.on_terminal(text)) == []
-    assert commands(texts.in_csv(text)) == []
+@examples
+def test_every_border_shows_all_and_changes_nothing_twice(examples: int) -> None:
+    def check(text: str) -> None:
+        for border in (texts.visible, texts.one_line, texts.on_terminal):
+            shown = border(text)
+            assert border(shown) == shown
+            assert hidden(shown) == []
+            assert isinstance(shown.encode(), bytes), "it can be written"
+        assert hidden(texts.in_csv(text)) == []
+        assert "\n" not in texts.one_line(text)
+        assert commands(texts.on_terminal(text)) == []
+        assert commands(texts.in_csv(text)) == []
+        assert len(texts.visible(text)) == len(text) or "\r" in text
+        if text.isascii() and text.isprintable() and "##[" not in text and "::" not in text:
+            assert texts.one_line(text) == text, "what is harmless stays as it is"
+
+    holds(examples, check, ANYTHING)
 
 
 def test_windows_line_ends_are_line_ends_and_other_returns_are_shown() -> None:
@@ -49,9 +59,7 @@ def test_windows_line_ends_are_line_ends_and_other_returns_are_shown() -> None:
 
 
 @pytest.mark.long
-@given(
-    st.recursive(ANYTHING | st.integers() | st.none(), lambda part: st.lists(part) | st.dictionaries(ANYTHING, part))
-)
+@given(st.recursive(ANYTHING | st.integers() | st.none(), lambda one: st.lists(one) | st.dictionaries(ANYTHING, one)))
 def test_json_is_exact_and_ascii(content: object) -> None:
     text = texts.in_json(content)
     assert text.isascii()
@@ -88,19 +96,12 @@ FORMULAS = (
     "@P0 X(1)",
     "@P0 A|b!c",
 )
-
-
-@pytest.mark.parametrize("text", FORMULAS)
-def test_formulas_are_text_in_csv(text: str) -> None:
-    assert texts.in_csv(text)[0] in "'\ufffd"
-
-
 PLAIN = ("-5", "+1.5e-3", "a=b", "f<-1>", "@!P0 LDS R1, [R2+-0x10]", "@UP1 FADD R1, |R2|, R3", "")
 
 
-@pytest.mark.parametrize("text", PLAIN)
-def test_numbers_and_instructions_stay_as_they_are_in_csv(text: str) -> None:
-    assert texts.in_csv(text) == text
+def test_formulas_are_text_in_csv_and_numbers_and_instructions_stay_as_they_are() -> None:
+    assert [text for text in FORMULAS if texts.in_csv(text)[0] not in "'\ufffd"] == []
+    assert [texts.in_csv(text) for text in PLAIN] == list(PLAIN)
 
 
 def test_a_template_shows_values_of_any_type_and_keeps_markup() -> None:
@@ -110,9 +111,9 @@ def test_a_template_shows_values_of_any_type_and_keeps_markup() -> None:
     assert template.render(x=5) == "5"
 
 
-@pytest.mark.parametrize("line", ["error: forged", "  try: forged", "Note: x", "usage: y"])
-def test_a_later_line_of_an_error_does_not_pass_for_ours(line: str) -> None:
-    assert texts.message(f"x\n{line}\nmy.cu(3): error: y") == f"x\n| {line}\nmy.cu(3): error: y"
+def test_a_later_line_of_an_error_does_not_pass_for_ours() -> None:
+    for line in ("error: forged", "  try: forged", "Note: x", "usage: y"):
+        assert texts.message(f"x\n{line}\nmy.cu(3): error: y") == f"x\n| {line}\nmy.cu(3): error: y"
 
 
 def test_stderr_takes_only_visible_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from tests.support.processes import command_line, marked
 MARK = "NCU_SWIZZLE_TEST_RUN"  # in the environment of all that the tests start, however indirectly
 # Caches and environments, which outlive a run on purpose.
 KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
+# What commands write to by default. A file there may be of an earlier run: what counts is whether it is as it was.
+WRITTEN_TO = "swizzle-out"
 # What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
 OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
 LOOKS, SECONDS_BETWEEN = 150, 0.2  # how often to look before a process that is ending counts as left behind
@@ -58,6 +60,10 @@ class Leftovers:
         return [f"{process} {line}" for process in others if (line := command_line(process))]
 
     def _files(self) -> Iterator[str]:
+        """Yield the checkout's files; those where commands write with the time at which they were written."""
         for folder, folders, files in os.walk(self.checkout):
             folders[:] = [name for name in folders if name not in KEPT]
-            yield from (str(Path(folder, name).relative_to(self.checkout)) for name in files)
+            for path in (Path(folder, name) for name in files):
+                file = path.relative_to(self.checkout)
+                written = f", written at {path.stat().st_mtime_ns} ns" if file.parts[0] == WRITTEN_TO else ""
+                yield f"{file}{written}"

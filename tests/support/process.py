@@ -27,10 +27,15 @@ _FORKS.set_forkserver_preload(["tests.support.preloaded"])
 
 
 def run(*arguments: str, folder: Path | None = None, env: Mapping[str, str] | None = None) -> CompletedProcess[str]:
-    """Run the command line in a folder, by default this one, with an environment; return what a shell would see."""
+    """Run the command line in a folder with an environment; return what a shell would see.
+
+    Without a folder it runs in the current one, but never in the checkout, where its output would stay.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         out, err = (Path(scratch, name) for name in ("out", "err"))
-        where = (str(folder or Path.cwd()), dict(os.environ if env is None else env), str(out), str(err))
+        if folder is None:
+            folder = Path.cwd() if Path.cwd() != ROOT else Path(scratch)
+        where = (str(folder), dict(os.environ if env is None else env), str(out), str(err))
         process = _FORKS.Process(target=_command, args=(arguments, *where))
         process.start()
         process.join(LIMIT_S)
