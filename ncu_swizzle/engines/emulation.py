@@ -38,7 +38,7 @@ from ncu_swizzle.kernels import build, fills, recipe
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
-from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, forget
+from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, disassembly, forget
 from ncu_swizzle.reports import triton_cache
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
@@ -52,12 +52,15 @@ MOST, MOST_CHARACTERS = 8, 4 << 20  # of those kept, and of the longest of them
 _texts: dict[tuple[str, str, int], str] = {}  # the last one used is the last
 
 
-def disassembled(cubin: Cubin, toolchain: Toolchain) -> str:
-    """Return the disassembly of all functions in a cubin; raises what `Toolchain.disassemble` raises."""
+def disassembled(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
+    """Return the disassembly of all functions in a cubin; raises what `Toolchain.disassemble` raises.
+
+    Without `cached`, the user's cache is neither read nor written.
+    """
     program = toolchain.find(NVDISASM)
     key = (sha256(cubin.data), str(program), program.stat().st_mtime_ns)
     if (text := _texts.pop(key, None)) is None:
-        text = toolchain.disassemble(cubin.data, cubin.name)
+        text = disassembly(cubin.data, cubin.name, toolchain, cached)
     if len(text) <= MOST_CHARACTERS:
         _texts[key] = text
         for oldest in list(_texts)[:-MOST]:
@@ -311,7 +314,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembled(binary.cubin, settings.toolchain)
+    text = disassembled(binary.cubin, settings.toolchain, settings.cached)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
     timeout_s = settings.toolchain.timeout_s
     try:
@@ -378,5 +381,5 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
     binary = emulated.binary
-    text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    text = disassembled(binary.cubin, settings.toolchain, settings.cached)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))

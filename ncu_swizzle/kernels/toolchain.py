@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ncu_swizzle.base import bounds, cache, child, paths
-from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.unfinished import scratch
@@ -86,6 +86,28 @@ def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> boo
 def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:
     """Return the cubin's key in the cache, which changes with the sources, the options and the compiler."""
     return f"{slug(kernel.name)}-{arch}-{recipe.digest(family, kernel, arch, compiler_version)[:32]}"
+
+
+SASS = "sass"
+MOST_SASS_BYTES = 4 << 20  # of a text in the cache
+
+
+def disassembly(code: bytes, name: str, toolchain: Toolchain, cached: bool = True) -> str:
+    """Return the SASS of all functions in a cubin, disassembled unless cached for the same cubin and nvdisasm.
+
+    Raises what `Toolchain.disassemble` raises.
+    """
+    key = ""
+    with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
+        key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM))[:40] if cached else ""
+    if not key:
+        return toolchain.disassemble(code, name)
+    if (kept := cache.load(SASS, key)) is not None:
+        return kept.decode(errors="replace")
+    text = toolchain.disassemble(code, name)
+    if len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:
+        cache.save(SASS, key, content)
+    return text
 
 
 ARCH = "sm_90"  # the wavefront rules were measured on it

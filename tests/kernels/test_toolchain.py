@@ -218,6 +218,20 @@ def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.
         Toolchain().disassemble(b"", "x")
 
 
+def test_a_cubin_is_disassembled_once(bare: Path) -> None:
+    calls = bare.parent / "calls"
+    version = '[ "$1" = --version ] && echo "release 13.0, V13.0.88" && exit'
+    program(bare, NVDISASM, f'{version}\nread -r line < "$2"\necho "SASS of $line"\necho x >> {calls}')
+    texts = [toolchain.disassembly(code, "x", Toolchain()) for code in (b"one\n", b"two\n", b"one\n")]
+    assert texts == ["SASS of one\n", "SASS of two\n", "SASS of one\n"]
+    assert calls.read_text() == "x\n" * 2
+    assert toolchain.disassembly(b"one\n", "x", Toolchain(), cached=False) == texts[0]
+    assert calls.read_text() == "x\n" * 3
+    program(bare, NVDISASM, "exit 3")
+    with pytest.raises(BadFile, match="x cannot be disassembled"):
+        toolchain.disassembly(b"one\n", "x", Toolchain())
+
+
 def test_a_tool_s_memory_is_limited(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bare, NVDISASM, f'exec {sys.executable} -c "print(len(bytes(1 << 30)))"')
     assert Toolchain().disassemble(b"", "x") == f"{1 << 30}\n"

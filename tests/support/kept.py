@@ -281,7 +281,8 @@ def make(paths: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as work:
         if paths:
             shutil.copytree(KEPT, work, dirs_exist_ok=True)
-        command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not slow", "-q", *paths]
+        workers = ["-n", "0", *paths] if paths else ["-n", "2", "--dist", "loadgroup"]
+        command = [sys.executable, "-m", "pytest", "-m", "not slow", *workers]
         status = subprocess.run(command, cwd=ROOT, env={**os.environ, VARIABLE: work}, check=False).returncode
         after = {file.name: file.read_bytes() for file in Path(work).glob("*.xz")}
     with contextlib.suppress(OSError):
