@@ -1,5 +1,6 @@
 # make demo     what the project does, on this machine      make test     what needs no GPU and little CPU
-# make lint     style and types                              make test-long what make test leaves to CI; test-all: all
+# make lint     style and types                              make test-ROOM the same of one room: make test-smem
+# make test-ci  what CI runs, in one go                      make test-all  all; test-long: what make test leaves to CI
 # make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
 # make docs     the documentation site, in site/               make cubins  what the tests keep of nvcc's work, again
 
@@ -18,7 +19,7 @@ endif
 WORKERS := -n 2 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
-.PHONY: demo test test-long test-all test-gpu cubins lint docs record picture clean
+.PHONY: demo test test-long test-ci test-all test-gpu cubins lint docs record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
@@ -29,6 +30,12 @@ test: .venv/installed-dev
 
 test-long: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "long and not slow" $(PYTEST_OPTIONS)
+
+test-%: .venv/installed-dev
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not long and not slow" tests/$* $(PYTEST_OPTIONS)
+
+test-ci: .venv/installed-everything
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
 test-all: .venv/installed-everything
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
