@@ -50,30 +50,24 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.long
-def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp_path: Path) -> None:
+def test_what_a_living_process_uses_stays_and_what_a_killed_one_left_is_removed_by_the_next(tmp_path: Path) -> None:
     with writer(tmp_path) as process:
+        before = names(tmp_path)
+        assert len(before) == 3, "a file, a folder and its lock"
+        files.write_atomically(tmp_path / "new.json", b"{}")
+        assert names(tmp_path) == sorted([*before, "new.json"])
         process.send_signal(signal.SIGKILL)
         process.wait(20)
-    assert len(names(tmp_path)) == 3, "a file, a folder and its lock"
+    unfinished._cleared.clear()
     files.write_atomically(tmp_path / "new.json", b"{}")
     assert names(tmp_path) == ["new.json"]
 
 
 def test_a_folder_is_enough_to_have_it_removed(tmp_path: Path) -> None:
-    with writer(tmp_path) as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait(20)
+    abandoned(tmp_path)
     with run_folder.staging(tmp_path / "out") as staged:
         assert names(tmp_path) == sorted([staged.name, f"{staged.name}.lock"])
     assert names(tmp_path) == []
-
-
-def test_what_a_living_process_uses_stays(tmp_path: Path) -> None:
-    with writer(tmp_path):
-        before = names(tmp_path)
-        files.write_atomically(tmp_path / "new.json", b"{}")
-        assert names(tmp_path) == sorted([*before, "new.json"])
 
 
 def test_a_lock_counts_and_not_the_process_in_the_name(tmp_path: Path) -> None:
@@ -184,7 +178,7 @@ def test_many_that_start_at_once_keep_what_each_needs(tmp_path: Path) -> None:
     lost: list[Path] = []
 
     def work() -> None:
-        for number in range(40):
+        for number in range(20):
             unfinished._cleared.clear()
             with unfinished.folder(tmp_path, ".out") as folder:
                 (folder / "file").write_text("here")
@@ -201,7 +195,7 @@ def test_many_that_start_at_once_keep_what_each_needs(tmp_path: Path) -> None:
         thread.join()
     assert lost == []
     assert not [name for name in names(tmp_path) if name.startswith(".")]
-    assert len(names(tmp_path)) == 160
+    assert len(names(tmp_path)) == 80
 
 
 def test_a_long_name_in_any_script_can_be_written(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
@@ -11,12 +12,17 @@ from tests.support.places import ROOT
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> Any:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Return a function that imports a script of bench/."""
     monkeypatch.syspath_prepend(ROOT / "bench")
-    return importlib.import_module("passes")
+    return importlib.import_module
 
 
 @pytest.fixture
-def adversary(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    return importlib.import_module("adversary")
+def passes(bench: Callable[[str], ModuleType]) -> ModuleType:
+    return bench("passes")
+
+
+@pytest.fixture
+def adversary(bench: Callable[[str], ModuleType]) -> ModuleType:
+    return bench("adversary")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,13 +14,12 @@ from ncu_swizzle.reports.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
+Bench = Callable[[str], ModuleType]
+
 
 @pytest.mark.long
-def test_the_bottlenecks_are_those_of_the_recordings(
-    recorded: Callable[[str], Profile], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    bottlenecks = importlib.import_module("bottlenecks")
+def test_the_bottlenecks_are_those_of_the_recordings(recorded: Callable[[str], Profile], bench: Bench) -> None:
+    bottlenecks = bench("bottlenecks")
     page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
     shown = re.search(r"written by bench/bottlenecks.py -->\n(.*?)<!-- end of bottlenecks -->", page, re.DOTALL)
     assert shown
@@ -30,10 +29,9 @@ def test_the_bottlenecks_are_those_of_the_recordings(
         assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 
 
-@pytest.mark.long
-def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    rules = importlib.import_module("rules")
+@pytest.mark.slow
+def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(bench: Bench) -> None:
+    rules = bench("rules")
     pairs = list(rules.outside())
     assert len(pairs) >= 4
     assert [pair for pair in pairs if not pair.holds] == []
@@ -41,37 +39,32 @@ def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(monkeypatc
     assert rules.table_outside(pairs) in page, "python3 bench/rules.py --write"
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "README.md",
-        "docs/install.md",
-        "docs/measured.md",
-        "docs/rules.md",
-        "docs/security.md",
-        "docs/performance.md",
-        "docs/fleet.md",
-    ],
-)
-def test_every_table_has_both_its_markers(file: str) -> None:
-    text = (ROOT / file).read_text(encoding="utf-8")
-    started = re.findall(r"<!-- (\w+): written by", text)
-    assert started
-    assert started == re.findall(r"<!-- end of (\w+) -->", text)
+def test_every_table_has_both_its_markers() -> None:
+    for name in (
+        "README",
+        "docs/install",
+        "docs/measured",
+        "docs/rules",
+        "docs/security",
+        "docs/performance",
+        "docs/fleet",
+    ):
+        text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+        started = re.findall(r"<!-- (\w+): written by", text)
+        assert started, name
+        assert started == re.findall(r"<!-- end of (\w+) -->", text)
 
 
-def test_every_extra_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    extras = importlib.import_module("extras")
+def test_every_extra_has_a_size(bench: Bench) -> None:
+    extras = bench("extras")
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     sizes = dict(re.findall(r"^\| `?([\w-]+)`? \| ([\d,]+) MB \|$", page, re.MULTILINE))
     assert sizes.keys() == {"none", *extras.extras()} - {*extras.LEFT_OUT}, "python3 bench/extras.py --write"
     assert re.findall(r"^\| .* \| `([\w-]+)` \| .* \|$", page, re.MULTILINE) == extras.extras()
 
 
-def test_what_an_extra_adds_is_what_lies_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    extras = importlib.import_module("extras")
+def test_what_an_extra_adds_is_what_lies_there(tmp_path: Path, bench: Bench) -> None:
+    extras = bench("extras")
     packages = extras.environment(tmp_path / "empty", tmp_path)
     (packages / "library").mkdir()
     (packages / "library" / "code.so").write_bytes(bytes(3_000_000))
@@ -80,10 +73,9 @@ def test_what_an_extra_adds_is_what_lies_there(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 @NEEDS_ALL
-def test_the_triton_case_is_free_of_excess_with_k_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_triton_case_is_free_of_excess_with_k_contiguous(bench: Bench) -> None:
     pytest.importorskip("triton", reason="needs triton")
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    cases = importlib.import_module("cases")
+    cases = bench("cases")
     (row, turned, half) = cases.lines(list(cases.products("emulated")))
     assert row == "| matmul-tf32-128x128x32 | 3.97 | not measured |  |  |"
     assert turned == "| matmul-tf32-turned-b | 1.00 | not measured |  |  |"
@@ -91,11 +83,12 @@ def test_the_triton_case_is_free_of_excess_with_k_contiguous(monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_random_kernels_count_alike_with_and_without_representatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    bench = importlib.import_module("random_kernels")
-    assert bench.Writer(5).kernel() == bench.Writer(5).kernel() != bench.Writer(6).kernel()
+def test_random_kernels_count_alike_with_and_without_representatives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_kernels = bench("random_kernels")
+    assert random_kernels.Writer(5).kernel() == random_kernels.Writer(5).kernel() != random_kernels.Writer(6).kernel()
     monkeypatch.setattr("sys.argv", ["random_kernels.py", "--seed", "7", "--count", "3"])
     with pytest.raises(SystemExit) as ended:
-        bench.main()
+        random_kernels.main()
     assert ended.value.code == 0
