@@ -96,11 +96,19 @@ def example(command: str, shown: list[str], folder: Path) -> str:
 
 @contextmanager
 def working_folder(examples: str) -> Iterator[Path]:
-    """Yield a folder with copies of what is in the examples' folders; without examples, the checkout."""
-    if not examples:
-        yield ROOT
-        return
+    """Yield a folder with copies of what is in the examples' folders; without examples, with links to the checkout.
+
+    What a command writes must not stay in the checkout.
+    """
     with tempfile.TemporaryDirectory() as scratch:
+        if not examples:
+            folder = Path(scratch).resolve() / "checkout"
+            folder.mkdir()
+            for entry in ROOT.iterdir():
+                if not entry.name.startswith(".") and entry.name != "swizzle-out":
+                    (folder / entry.name).symlink_to(entry)
+            yield folder
+            return
         folder = Path(scratch).resolve() / Path(examples).name
         for each in examples.split():
             shutil.copytree(ROOT / each, folder, ignore=shutil.ignore_patterns("swizzle-out"), dirs_exist_ok=True)
