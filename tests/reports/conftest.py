@@ -13,6 +13,7 @@ from tests.support.recordings import REPORTS
 
 @pytest.fixture(scope="session")
 def nvidia() -> dict[Path, list[dict[str, Any]]]:
+    """Return what NVIDIA's module says of the recorded reports."""
     return nvidia_says.of(REPORTS)
 
 
@@ -24,9 +25,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, which is the home folder too, with a report in it."""
+    """Return an empty folder, which is the home folder too, with a report of a Triton kernel in it."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Launches of several reports, paired."""
+"""Launches of one report and of several: told apart, chosen, paired, judged together."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.reports import pairing
-from ncu_swizzle.reports.model import LaunchId, Profile
+from ncu_swizzle.reports import many_launches, pairing
+from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
 from ncu_swizzle.reports.pairing import Choice, Forced
 from tests.support.recordings import Recorded
-from tests.support.reports import EMPTY, launched
+from tests.support.reports import EMPTY, launched, without
+from tests.support.several import laid_out, program
 
 Row = tuple[int | None, ...]
 
@@ -28,44 +29,35 @@ def numbers(rows: Sequence[pairing.Row]) -> list[Row]:
     return [tuple(None if one is None else one.launch.index for one in row) for row in rows]
 
 
-def test_kernels_are_paired_by_function_grid_block_and_occurrence() -> None:
+def test_kernels_are_paired_by_function_grid_block_and_occurrence_else_by_bare_name() -> None:
     before = report(("rows(int)", 8), ("rows(int)", 16), ("rows(int)", 8), ("columns(int)", 8))
     after = report(("columns(int)", 8), ("rows(int)", 16), ("rows(int)", 8), ("rows(int)", 8))
     assert numbers(pairing.rows([before, after])) == [(0, 2), (1, 1), (2, 3), (3, 0)]
-
-
-def test_else_by_the_name_without_template_arguments() -> None:
     before = report(("void a::tile<32>(int)", 8), ("void a::tile<16>(int)", 8), ("gone()", 1))
     after = report(("void b::tile<32, 1>(int)", 4), ("void a::tile<16>(int)", 8), ("new()", 1))
     assert numbers(pairing.rows([before, after])) == [(0, 0), (1, 1), (2, None), (None, 2)]
+    assert numbers(pairing.rows([report(("plain()", 1)), report(("swizzled()", 2))])) == [(0, 0)], "one against one"
 
 
-def test_a_third_report_stands_beside_the_second() -> None:
+def test_a_third_report_stands_beside_the_second_and_equal_launches_are_told_apart() -> None:
     before = report(("a()", 1), ("b()", 1))
     rows = pairing.rows([before, report(("b()", 1), ("b()", 1)), report(("a()", 1), ("c()", 1))])
     assert numbers(rows) == [(0, None, 0), (1, 0, None), (None, 1, None), (None, None, 1)]
-
-
-def test_one_launch_against_one_needs_no_equal_name() -> None:
-    assert numbers(pairing.rows([report(("plain()", 1)), report(("swizzled()", 2))])) == [(0, 0)]
+    twice = pairing.rows([[EMPTY, EMPTY]] * 2)
+    assert twice == [(EMPTY, EMPTY)] * 2
 
 
 def test_a_pair_can_be_forced_by_name_expression_and_number() -> None:
     before, after = report(("a()", 1), ("b()", 1), ("c()", 1)), report(("x()", 1), ("b()", 1), ("a()", 1))
     for forced in ("a=x", "0=0", "regex:^a=regex:x", "a()=x()"):
-        rows = pairing.rows([before, after], [pairing.forced_pair(forced)])
-        assert (0, 0) in numbers(rows)
-        assert (1, 1) in numbers(rows)
-        assert (None, 2) in numbers(rows)
+        rows = numbers(pairing.rows([before, after], [pairing.forced_pair(forced)]))
+        assert {(0, 0), (1, 1), (None, 2)} <= set(rows), forced
     with pytest.raises(UsageError, match="second report has no z") as error:
         pairing.rows([before, after], [Forced("a", "z")])
     assert "0 x, 1 b, 2 a" in error.value.hint
-
-
-@pytest.mark.parametrize("text", ["a", "=", "a=", "=b", ""])
-def test_what_is_no_pair_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="is not of the form A=B"):
-        pairing.forced_pair(text)
+    for text in ("a", "=", "a=", "=b", ""):
+        with pytest.raises(UsageError, match="is not of the form A=B"):
+            pairing.forced_pair(text)
 
 
 def test_what_has_nothing_in_common_is_not_comparable() -> None:
@@ -74,43 +66,44 @@ def test_what_has_nothing_in_common_is_not_comparable() -> None:
     assert "--pair A=B" in error.value.hint
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["a()", "b<1>()", "b<2>()"]), st.integers(1, 3)), max_size=8),
-    st.lists(st.tuples(st.sampled_from(["a()", "b<1>()", "b<3>()"]), st.integers(1, 3)), max_size=8),
-)
+LAUNCHES = st.lists(st.tuples(st.sampled_from(["a()", "b<1>()", "b<2>()", "b<3>()"]), st.integers(1, 3)), max_size=8)
+
+
+@given(LAUNCHES, LAUNCHES)
 def test_every_launch_is_in_one_row_and_no_pair_is_missed(
     left: list[tuple[str, int]], right: list[tuple[str, int]]
 ) -> None:
-    before, after = report(*left), report(*right)
+    sides = (left, right)
     try:
-        rows = numbers(pairing.rows([before, after]))
+        rows = numbers(pairing.rows([report(*left), report(*right)]))
     except NotComparable:
         rows = [(index, None) for index in range(len(left))] + [(None, index) for index in range(len(right))]
         assert not {name.split("<")[0] for name, _ in left} & {name.split("<")[0] for name, _ in right}
-    assert sorted(row[0] for row in rows if row[0] is not None) == list(range(len(left)))
-    assert sorted(row[1] for row in rows if row[1] is not None) == list(range(len(right)))
+    for number, side in enumerate(sides):
+        assert sorted(row[number] or 0 for row in rows if row[number] is not None) == list(range(len(side)))
     if len(left) == len(right) == 1:
         return
-    alone = [{side[row[place]][0].split("<")[0] for row in rows if row[place] is not None and row[1 - place] is None}
-             for place, side in enumerate((left, right))]  # fmt: skip
-    assert not alone[0] & alone[1], "two launches of one function are left, and not paired"
-    exact = [(left[a], right[b]) for a, b in rows if a is not None and b is not None]
-    assert sum(a == b for a, b in exact) == sum(min(left.count(one), right.count(one)) for one in set(left))
-
-
-def test_equal_launches_are_told_apart() -> None:
-    twice = [EMPTY, EMPTY]
-    assert all(a is twice[place] for place, (a, _) in enumerate(pairing.rows([twice, twice])))
-    assert len(pairing.rows([twice, twice])) == 2
+    unpaired: list[set[str]] = [set(), set()]
+    for row in rows:
+        for number, side in enumerate(sides):
+            index = row[number]
+            if index is not None and row[1 - number] is None:
+                unpaired[number].add(side[index][0].split("<")[0])
+    assert not unpaired[0] & unpaired[1], "two launches of one function are left, and not paired"
+    pairs = [(left[a], right[b]) for a, b in rows if a is not None and b is not None]
+    assert sum(a == b for a, b in pairs) == sum(min(left.count(one), right.count(one)) for one in set(left))
 
 
 def test_launches_are_chosen_by_name_and_number() -> None:
     several = report(("void a::f<int>(int)", 1), ("g()", 1), ("void a::f<float>(int)", 1))
-    assert [one.launch.index for one in Choice("f").chosen(several)] == [0, 2]
-    assert [one.launch.index for one in Choice("f<int>").chosen(several)] == [0]
-    assert [one.launch.index for one in Choice("regex:a::f<fl").chosen(several)] == [2]
-    assert [one.launch.index for one in Choice(launches=(1, 2)).chosen(several)] == [1, 2]
-    assert Choice().chosen(several) == several
+    for choice, indices in (
+        (Choice(), [0, 1, 2]),
+        (Choice("f"), [0, 2]),
+        (Choice("f<int>"), [0]),
+        (Choice("regex:a::f<fl"), [2]),
+        (Choice(launches=(1, 2)), [1, 2]),
+    ):
+        assert [one.launch.index for one in choice.chosen(several)] == indices
     with pytest.raises(UsageError, match="no kernel matches --kernel-name h") as error:
         Choice("h").chosen(several)
     assert "0 f<int>, 1 g, 2 f<float>" in error.value.hint
@@ -126,3 +119,46 @@ def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recor
     bare = dataclasses.replace(profile, metrics={})
     assert (bare.grid, bare.block) == ((64, 16, 4), (128, 1, 1))
     assert dataclasses.replace(bare, launch=LaunchId()).grid == (0, 0, 0)
+
+
+# ------------------------------------------------------------------------------------------------ many launches
+
+
+def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
+    comparisons = laid_out(program(recorded)).comparisons
+    assert [one.title for one in comparisons] == ["rows<float>", "tile", "rows<double>", "copy"]
+    assert [many_launches.excessive(one) for one in comparisons] == [16_252_928, 0, 16_252_928, 0]
+    assert many_launches.verdict(comparisons) == (
+        "2 of 4 launches have excessive shared-memory wavefronts; the worst is rows<float>: 16,252,928 (degree 16.50)."
+    )
+    assert many_launches.worst(comparisons, 9) == [0, 2, 1, 3]
+    assert many_launches.worst(comparisons, 1) == [0]
+    often = laid_out(program(recorded, times=3)).comparisons
+    assert often[4].title == "rows<float> #2"
+    assert len(many_launches.worst(often, 9)) == 4, "only the worst launch of each kernel"
+
+
+def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
+    before = program(recorded)
+    after = [launched(recorded("transpose-xor"), one.kernel.function, one.launch.index) for one in before]
+    result = laid_out(before, after)
+    assert [one.labels for one in result.comparisons] == [("run0", "run1")] * 4
+    assert result.comparisons[0].verdict.startswith("run1 removes all 16,252,928 excessive wavefronts of run0")
+    assert many_launches.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
+    assert result.notes == ()
+
+
+def test_reports_are_called_after_their_files() -> None:
+    assert many_launches.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
+    assert many_launches.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
+    assert many_launches.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
+
+
+def test_nothing_that_is_unknown_is_added_up(recorded: Recorded) -> None:
+    before = program(recorded)
+    after = [without(one, IDEAL, DURATION) for one in before]
+    assert many_launches.verdict(laid_out(before, after).comparisons) == "4 pairs."
+    assert many_launches.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
+    assert many_launches.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
+        "None of 2 launches has excessive shared-memory wavefronts; 1 cannot be judged."
+    )

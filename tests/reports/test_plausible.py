@@ -1,4 +1,4 @@
-"""Numbers that cannot be: refused as damaged where they are read, exact in tables where they can."""
+"""Impossible figures are refused where they are read; doubtful ones are told and never judged; large ones are exact."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import DamagedFile
-from ncu_swizzle.gate import baseline
+from ncu_swizzle.cli import app
+from ncu_swizzle.gate import baseline, judge
+from ncu_swizzle.gate.baseline import Policy
+from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.render.formats import to_csv
-from ncu_swizzle.reports import container, run_folder, sanity
-from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports import run_folder, sanity
+from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
 from ncu_swizzle.reports.frames import of_comparison, of_profile
-from ncu_swizzle.reports.model import DURATION, STALLED, WAVEFRONTS, Finding, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Finding, Metric, Profile
 from tests.support.gate_profiles import measured
-from tests.support.process import command
 from tests.support.recordings import Recorded
 
 Change = Callable[[Profile], Profile]
@@ -35,6 +38,11 @@ def first(profile: Profile, **fields: Any) -> Profile:
 
 def metric(profile: Profile, name: str, value: float) -> Profile:
     return dataclasses.replace(profile, metrics={**profile.metrics, name: Metric(value)})
+
+
+def noted(profile: Profile, message: str) -> Profile:
+    note = Finding(rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=message)
+    return dataclasses.replace(profile, findings=(note,))
 
 
 IMPOSSIBLE: dict[str, Change] = {
@@ -65,12 +73,111 @@ IMPOSSIBLE: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_impossible_numbers_are_refused_when_a_profile_is_read(name: str, recorded: Recorded, tmp_path: Path) -> None:
-    file = tmp_path / "p.json"
-    IMPOSSIBLE[name](recorded("kernel2")).save(file)
-    with pytest.raises(DamagedFile, match=r"p\.json is damaged"):
-        run_folder.load_profile(file)
+def test_impossible_numbers_are_refused_when_a_profile_is_read(recorded: Recorded, tmp_path: Path) -> None:
+    file, profile = tmp_path / "p.json", recorded("tma-128")
+    for change in IMPOSSIBLE.values():
+        change(profile).save(file)
+        with pytest.raises(DamagedFile, match=r"p\.json is damaged"):
+            run_folder.load_profile(file)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_every_command_refuses_an_impossible_profile_and_shows_the_largest_numbers(recorded: Recorded) -> None:
+    IMPOSSIBLE["count of 10^20"](recorded("tma-128")).save(Path("p.json"))
+    extremes(recorded("tma-128")).save(Path("most.json"))
+    for words in ("report p.json --csv -", "report p.json p.json", "check p.json", "rules apply p.json"):
+        refused = CliRunner().invoke(app, words.split()).exception
+        assert isinstance(refused, DamagedFile), words
+        assert "p.json is damaged" in str(refused)
+    for words in ("--csv -", "--json -", "--markdown -", ""):
+        shown = CliRunner().invoke(app, ["report", "most.json", *words.split()])
+        assert shown.exit_code == 0, (words, shown.output)
+
+
+MOST = (1 << 64) - 1  # what ncu stores is unsigned: a negative count would read like this
+
+
+def extremes(profile: Profile) -> Profile:
+    return metric(first(profile, wavefronts=MOST, pc=MOST, samples={"barrier": MOST}), WAVEFRONTS, MOST)
+
+
+def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Recorded, tmp_path: Path) -> None:
+    extremes(recorded("kernel2")).save(tmp_path / "p.json")
+    read = run_folder.load_profile(tmp_path / "p.json")
+    table, both = of_profile(read), of_comparison(compare([read, recorded("kernel1")]))
+    for column in (table["wavefronts"], table["pc"], table["stall_barrier"], both["stall_barrier"]):
+        assert column.dropna().max() == MOST
+    assert str(both["executed"].dtype) == "Int64"
+    assert of_profile(read, "accesses")["wavefronts"].max() >= MOST, "a sum of more than 64 bits"
+    assert str(MOST) in to_csv(compare([read]))
+    assert any("its counts are unreliable" in doubt for doubt in sanity.doubts(read))
+
+
+def test_a_baseline_with_impossible_numbers_is_damaged(recorded: Recorded, tmp_path: Path) -> None:
+    file, entry = tmp_path / "b.json", baseline.entry_of([measured(recorded("kernel2"))])
+    for path, value in (
+        (("accesses", "LDSM", "wavefronts"), -1),
+        (("accesses", "LDSM", "ideal"), 10**20),
+        (("durations_ns",), [-1.0]),
+        (("durations_ns",), [float("nan")]),
+        (("problem", "seq"), -1),
+    ):
+        content = json.loads(baseline.Baseline((entry,)).to_json())
+        kernel = content["kernels"][0]
+        fields = kernel
+        for key in path[:-1]:
+            fields = fields[key]
+        fields[path[-1]] = value
+        del kernel["digest"]
+        kernel["digest"] = cache.sha256_of_json(kernel)
+        file.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(DamagedFile, match=r"b\.json is damaged"):
+            baseline.load(file)
+
+
+# ------------------------------------------------------------------------------------------------ doubts
+
+ABSURD: list[tuple[Change, str]] = [
+    (lambda p: metric(p, SHARED_PIPE, 250.0), "is 250.0 %"),
+    (lambda p: metric(p, SHARED_PIPE, -3.0), "is -3.0 %"),
+    (lambda p: metric(p, WAVEFRONTS, -5), f"{WAVEFRONTS} is -5"),
+    (lambda p: metric(p, IDEAL, 1 << 63), f"{IDEAL} is 9,223,372"),
+    (lambda p: metric(p, WAVEFRONTS, float("nan")), f"{WAVEFRONTS} is nan"),
+    (lambda p: first(p, wavefronts=1), "has 1 wavefronts, fewer than"),
+    (lambda p: first(p, executed=0), "was never executed"),
+    (lambda p: first(p, ideal=-1), "has -1 ideal wavefronts"),
+    (lambda p: first(p, wavefronts=1 << 63), "wavefronts: its counts"),
+]
+
+
+def test_absurd_counts_are_told_and_never_judged(recorded: Recorded) -> None:
+    rules = Policy(rules=(baseline.parse_rule("max-excessive", "0"), baseline.parse_rule("max-degree", "LDSM=1")))
+    for change, words in ABSURD:
+        profile = change(measured(recorded("tma-128")))
+        assert [doubt for doubt in sanity.doubts(profile) if words in doubt], words
+        warnings = compare([profile]).warnings
+        assert [one for one in warnings if one.startswith("tma-128: ") and words in one], words
+        outcomes = {check.outcome for check in judge.judge([profile], rules).checks}
+        assert outcomes == {Outcome.inconclusive}, words
+
+
+def test_doubts_are_about_what_they_are_about(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    at = next(number for number, one in enumerate(profile.instructions) if one.access == "LDSM")
+    changed = list(profile.instructions)
+    changed[at] = dataclasses.replace(changed[at], executed=0)
+    doubtful = dataclasses.replace(profile, instructions=tuple(changed))
+    assert sanity.about_counts(doubtful, "LDSM")
+    assert sanity.about_counts(doubtful, "STS") == ""
+    for duration in (0.0, -7.0):
+        timed = metric(profile, DURATION, duration)
+        assert sanity.about_time(timed)
+        assert any(DURATION in doubt for doubt in sanity.doubts(timed))
+    share = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
+    assert sanity.doubts(metric(profile, share, -0.01)) == [], "it rounds to zero"
+    assert sanity.doubts(metric(profile, share, -1.0)) != []
+    for name in ("kernel1", "kernel2", "tma-128", "reference-attention"):
+        assert sanity.doubts(recorded(name)) == [], "it was really measured"
 
 
 def test_fewer_wavefronts_than_the_ideal_leave_the_excess_unknown(recorded: Recorded) -> None:
@@ -83,76 +190,20 @@ def test_fewer_wavefronts_than_the_ideal_leave_the_excess_unknown(recorded: Reco
     assert damaged.total.excessive is None, "and so is every total that contains it"
 
 
-def test_a_refused_profile_ends_every_command(recorded: Recorded, tmp_path: Path) -> None:
-    for name in ("negative wavefronts", "count of 10^20", "address of 2^64"):
-        IMPOSSIBLE[name](recorded("kernel2")).save(tmp_path / "p.json")
-        for words in ("report p.json --csv -", "compare p.json p.json", "check p.json", "rules apply p.json"):
-            done = command(*words.split(), folder=tmp_path)
-            assert done.returncode == 2, (words, done.stderr)
-            assert "p.json is damaged" in done.stderr
+def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    bare = tuple(dataclasses.replace(one, stack=()) for one in profile.instructions)
+    without_lines = dataclasses.replace(profile, instructions=bare)
+    assert sanity.doubts(without_lines) == ["no instruction has a source line: compile with -lineinfo"]
+    assert sanity.about_counts(without_lines) == "", "its counts are as good as any"
+    assert sanity.doubts(dataclasses.replace(without_lines, sources={})) == []
 
 
-def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Recorded, tmp_path: Path) -> None:
-    most = (1 << 64) - 1  # what ncu stores is unsigned: a negative count would read like this
-    profile = first(recorded("kernel2"), wavefronts=most, pc=most, samples={"barrier": most})
-    profile = metric(profile, WAVEFRONTS, most)
-    profile.save(tmp_path / "p.json")
-    read = run_folder.load_profile(tmp_path / "p.json")
-    table = of_profile(read)
-    assert table["wavefronts"].dropna().max() == most
-    assert table["pc"].dropna().max() == most
-    assert table["stall_barrier"].dropna().max() == most
-    both = of_comparison(compare([read, recorded("kernel1")]))
-    assert both["stall_barrier"].dropna().max() == most
-    assert str(both["executed"].dtype) == "Int64"
-    assert of_profile(read, "accesses")["wavefronts"].max() >= most, "a sum of more than 64 bits"
-    assert str(most) in to_csv(compare([read]))
-    assert any("its counts are unreliable" in doubt for doubt in sanity.doubts(read))
-    for words in ("report p.json --csv -", "report p.json --json -", "report p.json --markdown -", "report p.json"):
-        done = command(*words.split(), folder=tmp_path)
-        assert done.returncode == 0, (words, done.stderr)
-
-
-def test_a_baseline_with_impossible_numbers_is_damaged(recorded: Recorded, tmp_path: Path) -> None:
-    file = tmp_path / "b.json"
-    for path, value in (
-        (("accesses", "LDSM", "wavefronts"), -1),
-        (("accesses", "LDSM", "ideal"), 10**20),
-        (("durations_ns",), [-1.0]),
-        (("durations_ns",), [float("nan")]),
-        (("problem", "seq"), -1),
-    ):
-        entry = json.loads(baseline.Baseline((baseline.entry_of([measured(recorded("kernel2"))]),)).to_json())
-        kernel = entry["kernels"][0]
-        place = kernel
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-        del kernel["digest"]
-        kernel["digest"] = cache.sha256_of_json(kernel)
-        file.write_text(json.dumps(entry), encoding="utf-8")
-        with pytest.raises(DamagedFile, match=r"b\.json is damaged"):
-            baseline.load(file)
-
-
-def test_facts_with_impossible_numbers_are_damaged() -> None:
-    for content in ({"problem": {"n": -1}}, {"problem": {"n": 1 << 64}}, {"errors": {"k": {"y": -0.5}}}):
-        assert container._wrong_facts(content)
-    assert not container._wrong_facts({"problem": {"n": 4096}, "errors": {"k": {"y": 0.0}}})
-
-
-def test_a_share_that_rounds_to_zero_is_no_doubt(recorded: Recorded) -> None:
-    name = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
-    assert sanity.doubts(metric(recorded("kernel2"), name, -0.01)) == []
-    assert sanity.doubts(metric(recorded("kernel2"), name, -1.0)) != []
-
-
-def test_a_note_about_values_that_no_figure_needs_is_an_aside(recorded: Recorded) -> None:
-    def noted(name: str) -> Profile:
-        note = Finding(rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=f"{sanity.NOT_MEASURED}{name}.")
-        return dataclasses.replace(recorded("kernel2"), findings=(note,))
-
-    minor, major = compare([noted("pcie__read_bytes.sum")]), compare([noted(DURATION)])
+def test_what_ncu_warned_of_is_a_doubt_and_an_aside_if_no_figure_needs_it(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    warned = compare([noted(profile, "ncu could not read 3 metrics: a, b, c.")])
+    assert warned.warnings == ("kernel2: ncu could not read 3 metrics: a, b, c.",)
+    minor = compare([noted(profile, f"{sanity.NOT_MEASURED}pcie__read_bytes.sum.")])
     assert minor.asides == minor.warnings == ("kernel2: ncu wrote NaN for pcie__read_bytes.sum.",)
-    assert major.asides == ()
-    assert len(major.warnings) == 1
+    major = compare([noted(profile, f"{sanity.NOT_MEASURED}{DURATION}.")])
+    assert (major.asides, len(major.warnings)) == ((), 1)

@@ -1,7 +1,8 @@
-"""Reports of Triton's kernels: the callers of inlined functions come from Triton's cache, and are kept."""
+"""Lines of kernels written in Python: callers from Triton's cache; what CuTe DSL and Numba do not name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,31 @@ import pytest
 from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.lines import line_table
+from ncu_swizzle.cubin.lines import LineTable, Location, line_table
 from ncu_swizzle.reports import container, layouts, python_kernels, reader, sanity, triton_cache
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.python_kernels import PythonLines
+from ncu_swizzle.reports.results import ModuleSource, ReportResult
 from tests.support import triton_caches
 from tests.support.places import PROGRAMS
 from tests.support.triton_caches import CACHED, HELPERS, SOURCE
 
+Stack = tuple[Location, ...]
 CUBIN = (CACHED / "turn_tiles.cubin").read_bytes()
 LOAD, STORE = 16, 17  # lines of inlined_helpers.py, called in line 14 of inlined.py
+INNERMOST, CALLED = {((HELPERS, STORE),)}, {((HELPERS, STORE), (SOURCE, 14))}
 
 
 def first(folder: Path) -> Profile:
     return reader.read(folder / "report.ncu-rep")[0]
 
 
-def stacks(profile: Profile) -> set[tuple[tuple[str, int], ...]]:
+def stacks(profile: Profile) -> set[Stack]:
     return {instruction.stack for instruction in profile.instructions if instruction.access}
+
+
+def innermost(profile: Profile) -> list[str]:
+    return [aside for aside in sanity.asides(profile) if aside.startswith(sanity.INNERMOST)]
 
 
 def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> None:
@@ -35,36 +44,31 @@ def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> Non
 
 @pytest.mark.long
 def test_without_the_cache_lines_are_the_innermost_and_that_is_said(folder: Path) -> None:
-    profile = first(folder)
-    assert stacks(profile) == {((HELPERS, STORE),)}
-    (said,) = [aside for aside in sanity.asides(profile) if aside.startswith(sanity.INNERMOST)]
-    assert "TRITON_CACHE_DIR" in said
-    assert not any(sanity.INNERMOST in aside for aside in sanity.asides(reader.read(folder / "report.ncu-rep")[1]))
-    assert not sanity.about_counts(profile), "counts can be judged"
+    turned, other = reader.read(folder / "report.ncu-rep")
+    assert stacks(turned) == INNERMOST
+    (aside,) = innermost(turned)
+    assert "TRITON_CACHE_DIR" in aside
+    assert not innermost(other)
+    assert not sanity.about_counts(turned), "counts can be judged"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("variable", "place"),
-    [
-        ("", ".triton/cache"),
-        ("TRITON_CACHE_DIR", "here"),
-        ("TRITON_HOME", ".triton/cache"),
-        ("TORCHINDUCTOR_CACHE_DIR", "triton/0"),
-    ],
-)
-def test_callers_come_from_the_cache(folder: Path, variable: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if variable:
-        top = folder / "elsewhere"
-        monkeypatch.setenv(variable, str(top if variable != "TRITON_CACHE_DIR" else top / place))
-        triton_caches.fill(top / place)
-    else:
-        triton_caches.fill(folder / place)
-    profile = first(folder)
-    assert stacks(profile) == {((HELPERS, STORE), (SOURCE, 14))}
-    lines = {instruction.stack for instruction in profile.instructions}
-    assert {((HELPERS, 11), (SOURCE, 12)), ((HELPERS, 11), (SOURCE, 13)), ((HELPERS, LOAD), (SOURCE, 14))} <= lines
-    assert not any(sanity.INNERMOST in aside for aside in sanity.asides(profile))
+def test_callers_come_from_the_cache_wherever_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value, cache in (
+        ("HOME", folder, ".triton/cache"),
+        ("TRITON_CACHE_DIR", folder / "elsewhere" / "here", "elsewhere/here"),
+        ("TRITON_HOME", folder / "home", "home/.triton/cache"),
+        ("TORCHINDUCTOR_CACHE_DIR", folder / "inductor", "inductor/triton/0"),
+    ):
+        triton_caches.fill(folder / cache)
+        with monkeypatch.context() as environment:
+            environment.setenv("HOME", str(folder / "nobody"))
+            environment.setenv(variable, str(value))
+            profile = first(folder)
+        assert stacks(profile) == CALLED, variable
+        lines = {instruction.stack for instruction in profile.instructions}
+        assert {((HELPERS, 11), (SOURCE, 12)), ((HELPERS, 11), (SOURCE, 13)), ((HELPERS, LOAD), (SOURCE, 14))} <= lines
+        assert not innermost(profile)
 
 
 def test_every_instruction_keeps_the_line_that_the_cubin_names(folder: Path) -> None:
@@ -78,48 +82,38 @@ def test_every_instruction_keeps_the_line_that_the_cubin_names(folder: Path) -> 
 
 def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     triton_caches.fill(folder / ".triton/cache")
-    asked: list[tuple[str, bool]] = []
+    explained: list[tuple[str, bool]] = []
 
-    def explained(profile: Profile, text: str, explicit: bool) -> Profile:
-        asked.append((text, explicit))
+    def explain(profile: Profile, text: str, explicit: bool) -> Profile:
+        explained.append((text, explicit))
         return profile
 
-    monkeypatch.setattr(layouts, "explained", explained)
+    monkeypatch.setattr(layouts, "explained", explain)
     first(folder)
-    assert asked == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
+    assert explained == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("gone", [".ptx", ".cubin"])
-def test_a_cache_without_the_kernel_changes_nothing(folder: Path, gone: str) -> None:
-    triton_caches.fill(folder / ".triton/cache", gone)
-    assert stacks(first(folder)) == {((HELPERS, STORE),)}
-
-
-@pytest.mark.long
-def test_another_cubin_of_the_same_size_is_not_taken(folder: Path) -> None:
-    triton_caches.fill(folder / ".triton/cache")
-    file = folder / ".triton/cache/KEY/turn_tiles.cubin"
-    file.write_bytes(bytes([*CUBIN[:-1], CUBIN[-1] ^ 1]))
-    assert stacks(first(folder)) == {((HELPERS, STORE),)}
+@pytest.mark.parametrize("lacking", [".ptx", ".cubin", "the same cubin", "the same lines"])
+def test_a_cache_of_another_kernel_changes_nothing(folder: Path, lacking: str) -> None:
+    kernel = triton_caches.fill(folder / ".triton/cache", lacking) / "KEY"
+    if lacking == "the same cubin":
+        (kernel / "turn_tiles.cubin").write_bytes(bytes([*CUBIN[:-1], CUBIN[-1] ^ 1]))
+    if lacking == "the same lines":
+        text = (kernel / "turn_tiles.ptx").read_text(encoding="utf-8")
+        (kernel / "turn_tiles.ptx").write_text(text.replace(f".loc\t2 {STORE} ", ".loc\t2 5 "), encoding="utf-8")
+    assert stacks(first(folder)) == INNERMOST
 
 
 def test_a_kernel_under_another_file_s_name_is_found(folder: Path) -> None:
     kernel = triton_caches.fill(folder / ".triton/cache") / "KEY"
     for file in kernel.iterdir():
         file.rename(file.with_name(f"long_name{file.suffix}"))
-    assert stacks(first(folder)) == {((HELPERS, STORE), (SOURCE, 14))}
-
-
-def test_ptx_of_other_lines_is_not_believed(folder: Path) -> None:
-    kernel = triton_caches.fill(folder / ".triton/cache") / "KEY"
-    text = (kernel / "turn_tiles.ptx").read_text(encoding="utf-8")
-    (kernel / "turn_tiles.ptx").write_text(text.replace(f".loc\t2 {STORE} ", ".loc\t2 5 "), encoding="utf-8")
-    assert stacks(first(folder)) == {((HELPERS, STORE),)}
+    assert stacks(first(folder)) == CALLED
 
 
 @pytest.mark.long
-def test_what_the_facts_keep_needs_no_cache(folder: Path) -> None:
+def test_what_the_facts_keep_needs_no_cache_and_is_checked(folder: Path) -> None:
     report = folder / "report.ncu-rep"
     cache = triton_caches.fill(folder / ".triton/cache")
     kernels = python_kernels.known(container.inspect(report).results)
@@ -128,10 +122,79 @@ def test_what_the_facts_keep_needs_no_cache(folder: Path) -> None:
     before = reader.read(report)
     cache.rename(folder / "gone")
     assert reader.read(report) == before
-    assert stacks(before[0]) == {((HELPERS, STORE), (SOURCE, 14))}
-
-
-def test_facts_with_callers_of_another_form_are_damaged(folder: Path) -> None:
-    write_json(container.facts_path(folder / "report.ncu-rep"), {"callers": {"digest": [[0, ["file"]]]}})
+    assert stacks(before[0]) == CALLED
+    write_json(container.facts_path(report), {"callers": {"digest": [[0, ["file"]]]}})
     with pytest.raises(DamagedFile, match="callers"):
         first(folder)
+
+
+# ------------------------------------------------------------------------------------------ CuTe DSL and Numba
+
+KERNEL, HELPER = "/home/me/kernels.py", "/home/me/helpers.py"
+TEXT = """from helpers import put
+
+def put_here(x):
+    x[0] = 1
+
+@cuda.jit
+def turn(x):
+    def back(i):
+        return x[i]
+    put_here(x)
+    put(x)
+    back(3)
+"""
+NUMBA = "my::turn[abi:v1][abi:cw51cXTLSUwv1](Array<float, 2, C, mutable, aligned>)"
+CUTE = "kernel_cutlass_turn_tensor_0"
+
+
+def at(*lines: int, file: str = KERNEL) -> list[Stack]:
+    return [((file, line),) for line in lines]
+
+
+class PythonKernel:
+    """A kernel whose line table has these stacks: which lines are believed, and the notes on it."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, stacks: Sequence[Stack], function: str = "turn", demangled: str = ""
+    ) -> None:
+        table = LineTable.of_stacks([(16 * number, stack) for number, stack in enumerate(stacks)])
+        monkeypatch.setattr(python_kernels, "line_table", lambda *_: table)
+        result = ReportResult(function=function, demangled=demangled, source=ModuleSource(files={KERNEL: TEXT}))
+        self.lines = PythonLines.of(result)
+        self.notes = self.lines.lacking(result)
+
+    def believed(self, *stacks: Stack, access: bool = True) -> list[Stack]:
+        return [self.lines.believed(stack, access) for stack in stacks]
+
+
+def test_a_line_outside_of_numba_s_kernel_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = PythonKernel(monkeypatch, at(7, 10, 40, 12), demangled=NUMBA)
+    (note,) = kernel.notes
+    assert 'inline="always"' in note
+    assert kernel.believed(*at(4, 40, 7)) == [(), (), ()]
+    assert kernel.believed(*at(9, 12)) == at(9, 12), "a function within the kernel"
+    assert kernel.believed(*at(7), access=False) == at(7), "where it begins"
+    assert not PythonKernel(monkeypatch, at(7, 10, 12), demangled=NUMBA).notes, "its line for what is before the kernel"
+    assert PythonKernel(monkeypatch, at(7, 10, 7), demangled=NUMBA).notes
+
+
+def test_lines_with_callers_without_source_and_of_other_kernels_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: Stack = ((HELPER, 40), (KERNEL, 11))
+    (gone,) = at(400, file="/nowhere/gone.py")
+    for lines, stack, demangled in (
+        ([*at(7), called], called, NUMBA),
+        ([gone], gone, NUMBA),
+        (at(4, 40), *at(40), "turn(float*)"),
+    ):
+        kernel = PythonKernel(monkeypatch, lines, demangled=demangled)
+        assert (kernel.believed(stack), kernel.notes) == ([stack], [])
+
+
+def test_cute_dsl_s_callers_are_said_to_be_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    for inlined in (at(7, 10, 4), [*at(7), *at(3, file=HELPER)]):
+        (note,) = PythonKernel(monkeypatch, inlined, CUTE).notes
+        assert note.startswith("source lines end at inlined functions: CuTe DSL's cubin does not name their callers")
+    one_function_or_callers: list[list[Stack]] = [at(7, 10, 12), [*at(7), ((HELPER, 3), (KERNEL, 11))], []]
+    for known in one_function_or_callers:
+        assert PythonKernel(monkeypatch, known, CUTE).notes == []

@@ -1,0 +1,131 @@
+"""Profiles side by side: the tables, the sentence, the warnings."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NotComparable
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import DURATION, STALLED, Metric, Profile
+from tests.support.recordings import Recorded, faster
+
+
+def timed(profile: Profile, value: float | None) -> Profile:
+    """Return the profile with another duration, or none."""
+    others = {name: metric for name, metric in profile.metrics.items() if name != DURATION}
+    return dataclasses.replace(profile, metrics=others if value is None else {**others, DURATION: Metric(value)})
+
+
+def test_the_swizzle_s_effect_in_one_sentence(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    comparison = compare([before, after])
+    assert before.duration_ns is not None
+    assert after.duration_ns is not None
+    assert comparison.speedup == before.duration_ns / after.duration_ns
+    assert comparison.verdict.startswith(
+        "kernel2 removes all 1,886,388,224 excessive wavefronts of kernel1 (degree 6.59 → 1.00) "
+        f"and is {comparison.speedup:.2f} times as fast"
+    )
+    assert comparison.warnings == ()
+    loss = compare([after, before]).verdict
+    assert loss.startswith("kernel1 adds 1,886,388,224 excessive wavefronts to the 0 of kernel2")
+    assert "times slower" in loss
+
+
+def test_equal_profiles_single_ones_and_none(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    twice = compare([after, after])
+    assert twice.labels == ("kernel2 #1", "kernel2 #2")
+    neither = "Neither kernel2 #1 nor kernel2 #2 has excessive wavefronts; kernel2 #2 is 1.00 times"
+    assert twice.verdict.startswith(neither)
+    assert "has the same number of excessive wavefronts" in compare([before, before]).verdict
+    assert compare([after]).verdict == "kernel2 has no excessive shared-memory wavefronts."
+    assert "6.59x as many wavefronts as needed" in compare([before]).verdict
+    with pytest.raises(NotComparable):
+        compare([])
+
+
+def test_tables_hold_the_profiles_counts_and_the_stall_that_changed_most_first(recorded: Recorded) -> None:
+    comparison = compare([recorded("kernel1"), recorded("kernel2"), recorded("reference-attention")])
+    rows = comparison.accesses.set_index(["label", "access"])
+    assert rows.loc[("kernel1", "LDSM"), "degree"] == 8
+    assert rows.loc[("kernel1", "LDSM"), "excessive"] == 1_882_718_208
+    assert rows.loc[("kernel2", "STS"), "excessive"] == 0
+    assert comparison.stalls.sum().round(6).tolist() == [100, 100, 100]
+    stalls = compare([recorded("kernel1"), recorded("kernel2")]).stalls
+    assert stalls.iloc[0].name == comparison.stalls.iloc[0].name == "short_scoreboard"
+    assert stalls.iloc[0]["kernel2"] < stalls.iloc[0]["kernel1"]
+    assert (stalls["kernel2"] - stalls["kernel1"]).abs().is_monotonic_decreasing
+
+
+def test_a_profile_without_samples_has_unknown_stalls(recorded: Recorded) -> None:
+    full = recorded("kernel2")
+    metrics = {name: metric for name, metric in full.metrics.items() if not name.startswith(STALLED)}
+    stalls = compare([recorded("kernel1"), dataclasses.replace(full, metrics=metrics)]).stalls
+    assert stalls["kernel2"].isna().all()
+    assert stalls["kernel1"].sum() == pytest.approx(100)
+
+
+def test_what_does_not_compare_is_said(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    for field, value, words in (
+        ("gpu", "NVIDIA H200", "Different GPU"),
+        ("clock_control", "base", "Different clock control"),
+        ("driver", "999.1", "Different driver"),
+        ("ncu", "2026.1", "Different ncu"),
+    ):
+        machine = dataclasses.replace(after.machine, **{field: value})
+        (warning,) = compare([before, dataclasses.replace(after, machine=machine)]).warnings
+        assert warning.startswith(words)
+        assert value in warning
+    warnings = compare([before, dataclasses.replace(after, problem={"seq": 64}, engine="ncu")]).warnings
+    assert [warning.split(":")[0] for warning in warnings] == ["Different problem", "Different engine"]
+
+
+def test_a_report_without_our_metrics_is_not_judged(recorded: Recorded) -> None:
+    full = recorded("kernel2")
+    poor = dataclasses.replace(
+        full,
+        metrics={name: metric for name, metric in full.metrics.items() if "memory_l1" not in name},
+        instructions=tuple(dataclasses.replace(i, wavefronts=None, ideal=None) for i in full.instructions),
+    )
+    comparison = compare([recorded("kernel1"), poor])
+    assert "cannot be judged" in comparison.verdict
+    assert "memory_l1_wavefronts_shared" in comparison.warnings[0]
+    assert f"--section-folder {paths.rules()} --section SwizzleConflicts" in comparison.warnings[0]
+
+
+def test_an_absurd_duration_never_reaches_the_verdict(recorded: Recorded) -> None:
+    for value in (float("nan"), float("inf"), 0.0):
+        comparison = compare([recorded("kernel1"), timed(recorded("kernel2"), value)])
+        assert comparison.speedup is None
+        assert "nan" not in comparison.verdict
+        assert "times" not in comparison.verdict
+
+
+def test_among_many_the_verdict_is_about_the_fastest_that_competes(recorded: Recorded) -> None:
+    first, second, third = (recorded(name) for name in ("kernel1", "kernel2", "kernel3"))
+    library = recorded("reference-attention")
+    several = compare([first, second, third, library])
+    assert several.judged == (0, 2), "the library's kernel is faster still, and does not compete"
+    assert several.verdict.startswith("Best of 4: kernel3 removes all 1,886,388,224 excessive wavefronts of kernel1")
+    assert compare([first, second, library]).judged == (0, 1)
+    other = dataclasses.replace(third, problem={**third.problem, "seq": 64})
+    assert compare([first, second, other]).judged == (0, 1), "another problem"
+    untimed = [timed(profile, None) for profile in (first, first, second)]
+    assert compare(untimed).judged == (0, 2), "without times, the least excess"
+
+
+def test_the_headline_leaves_the_counts_to_the_picture_and_short_times_are_in_microseconds(recorded: Recorded) -> None:
+    times = faster(recorded, "gemm-plain", "gemm-half-swizzled")
+    headline = compare([recorded("gemm-plain"), recorded("gemm-half-swizzled")]).headline
+    removes = "gemm-half-swizzled removes 57.1 % of the excessive wavefronts of gemm-plain and is "
+    assert headline.startswith(removes + times)
+    alone = compare([recorded("kernel1")]).headline
+    assert alone == "kernel1 takes 6.59x as many shared-memory wavefronts as needed."
+    pair = [recorded("transpose-plain"), recorded("transpose-xor")]
+    before, after = ((profile.duration_ns or 0) / 1000 for profile in pair)
+    assert compare(pair).verdict.endswith(f": {before:.2f} → {after:.2f} µs.")

@@ -1,0 +1,155 @@
+"""The rule pack as ncu runs it: each rule is a file, which reads from an action what we read from a profile."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ncu_report
+import pytest
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.reports import pack
+from tests.support.recordings import Recorded
+
+facts, rules = (pack.pack(name) for name in ("facts", "rules"))
+Recording = Callable[[str], Path]
+PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+
+
+def action_of(report: Path) -> Any:
+    return ncu_report.load_report(str(report)).range_by_idx(0).action_by_idx(0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["kernel1", "cute-columns-half", "tma-none", "reference-gemm"])
+def test_an_action_and_a_profile_say_the_same(name: str, recorded: Recorded, recorded_file: Recording) -> None:
+    action = action_of(recorded_file(name))
+    from_action = rules.decide_all(facts.Facts(facts.numbers(action), facts.instructions(action)))
+    assert [_plain(one) for one in from_action] == [_plain(one) for one in pack.findings(recorded(name))]
+
+
+def _plain(finding: Any) -> Any:
+    """Return a finding without the folders of its files, which differ: a profile's are below the sources' root."""
+    markers = tuple(replace(marker, file=Path(marker.file).name) for marker in finding.markers)
+    tables = json.dumps([[[_text(cell) for cell in row] for row in table.rows] for table in finding.tables])
+    return replace(finding, markers=tuple(sorted(markers, key=str)), tables=tables)
+
+
+def _text(cell: Any) -> Any:
+    return cell.rsplit(":", 2)[-2:] if isinstance(cell, str) and cell.startswith("@source") else cell
+
+
+class Frontend:
+    """Takes down what a rule tells ncu; without `tables` as an older version does."""
+
+    def __init__(self, tables: bool) -> None:
+        self.messages: list[tuple[Any, str, str]] = []
+        self.markers: list[tuple[Any, ...]] = []
+        self.speedups: list[tuple[Any, ...]] = []
+        self.focused: list[str] = []
+        self.tables: list[list[list[Any]]] = []
+        if tables:
+            self.generate_table = lambda message, heads, rows, config: self.tables.append(rows)
+
+    def message(self, kind: Any, text: str, name: str) -> int:
+        self.messages.append((kind, text, name))
+        return len(self.messages) - 1
+
+    def speedup(self, *told: Any) -> None:
+        self.speedups.append(told)
+
+    def focus_metric(self, *told: Any) -> None:
+        assert isinstance(told[2], float)
+        self.focused.append(told[1])
+
+    def source_marker(self, *told: Any) -> None:
+        self.markers.append(told)
+
+
+def run_inside(monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: bool = False) -> Frontend:
+    """Run a rule's file with a stand-in for NvRules, with the names of old versions or of new ones."""
+    frontend = Frontend(tables=not old)
+    context = SimpleNamespace(
+        frontend=lambda: frontend, range_by_idx=lambda _: SimpleNamespace(action_by_idx=lambda _: action)
+    )
+    names: dict[str, Any] = {"Severity_SEVERITY_LOW": 1, "Severity_SEVERITY_HIGH": 2, "SpeedupType_GLOBAL": 2}
+    api: dict[str, Any] = {"get_context": lambda handle: context}
+    if old:
+        names |= {"MsgType_MSG_OK": 1, "MsgType_MSG_OPTIMIZATION": 2, "MsgType_MSG_WARNING": 3}
+        names |= {"MarkerKind_SASS": 1, "MarkerKind_SOURCE": 2}
+    else:
+        api["MsgType"] = SimpleNamespace(OK=1, OPTIMIZATION=2, WARNING=3)
+        api["MarkerKind"] = SimpleNamespace(SASS=1, SOURCE=2)
+    monkeypatch.setitem(sys.modules, "NvRules", SimpleNamespace(**api, IFrontend=SimpleNamespace(**names)))
+    file = paths.rules() / f"{rule}.py"
+    spec = importlib.util.spec_from_file_location(f"rules_{rule}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with monkeypatch.context() as importing:
+        importing.syspath_prepend(str(file.parent))
+        spec.loader.exec_module(module)
+    module.apply(object())
+    return frontend
+
+
+def test_a_rule_tells_old_and_new_versions_of_ncu_everything(
+    recorded_file: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = action_of(recorded_file("kernel1"))
+    for old in (False, True):
+        excess = run_inside(monkeypatch, action, "SharedExcess", old)
+        assert [kind for kind, _, _ in excess.messages] == [2]
+        assert facts.WAVEFRONTS in excess.focused
+        assert len([marker for marker in excess.markers if marker[2] == 1]) == 100, "on SASS"
+        assert {Path(m[3]).name for m in excess.markers if m[2] == 2} == {"ptx.cuh", "attention.cuh"}
+        assert len(excess.tables) == (0 if old else 3)
+        ((_, kind, saving, *_),) = run_inside(monkeypatch, action, "ConflictCost", old).speedups
+        assert kind == 2
+        assert 70 < saving < 90
+    monkeypatch.setattr(Frontend, "focus_metric", lambda *_: 1 / 0)
+    monkeypatch.setattr(Frontend, "source_marker", lambda *_: 1 / 0)
+    refusing = run_inside(monkeypatch, action, "SharedExcess")
+    assert (len(refusing.messages), len(refusing.tables)) == (1, 3), "a frontend that refuses details gets the message"
+
+
+def test_the_counts_rule_is_silent_where_the_others_speak(
+    recorded_file: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = action_of(recorded_file("kernel1"))
+    assert run_inside(monkeypatch, action, "SharedCounts").messages == []
+    counts = SimpleNamespace(
+        metric_names=lambda: [name for name in action.metric_names() if name != PIPE],
+        **{name: getattr(action, name) for name in ("name", "metric_by_name", "sass_by_pc", "source_info")},
+    )
+    titles = [title for _, _, title in run_inside(monkeypatch, counts, "SharedCounts").messages]
+    assert titles == ["Excessive Shared Wavefronts", "Swizzle Advice"]
+
+
+def test_an_action_that_cannot_be_read_is_an_incomplete_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = SimpleNamespace(name=lambda: "k", metric_names=lambda: 1 / 0)
+    assert [title for _, _, title in run_inside(monkeypatch, broken, "SharedExcess").messages] == ["Not Collected"]
+    assert run_inside(monkeypatch, broken, "ConflictCost").messages == []
+
+
+def test_the_pack_needs_nothing_but_python_and_each_rule_is_a_file_of_a_section() -> None:
+    known = sys.stdlib_module_names | {"swizzle_pack", "NvRules"}
+    for file in paths.rules().rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= known, file
+    for rule in pack.rules():
+        assert (paths.rules() / f"{rule.name}.py").is_file()
+        assert rule.section in pack.sections()
+        assert rule.description.endswith(".")
+    for section in pack.sections():
+        assert f'Identifier: "{section}"' in (paths.rules() / f"{section}.section").read_text(encoding="utf-8")

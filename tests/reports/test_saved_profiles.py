@@ -1,0 +1,264 @@
+"""A profile survives being saved; what is damaged or makes no sense, whatever digest it has, is refused."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.base.cache import sha256_of_json
+from ncu_swizzle.base.errors import BadFile, DamagedFile
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
+from ncu_swizzle.reports.model import Finding, KernelId, LaunchId, MachineInfo, Metric, Profile
+from tests.support.corpus import bytewise, hostile, originals, trees
+from tests.support.properties import chances, examples, holds
+from tests.support.recordings import Recorded
+
+COUNTS = st.none() | st.integers(0, 2**63)
+INSTRUCTIONS = st.builds(
+    Instruction,
+    pc=st.integers(0, 2**63),
+    sass=st.text(),
+    opcode=st.text(),
+    access=st.sampled_from(["", "LDS", "LDSM", "STS"]),
+    stack=st.lists(st.tuples(st.text(), st.integers(1, 9999)), max_size=3).map(tuple),
+    executed=COUNTS,
+    wavefronts=COUNTS,
+    ideal=COUNTS,
+    samples=st.dictionaries(st.text(), st.integers(1, 10**9), max_size=3),
+)
+PROFILES = st.builds(
+    Profile,
+    engine=st.sampled_from(["ncu", "recorded"]),
+    kernel=st.builds(KernelId, name=st.text(), family=st.text(), title=st.text(), function=st.text()),
+    problem=st.dictionaries(st.text(), st.integers(), max_size=3),
+    machine=st.builds(MachineInfo, gpu=st.text(), sm_count=st.integers(0, 200)),
+    when=st.text(),
+    command=st.text(),
+    report=st.text(),
+    report_sha256=st.text(),
+    errors=st.dictionaries(st.text(), st.floats(allow_nan=False), max_size=2),
+    metrics=st.dictionaries(
+        st.text(), st.builds(Metric, st.integers() | st.floats(allow_nan=False) | st.text(), st.text()), max_size=3
+    ),
+    instructions=st.lists(INSTRUCTIONS, max_size=5).map(tuple),
+    findings=st.lists(
+        st.builds(Finding, rule=st.text(), kind=st.text(), title=st.text(), message=st.text()), max_size=2
+    ).map(tuple),
+    sources=st.dictionaries(st.text(), st.text(), max_size=2),
+    commit=st.text(),
+)
+
+
+@given(PROFILES)
+def test_a_saved_profile_loads_back_equal(profile: Profile) -> None:
+    assert Profile.from_json(profile.to_json()) == profile
+
+
+def test_recorded_profiles_load_back_equal(recorded: Recorded) -> None:
+    for name in ("kernel1", "kernel2", "reference-attention"):
+        assert Profile.from_json(recorded(name).to_json()) == recorded(name), name
+
+
+def test_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
+    content = json.loads(recorded("kernel1").to_json())
+    del content["digest"], content["launch"], content["kernel"]["mangled"]
+    old = {**content, "schema": 1}
+    loaded = Profile.from_json(json.dumps({**old, "digest": sha256_of_json(old)}))
+    assert (loaded.launch, loaded.grid, loaded.total) == (LaunchId(), (64, 16, 4), recorded("kernel1").total)
+
+
+def test_every_altered_count_and_every_truncation_are_noticed(recorded: Recorded) -> None:
+    text = recorded("kernel1").to_json()
+    assert text.count("1073741824") == 0, "counts are stored per instruction"
+    with pytest.raises(DamagedFile, match="was changed after it was written"):
+        Profile.from_json(text.replace("33554432", "33554433", 1))
+    for size in (0, 1, 1000, -2):
+        with pytest.raises(DamagedFile, match="is damaged"):
+            Profile.from_json(text[:size])
+
+
+def test_foreign_json_and_other_schemas_are_refused(recorded: Recorded) -> None:
+    for text in ("[]", "{}", '{"schema": 1}', "3"):
+        with pytest.raises(BadFile, match="is not a saved profile"):
+            Profile.from_json(text)
+    content = json.loads(recorded("tma-128").to_json())
+    with pytest.raises(BadFile, match="has schema 99"):
+        Profile.from_json(json.dumps({**content, "schema": 99}))
+
+
+def test_ratios_are_unknown_where_counts_are_and_what_is_missing_is_named(recorded: Recorded) -> None:
+    unknown, idle = Total(executed=1, wavefronts=None, ideal=None), Total(executed=1, wavefronts=0, ideal=0)
+    assert (unknown.excessive, unknown.degree) == (None, None)
+    assert (idle.excessive, idle.degree) == (0, None)
+    profile, name = recorded("kernel1"), "memory_l1_wavefronts_shared"
+    assert profile.missing == ()
+    metrics = {other: metric for other, metric in profile.metrics.items() if other != name}
+    assert dataclasses.replace(profile, metrics=metrics).missing == (name,)
+
+
+def test_a_line_counts_what_is_inlined_there(recorded: Recorded) -> None:
+    profile, file = recorded("kernel1"), "kernels/attention/1_plain.cu"
+    call = next(n for n, text in enumerate(profile.sources[file].splitlines(), 1) if "attention::forward" in text)
+    assert profile.lines[file, call].wavefronts == profile.total.wavefronts
+
+
+# --------------------------------------------------------------------------- other content under a digest that fits
+
+
+def test_a_right_digest_over_wrong_content_is_refused(recorded: Recorded, tmp_path: Path) -> None:
+    """Whoever can change a file can make its digest fit."""
+    saved, file = recorded("tma-128").to_json(), tmp_path / "k.json"
+    changes: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+        (lambda content: content.pop("kernel"), "damaged"),
+        (lambda content: content.update(kernel="kernel2"), "damaged"),
+        (lambda content: content["instructions"]["rows"].append([1]), "damaged"),
+        (lambda content: content["instructions"].update(stacks=[[["file", "line"]]]), "damaged"),
+        (lambda content: content.update(problem={"n": 10**400}), "problem.n is 1000"),
+        (lambda content: content.update(when=7), "when is 7"),
+        (lambda content: content.update(sources={"a.cu": None}), "sources.a.cu is None"),
+        (lambda content: content["machine"].update(sm_count="many"), "machine.sm_count is 'many'"),
+        (lambda content: content["metrics"].update(x={"value": 1e999, "unit": ""}), "metrics.x.value is inf"),
+        (lambda content: content["metrics"].update(x={"value": float("nan"), "unit": ""}), "metrics.x.value is nan"),
+        (lambda content: content.update(extra=1), "damaged"),
+    ]
+    for change, words in changes:
+        content = json.loads(saved)
+        del content["digest"]
+        change(content)
+        file.write_text(json.dumps({**content, "digest": sha256_of_json(content)}), encoding="utf-8")
+        with pytest.raises(DamagedFile, match="is damaged: ") as refused:
+            run_folder.load_profile(file)
+        assert words in str(refused.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=8), part, max_size=4),
+    max_leaves=12,
+)
+
+
+def few_instructions() -> trees.Content:
+    """Return a profile with its first instructions only: what is tried is the reading, not the size."""
+    profile = originals.profile("tma/tma-128")
+    sources = {name: text[:200] for name, text in profile.sources.items()}
+    small = dataclasses.replace(profile, instructions=profile.instructions[:20], sources=sources)
+    content: trees.Content = json.loads(small.to_json())
+    return content
+
+
+def read(file: Path, content: trees.Content) -> None:
+    """Read what is written under a digest that fits, or see it refused; ask a profile for all that it derives."""
+    file.write_bytes(trees.written(content, trees.sealed_profile))
+    try:
+        profile = run_folder.load_profile(file)
+    except (BadFile, DamagedFile):
+        return
+    assert Profile.from_json(profile.to_json()) == profile
+    derived = (profile.grid, profile.block, profile.stalls, profile.missing, profile.duration_ns)
+    assert isinstance(repr(derived), str)
+    for total in (profile.total, *profile.accesses.values(), *profile.lines.values()):
+        for count in (total.executed, total.wavefronts, total.ideal):
+            assert count is None or count >= 0, "a count is not negative"
+        assert isinstance(repr((total.excessive, total.degree)), str)
+
+
+@examples
+def test_hostile_values_under_a_digest_that_fits_are_read_or_refused(examples: int, tmp_path: Path) -> None:
+    content, file = few_instructions(), tmp_path / "k.json"
+    columns, rows = (content["instructions"][name] for name in ("columns", "rows"))
+
+    def anywhere(chance: Random) -> None:
+        read(file, trees.with_hostile_value(content, chance))
+
+    def field_of_profile(name: str, value: Any) -> None:
+        read(file, {**content, name: value})
+
+    def number_of_instruction(row: int, column: str, value: Any) -> None:
+        changed = [list(values) for values in rows]
+        changed[row][columns.index(column)] = value
+        read(file, {**content, "instructions": {**content["instructions"], "rows": changed}})
+
+    numbers = st.sampled_from((*hostile.INTEGERS, *hostile.FLOATS)) | st.integers() | JSON
+    holds(examples // 2, anywhere, chances)
+    holds(examples, field_of_profile, st.sampled_from(sorted(content)), JSON)
+    names = st.sampled_from(["pc", "executed", "wavefronts", "ideal", "stack", "at"])
+    holds(examples, number_of_instruction, st.integers(0, 19), names, numbers)
+
+
+@examples
+def test_damage_to_a_profile_is_always_noticed(examples: int, tmp_path: Path) -> None:
+    content, file = few_instructions(), tmp_path / "k.json"
+    intact = trees.written(content)
+
+    def check(damage: str, chance: Random) -> None:
+        file.write_bytes(bytewise.TEXT[damage](intact, intact, chance))
+        try:
+            profile = run_folder.load_profile(file)
+        except (BadFile, DamagedFile):
+            return
+        assert json.loads(profile.to_json()) == content, "what is read is what was saved"
+
+    holds(examples, check, st.sampled_from(list(bytewise.TEXT)), chances)
+
+
+# --------------------------------------------------------------------------- requests within a profile
+
+
+def requests(count: int, source: bool = False) -> AccessRequests:
+    chance = np.random.default_rng(5)
+    return AccessRequests(
+        op="cp.async.cg.16" if source else "ld.shared.b32",
+        addresses=chance.integers(0, 1 << 14, (count, 32)) * 16,
+        active=chance.integers(0, 2, (count, 32)).astype(bool),
+        times=chance.integers(1, 1 << 40, count),
+        source=chance.integers(-1, 1 << 38, (count, 32)) if source else None,  # -1 of lanes that write zeros
+    )
+
+
+@pytest.mark.parametrize("source", [False, True])
+def test_requests_come_back_as_they_were(source: bool) -> None:
+    before = requests(50, source)
+    back = SavedRequests.of(16, before).unpacked()
+    assert (back.op, back.complete, back.source is None) == (before.op, True, before.source is None)
+    for name in ("addresses", "active", "times", "source"):
+        assert np.array_equal(getattr(back, name), getattr(before, name)) or getattr(before, name) is None, name
+
+
+def test_of_many_requests_the_most_frequent_are_kept() -> None:
+    many = requests(KEPT + 10)
+    back = SavedRequests.of(16, many).unpacked()
+    assert (len(back.times), back.complete) == (KEPT, False)
+    assert back.times.min() >= np.sort(many.times)[9]
+
+
+def test_damaged_requests_are_refused() -> None:
+    def packed(numbers: np.ndarray) -> str:
+        return base64.b64encode(zlib.compress(numbers.astype("<i8").tobytes())).decode()
+
+    damages: list[dict[str, Any]] = [
+        {"packed": "no base 64"},
+        {"packed": base64.b64encode(b"not zlib").decode()},
+        {"packed": packed(np.zeros(1 << 20))},  # far larger than it says
+        {"packed": packed(np.full(34, -1))},
+        {"packed": packed(np.full(34, 1 << 40))},
+        {"count": KEPT + 1},
+        {"count": 2},
+        {"op": "ld.shared.b99"},
+    ]
+    for damage in damages:
+        with pytest.raises(DamagedFile, match="the requests of the instruction at 0x10 are damaged"):
+            dataclasses.replace(SavedRequests.of(16, requests(1)), **damage).unpacked()
