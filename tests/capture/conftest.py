@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.support.places import PROGRAMS, ROOT
 SUPPORT = ROOT / "tests" / "support"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cubin() -> bytes:
     with open_launches(captures.recorded("driver")) as file:
         return file.cubin(next(iter(file.manifest.cubins)))
@@ -33,17 +34,22 @@ def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def fake_program(cubin: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with ``app``, which brings a driver and a CUPTI of its own, and the cubin that it loads."""
-    folder = tmp_path / "fake"
-    folder.mkdir()
+@pytest.fixture(scope="session")
+def _fake_program(cubin: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fake")
     (folder / "driver.cubin").write_bytes(cubin)
     compile_ = [running.compiler(), f"-I{running.sources()}"]
     source, driver = str(SUPPORT / "fake_driver.c"), folder / "libcuda.so.1"
     soname = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda.so.1"]
     subprocess.run([*compile_, *soname, "-o", str(driver), source], check=True)
     subprocess.run([*compile_, "-o", str(folder / "app"), source, str(driver), "-ldl"], check=True)
+    return folder
+
+
+@pytest.fixture
+def fake_program(_fake_program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with ``app``, which brings a driver and a CUPTI of its own, and the cubin that it loads."""
+    folder = shutil.copytree(_fake_program, tmp_path / "fake")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
-    monkeypatch.setenv(running.VARIABLE, str(driver))
+    monkeypatch.setenv(running.VARIABLE, str(folder / "libcuda.so.1"))
     return folder

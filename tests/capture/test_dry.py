@@ -21,15 +21,23 @@ from ncu_swizzle.commands.run_several import CaptureSettings
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
-from tests.support import captures, runtime_programs
+from tests.support import captures
 from tests.support.marks import NEEDS_ALL
+from tests.support.places import DATA
 
 MEMORY = 64 << 20
+RUNTIME = DATA / "runtime"
 
 
-def built(folder: Path, text: str, *options: str) -> None:
-    (folder / "app.cu").write_text(text, encoding="utf-8")
-    command = [str(Toolchain().find(NVCC)), "-arch=sm_90", "-cudart", "shared", *options, "-o", "app", "app.cu"]
+def built(source: Path, folder: Path, *options: str) -> None:
+    """Compile a program to ``app`` in the folder."""
+    command = [
+        str(Toolchain().find(NVCC)),
+        *(options or ("-arch=sm_90", "-cudart", "shared")),
+        "-o",
+        "app",
+        str(source),
+    ]
     subprocess.run(command, cwd=folder, check=True)
 
 
@@ -60,15 +68,13 @@ def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> 
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_a_program_that_verifies_its_results_is_captured_up_to_there(shared_programs: Path, tmp_path: Path) -> None:
-    manifest = captured(shared_programs, "./several", "--size", "512", out=tmp_path / "app.launches")
+def test_a_program_that_verifies_its_results_is_captured_up_to_there_and_filters_choose(
+    shared_programs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "app.launches"
+    manifest = captured(shared_programs, "./several", "--size", "512", out=out)
     assert len(manifest.launches) == 6
     assert "several exited with status 1, as no kernel ran" in manifest.notes[0]
-
-
-@NEEDS_ALL
-def test_filters(shared_programs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "app.launches"
     assert len(captured(shared_programs, "./several", "--size", "512", out=out, name="turn", count=3).launches) == 3
     one = captured(shared_programs, "./counting", out=out, name="regex:^cou")
     assert [launch.kernel for launch in one.launches] == ["_Z5count4Task"]
@@ -79,7 +85,7 @@ def test_filters(shared_programs: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 @NEEDS_ALL
 def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
-    built(tmp_path, runtime_programs.QUERIES)
+    built(RUNTIME / "queries.cu", tmp_path)
     manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches")
     assert manifest.notes == (), "the program compares the answers, and ended with 0"
     h100 = running.H100.attributes
@@ -88,13 +94,13 @@ def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
 
 def known(launch: CapturedLaunch) -> set[tuple[int, int]]:
     """Return address and size of what is known."""
-    return {(part.address, part.bytes) for part in launch.buffers if part.contents.sha256}
+    return {(buffer.address, buffer.bytes) for buffer in launch.buffers if buffer.contents.sha256}
 
 
 @pytest.mark.long
 @NEEDS_ALL
 def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
-    built(tmp_path, runtime_programs.MEMORY)
+    built(RUNTIME / "memory.cu", tmp_path)
     out = tmp_path / "x.launches"
     launches = captured(tmp_path, "./app", out=out).launches
     first = launches[0].parameters[0].bytes
@@ -119,47 +125,33 @@ def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @NEEDS_ALL
-@pytest.mark.parametrize("mode", ["none", "speed", "size"])
-def test_ptx_and_every_compression(mode: str, tmp_path: Path) -> None:
-    ptx = ("-gencode", "arch=compute_80,code=compute_80")
+def test_ptx_and_every_compression(tmp_path: Path) -> None:
     text = "__global__ void tile(int *out) { __shared__ int t[64]; t[threadIdx.x] = 1; out[threadIdx.x] = t[0]; }\n"
     (tmp_path / "app.cu").write_text(text + "int main() { tile<<<1, 64>>>(0); return 0; }", encoding="utf-8")
-    nvcc = str(Toolchain().find(NVCC))
-    command = [nvcc, *ptx, f"--compress-mode={mode}", "-cudart", "shared", "-o", "app", "app.cu"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    (launch,) = captured(tmp_path, "./app", out=tmp_path / "x.launches").launches
-    assert (launch.kernel, launch.block) == ("_Z4tilePi", (64, 1, 1))
+    for mode in ("none", "speed", "size"):
+        ptx = ("-gencode", "arch=compute_80,code=compute_80", f"--compress-mode={mode}", "-cudart", "shared")
+        built(tmp_path / "app.cu", tmp_path, *ptx)
+        (launch,) = captured(tmp_path, "./app", out=tmp_path / "x.launches").launches
+        assert (launch.kernel, launch.block) == ("_Z4tilePi", (64, 1, 1))
 
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_what_the_stand_in_lacks_is_named(tmp_path: Path) -> None:
-    built(tmp_path, runtime_programs.LACKING)
+def test_what_cannot_be_captured_is_said(tmp_path: Path) -> None:
+    out = tmp_path / "x.launches"
+    built(RUNTIME / "lacking.cu", tmp_path)
     with pytest.raises(EnvironmentLacking, match="does not have cudaCreateChannelDesc") as error:
-        captured(tmp_path, "./app", out=tmp_path / "x.launches")
+        captured(tmp_path, "./app", out=out)
     assert error.value.exit_code == 3
-    assert not (tmp_path / "x.launches").exists()
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_program_that_crashes_is_no_capture(tmp_path: Path) -> None:
-    built(tmp_path, "__global__ void f() {}\nint main() { f<<<1, 1>>>(); __builtin_trap(); }")
+    built(RUNTIME / "crashing.cu", tmp_path)
     with pytest.raises(ProgramFailed, match="exited with status -"):
-        captured(tmp_path, "./app", out=tmp_path / "x.launches")
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_programs_that_cannot_be_stood_in_for(shared_programs: Path, tmp_path: Path) -> None:
-    (tmp_path / "static.cu").write_text("__global__ void f() {}\nint main() { f<<<1, 1>>>(); }", encoding="utf-8")
-    subprocess.run([str(Toolchain().find(NVCC)), "-o", "static", "static.cu"], cwd=tmp_path, check=True)
+        captured(tmp_path, "./app", out=out)
+    built(RUNTIME / "crashing.cu", tmp_path, "-arch=sm_90")
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n", encoding="utf-8")
     script.chmod(0o755)
-    out = tmp_path / "x.launches"
     for argv, says in (
-        (("./static",), "CUDA's runtime is linked into ./static"),
+        (("./app",), "CUDA's runtime is linked into ./app"),
         (("./script",), "is not a program but a script"),
         ((sys.executable,), "has no device code"),
         (("./nothing",), "is not an executable program"),
@@ -167,7 +159,7 @@ def test_programs_that_cannot_be_stood_in_for(shared_programs: Path, tmp_path: P
     ):
         with pytest.raises(UsageError, match=re.escape(says)):
             captured(tmp_path, *argv, out=out)
-    assert shared_programs.is_dir()
+    assert not out.exists()
 
 
 def test_functions_of_the_runtime_that_the_stand_in_has() -> None:
@@ -175,22 +167,18 @@ def test_functions_of_the_runtime_that_the_stand_in_has() -> None:
     assert "cudaMallocArray" not in dry.defined()
 
 
-@pytest.mark.parametrize("cut", [20, 40, 80, 200])
-def test_damaged_device_code_is_an_error(cut: int) -> None:
+def test_damaged_device_code_is_an_error() -> None:
     entry = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (100).to_bytes(8, "little") + bytes(48)
-    whole = dry.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
-    (binary,) = dry.fat_binaries(whole)
+    sound = dry.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
+    (binary,) = dry.fat_binaries(sound)
     assert [(one.kind, len(one.content())) for one in binary.entries] == [(2, 100)]
-    if cut < len(whole):
+    for damaged in (sound[:80], sound[:24] + b"\xff" * 8 + sound[32:]):
         with pytest.raises(DamagedFile):
-            list(dry.fat_binaries(whole[:cut] if cut > 40 else whole[:24] + b"\xff" * 8 + whole[32:]))
-
-
-@pytest.mark.parametrize("packed", [b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"])
-def test_damaged_lz4_is_an_error_or_short(packed: bytes) -> None:
-    entry = dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=64)
-    with contextlib.suppress(DamagedFile):
-        assert len(entry.content()) <= 64
+            list(dry.fat_binaries(damaged))
+    for packed in (b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"):
+        compressed = dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=64)
+        with contextlib.suppress(DamagedFile):
+            assert len(compressed.content()) <= 64
 
 
 def test_lz4_repeats_what_it_wrote() -> None:

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ncu_swizzle.base import cache
 from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.file import open_launches
@@ -82,22 +80,18 @@ def test_the_same_cubin_loaded_twice_is_no_doubt(cubin: bytes, tmp_path: Path) -
     assert len(found.launches) == len(found.cubins) == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
+def test_a_launch_that_fits_no_cubin_is_left_out_and_named(cubin: bytes, tmp_path: Path) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
         ({"module": -1}, "the driver does not name its module"),
         ({"kernel": "other"}, "no cubin that was loaded has it"),
         ({"attributes": [1024, 0, 0, 0, 33, 90]}, "no cubin that was loaded has it"),
         ({"attributes": [1024, 16, 0, 0, 32, 90]}, "no cubin that was loaded has it"),
         ({"parameters": [[0, "00" * 8]]}, "no cubin that was loaded has it"),
-    ],
-)
-def test_a_launch_that_fits_no_cubin_is_left_out_and_named(
-    changes: dict[str, Any], why: str, cubin: bytes, tmp_path: Path
-) -> None:
-    found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(**changes))
-    assert found.launches == []
-    assert why in found.notes[0]
+    ]
+    for changes, why in table:
+        found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(**changes))
+        assert found.launches == []
+        assert why in found.notes[0]
 
 
 def test_contents_are_kept_once_and_incomplete_ones_are_unknown(cubin: bytes, tmp_path: Path) -> None:

@@ -1,29 +1,4 @@
-"""Programs for the stand-in for CUDA's runtime: what device queries answer, and what of memory is known when."""
-
-QUERIES = r"""
-#include <cstring>
-__global__ void nothing() {}
-int main() {
-    cudaDeviceProp p;
-    int count, value;
-    size_t unused, total;
-    cudaGetDeviceCount(&count);
-    cudaGetDeviceProperties(&p, 0);
-    cudaMemGetInfo(&unused, &total);
-    cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
-    if (count != 1 || p.major != 9 || p.minor != 0 || p.multiProcessorCount != 132 || p.warpSize != 32 ||
-        p.sharedMemPerBlockOptin != 232448 || p.sharedMemPerMultiprocessor != 233472 || value != 232448 ||
-        p.maxThreadsPerMultiProcessor != 2048 || p.maxGridSize[0] != 2147483647 || p.maxThreadsDim[2] != 64 ||
-        p.l2CacheSize != 52428800 || p.totalConstMem != 65536 || std::strcmp(p.name, "NVIDIA H100 80GB HBM3")) {
-        return 3;
-    }
-    nothing<<<1, 1>>>();
-    return total != p.totalGlobalMem;
-}
-"""
-
-# What each launch of `use` finds in `in` is a case of its own; the comment says what is known of it.
-MEMORY = r"""
+// What each launch of `use` finds in `in` is a case of its own; the comment says what is known of it.
 #include <vector>
 __device__ int counter = 7;
 __constant__ int fixed[2] = {1, 2};
@@ -56,14 +31,3 @@ int main() {
     use<<<1, 32>>>(inner, out);                                         // 6: counter is 1
     return 0;
 }
-"""
-
-LACKING = r"""
-__global__ void nothing() {}
-int main() {
-    cudaArray_t array;
-    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-    nothing<<<1, 1>>>();
-    return cudaMallocArray(&array, &format, 64, 64, 0);
-}
-"""
