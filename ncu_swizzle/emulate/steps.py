@@ -335,8 +335,8 @@ class Shifts:
         if not times:
             return []
         requests = [replace(request, times=request.times * times) for request in self.still]
-        further = np.arange(1, times + 1)
-        for request, addresses, sources in self.moving:
+        for request, addresses, sources in self.moving:  # or there may be billions of iterations
+            further = np.arange(1, times + 1)
             seen = _shifted(request.seen, addresses * further, sources * further)
             if not log.valid(request.number, seen):
                 return None

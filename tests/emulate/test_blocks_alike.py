@@ -8,23 +8,17 @@ import pytest
 
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import blocks, requests
-from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Spent
 from ncu_swizzle.emulate.run import emulate
+from tests.support.programs import code
 
 MANY = Launch(grid=(1000, 1, 1), block=(64, 1, 1))
 START = ("S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT")
 
 
 def counted(*lines: str, exhaustive: bool = False) -> Counts:
-    instructions = (*START, *lines, "EXIT")
-    code = Code(
-        name="test",
-        instructions=tuple(Sass(16 * at, line) for at, line in enumerate(instructions)),
-        shared_bytes=0x4000,
-    )
-    return emulate(code, MANY, exhaustive=exhaustive)
+    return emulate(code(*START, *lines, "EXIT"), MANY, exhaustive=exhaustive)
 
 
 @pytest.mark.parametrize(
@@ -114,21 +108,16 @@ def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pyte
         "ISETP.LE.U32.AND P1, PT, R3, R9, PT",  # block i goes round i + 1 times
         "@P1 BRA 0x50",
     )
-    instructions = (*START, *lines, "EXIT")
-    code = Code(
-        name="test",
-        instructions=tuple(Sass(16 * at, line) for at, line in enumerate(instructions)),
-        shared_bytes=0x4000,
-    )
+    source = code(*START, *lines, "EXIT")
     launch = Launch(grid=(40, 1, 1), block=(64, 1, 1))
-    one_by_one = emulate(code, launch)
+    one_by_one = emulate(source, launch)
     batches: list[int] = []
     run = blocks.run_batch
     monkeypatch.setattr(blocks, "ALONE_STEPS", 1)
     monkeypatch.setattr(blocks, "run_batch", lambda setting, some: batches.append(len(some)) or run(setting, some))
-    together = emulate(code, launch)
+    together = emulate(source, launch)
     assert batches[:2] == [1, 40]  # the first one is given up
-    assert together.rows == one_by_one.rows == emulate(code, launch, exhaustive=True).rows
+    assert together.rows == one_by_one.rows == emulate(source, launch, exhaustive=True).rows
 
 
 def ask(clock: requests.Clock, steps: int) -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.blocks import Index, Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import kernel, pointers
+from tests.support.programs import code
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))
 
@@ -99,34 +100,22 @@ def program(chance: random.Random) -> Code:
         "STS [RZ+0x400], R0",
         "EXIT",
     ]
-    return Code(
-        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x4400
-    )
+    return code(*lines, shared_bytes=0x4400)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_few_blocks_of_a_random_program_count_what_all_blocks_count(seed: int) -> None:
-    _compare(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 1500))
-def test_few_blocks_of_many_random_programs_count_what_all_blocks_count(seed: int) -> None:
-    _compare(seed)
-
-
-def _compare(seed: int) -> None:
-    chance = random.Random(seed)
-    code = program(chance)
-    launch = Launch(
-        grid=chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)]), block=(chance.choice((32, 64)), 1, 1)
-    )
-    few, every = emulate(code, launch), emulate(code, launch, exhaustive=True)
-    assert [replace(row, origin=None) for row in few.rows] == [replace(row, origin=None) for row in every.rows], [
-        line.text for line in code.instructions
-    ]
-    assert not few.notes
-    assert few.classes == every.classes
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(100, 1500), marks=pytest.mark.slow)])
+def test_few_blocks_of_a_random_program_count_what_all_blocks_count(seeds: range) -> None:
+    for seed in seeds:
+        chance = random.Random(seed)
+        source = program(chance)
+        grid = chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)])
+        launch = Launch(grid=grid, block=(chance.choice((32, 64)), 1, 1))
+        few, every = emulate(source, launch), emulate(source, launch, exhaustive=True)
+        counted, expected = ([replace(row, origin=None) for row in counts.rows] for counts in (few, every))
+        assert counted == expected, (seed, [line.text for line in source.instructions])
+        assert not few.notes, seed
+        assert few.classes == every.classes, seed
 
 
 @pytest.mark.parametrize(
@@ -140,38 +129,26 @@ def _compare(seed: int) -> None:
     ],
 )
 def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], kinds: int) -> None:
-    lines = [
-        "S2R R0, SR_TID.X",
-        "S2R R1, SR_CTAID.X",
-        *decision,
-        "IADD3 R2, R2, 0x1, RZ",
-        "IMAD R3, R0, R2, RZ",
-        "IMAD.SHL.U32 R3, R3, 0x4, RZ",
-        "LOP3.LUT R3, R3, 0x1ffc, RZ, 0xc0, !PT",
-        "STS [R3+0x400], R0",
-        "EXIT",
-    ]
-    code = Code(
-        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x2400
-    )
-    small, large = (emulate(code, Launch(grid=(x, 3, 1), block=(32, 1, 1))) for x in (3 << 10, 3 << 29))
-    assert (
-        small.rows[-2].wavefronts
-        == emulate(code, Launch(grid=(3 << 10, 3, 1), block=(32, 1, 1)), exhaustive=True).rows[-2].wavefronts
-    )
-    assert large.blocks_run <= 1000
-    assert large.classes == small.classes <= kinds
+    address = ("IADD3 R2, R2, 0x1, RZ", "IMAD R3, R0, R2, RZ", "IMAD.SHL.U32 R3, R3, 0x4, RZ")
+    store = ("LOP3.LUT R3, R3, 0x1ffc, RZ, 0xc0, !PT", "STS [R3+0x400], R0", "EXIT")
+    lines = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *decision, *address, *store)
+    small, large = (Launch(grid=(x, 3, 1), block=(32, 1, 1)) for x in (3 << 10, 3 << 29))
+    every = emulate(code(*lines), small, exhaustive=True)
+    few, many = emulate(code(*lines), small), emulate(code(*lines), large)
+    assert few.rows[-2].wavefronts == every.rows[-2].wavefronts
+    assert many.blocks_run <= 1000
+    assert many.classes == few.classes <= kinds
     if "IMNMX" not in decision[0]:  # every kind is equally frequent
         scale = (3 << 29) // (3 << 10)
-        assert [row.executed for row in large.rows] == [(row.executed or 0) * scale for row in small.rows]
-        assert large.rows[-2].wavefronts == (small.rows[-2].wavefronts or 0) * scale
+        assert [row.executed for row in many.rows] == [(row.executed or 0) * scale for row in few.rows]
+        assert many.rows[-2].wavefronts == (few.rows[-2].wavefronts or 0) * scale
 
 
 @pytest.mark.long
 def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
     counts = emulate(
         kernel("blocks", "linear"),
-        Launch(grid=(2**31 - 1, 65535, 65535), block=(256, 1, 1), shared_dynamic=0, parameters=pointers(0)),
+        Launch(grid=(2**31 - 1, 65535, 65535), block=(256, 1, 1), parameters=pointers(0)),
     )
     assert counts.blocks == (2**31 - 1) * 65535 * 65535
     assert counts.rows[0].executed == 8 * counts.blocks
@@ -179,17 +156,7 @@ def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
 
 def test_lanes_that_move_apart_by_lines_make_other_requests() -> None:
     """Odd lanes of odd blocks access another line: lanes that read one word there read two."""
-    lines = (
-        "S2R R0, SR_TID.X",
-        "S2R R1, SR_CTAID.X",
-        "LOP3.LUT R2, R0, R1, RZ, 0xc0, !PT",
-        "LOP3.LUT R2, R2, 0x1, RZ, 0xc0, !PT",
-        "SHF.L.U32 R2, R2, 0x7, RZ",
-        "LDS R3, [R2]",
-        "EXIT",
-    )
-    code = Code(
-        name="test", instructions=tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400
-    )
-    row = emulate(code, Launch(grid=(200, 1, 1), block=(32, 1, 1))).rows[5]
+    odd = ("LOP3.LUT R2, R0, R1, RZ, 0xc0, !PT", "LOP3.LUT R2, R2, 0x1, RZ, 0xc0, !PT", "SHF.L.U32 R2, R2, 0x7, RZ")
+    source = code("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *odd, "LDS R3, [R2]", "EXIT")
+    row = emulate(source, Launch(grid=(200, 1, 1), block=(32, 1, 1))).rows[5]
     assert (row.executed, row.wavefronts, row.ideal) == (200, 300, 200)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes
@@ -179,99 +178,3 @@ def test_the_bytes_of_tensor_maps() -> None:
         assert found == elements * ELEMENT_BYTES[entry["dtype"]]
         understood += 1
     assert understood == 153
-
-
-# ---------------------------------------------------------------------------------------------- by hand
-
-
-def run(*lines: str, threads: int = 32) -> Counts:
-    code = Code(
-        name="test", instructions=tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=0x1400
-    )
-    return emulate(code, Launch(grid=(1, 1, 1), block=(threads, 1, 1)))
-
-
-@pytest.mark.parametrize(
-    "line", ["UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "NEWOP R2"]
-)
-def test_an_opcode_without_a_rule_makes_the_counts_unknown(line: str) -> None:
-    counts = run("S2R R0, SR_TID.X", line, "EXIT")
-    (row,) = counts.unknown
-    assert row.sass == line
-    assert "is not modelled" in row.reason
-    assert (row.executed, row.wavefronts, row.ideal) == (1, None, None)
-
-
-def test_what_never_runs_accesses_nothing() -> None:
-    counts = run("S2R R0, SR_TID.X", "ISETP.GE.AND P0, PT, R0, RZ, PT", "@P0 EXIT", "NEWOP R2", "EXIT")
-    assert not counts.unknown
-
-
-def test_a_wgmma_of_less_than_a_warpgroup_is_unknown() -> None:
-    assert [row.opcode.split(".")[0] for row in run("HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT", "EXIT").unknown]
-    counts = run("HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT", "EXIT", threads=128)
-    assert counted(counts, "HGMMA") == [(4, 18, 18)]
-
-
-def test_one_lane_after_another_is_elected() -> None:
-    counts = run(
-        "S2R R0, SR_TID.X",
-        "ISETP.LT.AND P0, PT, R0, 0x3, PT",
-        "PLOP3.LUT P1, PT, PT, PT, PT, 0x8, 0x0",
-        "@P0 ELECT P1, URZ, PT",  # 0x30
-        "STS [0x400], R0",
-        "@P1 PLOP3.LUT P0, PT, P1, PT, PT, 0x8, 0x0",
-        "PLOP3.LUT P1, PT, PT, PT, PT, 0x8, 0x0",
-        "@P0 BRA.U.ANY 0x30",
-        "EXIT",
-    )
-    assert counts.rows[4].executed == 3
-
-
-@pytest.mark.parametrize("where", ["UMOV UR6, URZ", "ULDC UR6, c[0x3][0x0]"], ids=["a barrier", "unknown which"])
-def test_what_comes_after_a_wait_that_nothing_ends_is_counted(where: str) -> None:
-    counts = run(
-        where,
-        "UMOV UR4, 0x1ffffe",  # one arrival
-        "SYNCS.EXCH.64 URZ, [UR6+0x400], UR4",
-        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR6+0x400], RZ",  # 0x30
-        "@!P0 BRA 0x30",
-        "STS [0x800], RZ",
-        "LDS R2, [0x800]",
-        "STS [R2+0x800], RZ",
-        "EXIT",
-    )
-    assert [row.executed for row in counts.rows[:3]] == [1, 1, 1]
-    assert counts.rows[3].executed is None
-    assert (counts.rows[5].executed, counts.rows[5].wavefronts) == (1, 1)
-    assert "its address" in counts.rows[7].reason  # what ended the wait may have written anything
-
-
-def test_barriers_whose_number_is_in_a_register() -> None:
-    counts = run(
-        "S2R R0, SR_TID.X",
-        "SHF.R.U32.HI R1, RZ, 0x6, R0",
-        "IADD3 R1, R1, 0x400001, RZ",  # barrier 1 or 2, of 64 threads
-        "BAR.SYNC.DEFER_BLOCKING R1, R1",
-        "STS [0x400], R0",
-        "EXIT",
-        threads=128,
-    )
-    assert [row.executed for row in counts.rows] == [4] * 6
-
-
-def test_reserved_shared_memory_is_reached_through_its_generic_address() -> None:
-    lines = (
-        "LDC R2, c[0x0][0x6c]",  # %reserved_smem_offset_1
-        "S2R R3, SR_SWINHI",
-        "ULDC.64 UR4, c[0x0][0x208]",
-        "ATOM.E.AND.STRONG.SM PT, RZ, desc[UR4][R2.64], RZ",
-        "EXIT",
-    )
-    code = Code(
-        name="test",
-        instructions=tuple(Sass(16 * place, line) for place, line in enumerate(lines)),
-        parameter_offset=0x210,
-    )
-    counts = emulate(code, Launch(grid=(1, 1, 1), block=(1, 1, 1)))
-    assert counted(counts, "ATOM") == [(1, 1, 1)]

@@ -22,6 +22,7 @@ from ncu_swizzle.emulate.operations import rounding
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
+from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import PREDICATES, program
 
@@ -38,12 +39,6 @@ LOAD = (
 OTHERS = tuple(f"STS [R4+{0x1000 + 0x100 * number:#x}], RZ" for number in range(20))
 NEXT = ("VIADD R6, R6, 0x1", "ISETP.LT.U32.AND P1, PT, R6, 0x40, PT")
 BRANCHING = ("IMAD R5, R5, 0x5, R0", "ISETP.GT.AND P0, PT, R5, RZ, PT", "BSSY B0, 0xa0", "@P0 BRA 0xa0")
-
-
-def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
-    return Code(
-        name="test", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes
-    )
 
 
 def rows(counts: Counts) -> list[InstructionCounts]:

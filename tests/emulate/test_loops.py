@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.blocks import run_batch
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
 from ncu_swizzle.emulate.machine import Machine
@@ -24,6 +24,7 @@ from ncu_swizzle.emulate.steps import Movement
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import Ints
 from tests.support.emulation import kernel, pointers, recorded_launch
+from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import program
 
@@ -36,12 +37,6 @@ LAUNCHES = (
 )
 
 pytestmark = pytest.mark.usefixtures("alone")
-
-
-def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
-    return Code(
-        name="test", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes
-    )
 
 
 def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
