@@ -17,7 +17,6 @@ from tests.support import process
 from tests.support.checkouts import Checkout
 from tests.support.composite import Composite, environment_of
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
-from tests.support.marks import without_gpu
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.schemas import validate
@@ -27,57 +26,48 @@ def command(*arguments: str, folder: Path, **more: str) -> subprocess.CompletedP
     return process.run(*arguments, folder=folder, env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **more})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (("after.json",), 0, "The gate: pass (1 pass)"),
-        (("before.json",), 1, "at most 0 allowed"),
-        (("before.json", "after.json", "--max-degree", "*=8"), 0, "The gate: pass (8 pass)"),
-        (("before.json", "--max-degree", "LDSM=7", "--max-degree", "gone:1"), 1, "1 fail, 1 inconclusive"),
-        (("after.json", "--max-degree", "gone:1"), 5, "no profile of a kernel of that name was given"),
-        (("kernel2", "--engine", "recorded"), 5, "recorded, not measured"),
-        (("kernel2", "--engine", "recorded", "--allow-recorded"), 0, "The gate: pass"),
-        (("kernel1", "--engine", "recorded", "--allow-recorded"), 1, "The gate: fail"),
-        (("after.json", "-k", "regex:other"), 5, "no profile of a kernel of that name was given"),
-    ],
-)
-def test_the_exit_code_is_the_verdict(arguments: tuple[str, ...], status: int, said: str, work: Path) -> None:
-    done = command("check", *arguments, folder=work)
+# Of `check`: its exit code, and what it prints.
+VERDICTS = {
+    "after.json": (0, "The gate: pass (1 pass)"),
+    "before.json": (1, "at most 0 allowed"),
+    "before.json after.json --max-degree *=8": (0, "The gate: pass (8 pass)"),
+    "before.json --max-degree LDSM=7 --max-degree gone:1": (1, "1 fail, 1 inconclusive"),
+    "kernel2 --engine recorded": (5, "recorded, not measured"),
+    "kernel1 --engine recorded --allow-recorded": (1, "The gate: fail"),
+    "after.json -k regex:other": (5, "no profile of a kernel of that name was given"),
+}
+
+
+@pytest.mark.parametrize("arguments", VERDICTS)
+def test_the_exit_code_is_the_verdict(arguments: str, work: Path) -> None:
+    status, said = VERDICTS[arguments]
+    done = command("check", *arguments.split(), folder=work)
     assert done.returncode == status, done.stderr
     assert said in done.stdout
     assert bool(done.stderr) == bool(status)
     assert not status or "  try: " in done.stderr
 
 
-@without_gpu
-def test_a_machine_without_a_gpu_says_why_it_judges_nothing(tmp_path: Path) -> None:
-    done = command("check", "kernel2", "--engine", "recorded", folder=tmp_path)
-    assert done.returncode == 5
-    assert "recorded, not measured" in done.stdout
+# What is said on stderr, then the hint.
+MISTAKES = {
+    "after.json --max-degree LDMSS=1": ("unknown access kind", "[KERNEL:][ACCESS=]NUMBER"),
+    "after.json --max-regression 5": ("needs a baseline", "ncu-swizzle baseline save"),
+    "after.json --baseline gone.json": ("gone.json does not exist", "ncu-swizzle baseline save"),
+    "after.json -k regex:(": ("is not a valid regular expression", ""),
+    "gone.json": ("gone.json does not exist", "ls swizzle-out"),
+    "after.json --junit /proc/x.xml": ("cannot write /proc/x.xml", ""),
+    "": ("PROFILE", ""),
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said", "hint"),
-    [
-        (("after.json", "--max-degree", "LDMSS=1"), "unknown access kind", "[KERNEL:][ACCESS=]NUMBER"),
-        (("after.json", "--max-degree", "x"), "'x' is not a number", "[KERNEL:][ACCESS=]NUMBER"),
-        (("after.json", "--max-regression", "5"), "needs a baseline", "ncu-swizzle baseline save"),
-        (("after.json", "--baseline", "gone.json"), "gone.json does not exist", "ncu-swizzle baseline save"),
-        (("after.json", "--baseline", "after.json"), "after.json is not a baseline", "ncu-swizzle baseline save"),
-        (("after.json", "--config", "gone.toml"), "gone.toml does not exist", ""),
-        (("after.json", "-k", "regex:("), "is not a valid regular expression", ""),
-        (("gone.json",), "gone.json does not exist", "ls swizzle-out"),
-        (("after.json", "--junit", "/proc/x.xml"), "cannot write /proc/x.xml", ""),
-        ((), "PROFILE", ""),
-    ],
-)
-def test_mistakes_are_no_verdict(arguments: tuple[str, ...], said: str, hint: str, work: Path) -> None:
-    done = command("check", *arguments, folder=work)
-    assert done.returncode == 2
+@pytest.mark.parametrize("arguments", MISTAKES)
+def test_mistakes_are_no_verdict(arguments: str, work: Path) -> None:
+    said, hint = MISTAKES[arguments]
+    done = command("check", *arguments.split(), folder=work)
+    assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stdout == ""
 
 
 def test_a_baseline_from_saving_to_failing(work: Path, recorded: Recorded) -> None:
@@ -142,14 +132,13 @@ def test_a_hostile_name_starts_no_command_of_its_own(work: Path, recorded: Recor
 # ---------------------------------------------------------------------------------------------- the action
 
 
-@pytest.mark.parametrize(
-    ("kind", "file"), [("github-actions", "action.yml"), ("github-workflows", "docs/ci-example.yml")]
-)
-def test_what_github_reads_is_valid(kind: str, file: str, tmp_path: Path) -> None:
-    assert (done := validate("--builtin-schema", f"vendor.{kind}", str(ROOT / file))).returncode == 0, done.stdout
-    wrong = (ROOT / file).read_text(encoding="utf-8").replace("steps:", "stebs:")
+def test_what_github_reads_is_valid(tmp_path: Path) -> None:
+    for kind, file in {"github-actions": "action.yml", "github-workflows": "docs/ci-example.yml"}.items():
+        done = validate("--builtin-schema", f"vendor.{kind}", str(ROOT / file))
+        assert done.returncode == 0, (file, done.stdout)
+    wrong = (ROOT / "action.yml").read_text(encoding="utf-8").replace("steps:", "stebs:")
     (tmp_path / "wrong.yml").write_text(wrong, encoding="utf-8")
-    assert validate("--builtin-schema", f"vendor.{kind}", str(tmp_path / "wrong.yml")).returncode == 1
+    assert validate("--builtin-schema", "vendor.github-actions", str(tmp_path / "wrong.yml")).returncode == 1
 
 
 def read_yaml(file: str) -> Any:
@@ -163,30 +152,28 @@ def test_the_example_uses_what_the_action_has() -> None:
     assert set(use["with"]) <= set(action["inputs"])
 
 
+# What a step of a workflow gives: `profiles`, `arguments`, `inconclusive`; its exit code, and the output `outcome`.
+STEPS = {
+    "profiles": (("  after.json\n\n  before.json  \n", "--max-degree=*=8\n", "fail"), 0, "pass"),
+    "a limit": (("before.json", "--max-degree=LDSM=1", "warn"), 1, "fail"),
+    "inconclusive": (("after.json", "--max-degree=gone:1", "fail"), 5, "inconclusive"),
+    "a warning": (("after.json", "--max-degree=gone:1", "warn"), 0, "inconclusive"),
+    "a command": (("$(touch pwned).json", "", "warn"), 2, "error"),
+    "an option": (("--help", "", "warn"), 2, "error"),
+}
+
+
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action is a bash script")
-@pytest.mark.parametrize(
-    ("profiles", "arguments", "inconclusive", "status", "outcome"),
-    [
-        ("after.json", "", "fail", 0, "pass"),
-        ("  after.json\n\n  before.json  \n", "--max-degree=*=8\n", "fail", 0, "pass"),
-        ("before.json", "--max-degree=LDSM=1", "warn", 1, "fail"),
-        ("after.json", "--max-degree=gone:1", "fail", 5, "inconclusive"),
-        ("after.json", "--max-degree=gone:1", "warn", 0, "inconclusive"),
-        ("$(touch pwned).json", "", "warn", 2, "error"),
-        ("--help", "", "warn", 2, "error"),
-    ],
-)
-def test_the_action_s_script(
-    profiles: str, arguments: str, inconclusive: str, status: int, outcome: str, work: Path
-) -> None:
+@pytest.mark.parametrize("name", STEPS)
+def test_the_action_s_script(name: str, work: Path) -> None:
+    step, status, outcome = STEPS[name]
     Checkout.installed(work)
-    inputs = {"profiles": profiles, "arguments": arguments, "inconclusive": inconclusive, "results": "results"}
-    composite = Composite(work, work, inputs, ["Install ncu-swizzle"])
+    inputs = dict(zip(("profiles", "arguments", "inconclusive"), step, strict=True))
+    composite = Composite(work, work, {**inputs, "results": "results"}, ["Install ncu-swizzle"])
     done = composite.run(environment_of())
-    told = composite.outputs
-    assert done == status, composite.log
-    assert told["outcome"] == outcome
-    assert ("sarif" in told) == (outcome != "error")
-    assert all((work / told[name]).is_file() for name in ("sarif", "junit") if name in told)
+    outputs = composite.outputs
+    assert (done, outputs["outcome"]) == (status, outcome), composite.log
+    assert ("sarif" in outputs) == (outcome != "error")
+    assert all((work / outputs[name]).is_file() for name in ("sarif", "junit") if name in outputs)
     assert not (work / "pwned").exists()
