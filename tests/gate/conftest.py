@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from tests.support.checkouts import Checkout
 from tests.support.gate_profiles import measured, named
 from tests.support.markers import PYTHON, program
 from tests.support.own_kernel import KERNEL, own
+from tests.support.places import DATA
 from tests.support.recordings import Recorded
-from tests.support.sources import PITCHED
 
 
 @pytest.fixture
@@ -34,10 +35,12 @@ def three(recorded: Recorded) -> Verdict:
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+    """Return the current folder, with a copy of tests/data/lint."""
+    folder = tmp_path / "lint"
+    shutil.copytree(DATA / "lint", folder)
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "own.cu").write_text(PITCHED)
-    return tmp_path
+    return folder
 
 
 @pytest.fixture

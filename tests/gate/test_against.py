@@ -1,168 +1,202 @@
-"""``lint --against``: only what got worse since another commit fails; skipped without CUDA's compiler."""
+"""``lint --against``: only what got worse since another commit fails."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.gate import against, linting
+from ncu_swizzle.gate.against import Base
+from ncu_swizzle.gate.judge import LineAccesses, judge_lines
+from ncu_swizzle.gate.linting import KernelLint
+from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
+from ncu_swizzle.reports.counts import Instruction
 from tests.support import process
 from tests.support.checkouts import DESCRIBED, TURN, Checkout
 from tests.support.composite import Composite, environment_of
 from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS
-from tests.support.repositories import repository
+from tests.support.reports import EMPTY
+from tests.support.repositories import git, repository
 
-FREE = TURN.replace("[32][32]", "[32][33]")
-BROKEN = TURN.replace("int c", "imt c")
-slow = pytest.mark.slow
-
-
-def lint(checkout: Checkout, *more: str) -> subprocess.CompletedProcess[str]:
-    arguments = ("lint", "turn.cu", "--against", "main", *more)
-    return process.run(*arguments, folder=checkout.folder, env=environment_of(COLUMNS="300"))
+FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
+MOVED = f"// moved down\n\n{TURN}"
+OTHER_LINE = TURN.replace("tile[c][r] =", "tile[c][r + 0] =")
+WORSE = TURN.replace("tile[r][c]", "tile[c][r]")
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "status", "said"),
-    [
-        pytest.param(TURN, TURN, 0, "no worse: degree 32", marks=slow),
-        pytest.param(TURN, FREE, 0, "none over its limit", marks=slow),
-        (FREE, TURN, 1, "992 excessive wavefronts"),
-        (TURN, "// moved down\n\n" + TURN, 0, "no worse: degree 32"),
-        (TURN, TURN.replace("tile[c][r] =", "tile[c][r + 0] ="), 0, "no worse: degree 32"),  # the line is another
-        (TURN, TURN.replace("tile[r][c]", "tile[c][r]"), 1, "turn, LDS: degree 32"),  # one more
-        (BROKEN, TURN, 5, "; unknown in main: "),
-        pytest.param(TURN, BROKEN, 2, "could not compile turn.cu", marks=slow),
-    ],
-)  # fmt: skip
-@NEEDS_ALL
-def test_what_got_worse_fails(before: str, now: str, status: int, said: str, checkout: Checkout) -> None:
-    checkout.commit(before)
-    checkout.branch("topic")
-    checkout.write(now)
-    done = lint(checkout)
-    assert done.returncode == status, done.stdout + done.stderr
-    assert said in done.stdout + done.stderr
+# ---------------------------------------------------------------------------------------------- what got worse
 
 
-@NEEDS_ALL
-def test_a_new_file_is_judged_as_a_whole(checkout: Checkout) -> None:
-    checkout.commit(FREE)
-    (checkout.folder / "new.cu").write_text(TURN.replace("turn", "fresh"))
-    (checkout.folder / "ncu-swizzle.toml").write_text(
-        DESCRIBED + DESCRIBED.replace("turn", "fresh").replace("fresh.cu", "new.cu")
+def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -> KernelLint:  # noqa: N803
+    """Return the lint of a version of TURN: the wavefronts of its store and of its load; `n` are ideal."""
+    lines = text.splitlines()
+    accesses = []
+    for pc, (access, words, wavefronts) in enumerate((("STS", "= x[", STS), ("LDS", "= tile[", LDS))):
+        place = Place("turn.cu", next(number for number, line in enumerate(lines, 1) if words in line))
+        counted = Instruction(pc, access, access, access, executed=n, wavefronts=wavefronts, ideal=n)
+        accesses.append(LineAccesses(access, place, (counted,)))
+    profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
+    checks = tuple(judge_lines(profile, accesses, linting.policy(()), ""))
+    return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
+
+
+def judged(now: str, kernel: KernelLint, then: str, *kernels: KernelLint, unknown: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict on a kernel whose source, now in the current folder, was another text in ``main``."""
+    Path("turn.cu").write_text(now, encoding="utf-8")
+    return against.verdict(
+        [kernel], Base(name="main", kernels=kernels, unknown=unknown, texts={"turn.cu": then.splitlines()})
     )
-    done = process.run("lint", "new.cu", "--against", "main", folder=checkout.folder, env=environment_of(COLUMNS="300"))
-    assert done.returncode == 1, done.stderr
-    assert "fresh, STS: degree 32" in done.stdout
 
 
-@NEEDS_ALL
-def test_the_commit_is_the_one_where_the_branch_began(checkout: Checkout) -> None:
-    checkout.commit(TURN)
-    checkout.branch("topic")
-    subprocess.run(["git", "checkout", "-q", "main"], cwd=checkout.folder, check=True)
-    checkout.commit(FREE)  # fixed meanwhile
-    subprocess.run(["git", "checkout", "-q", "topic"], cwd=checkout.folder, check=True)
-    assert lint(checkout).returncode == 0
+# The source and its lint in main, those now, the outcome and what is said.
+COMPARED = {
+    "the same": (TURN, linted(TURN, 1024), TURN, linted(TURN, 1024), PASS, "no worse: degree 32"),
+    "fixed": (TURN, linted(TURN, 1024), TURN, linted(TURN), PASS, "none over its limit"),
+    "new": (TURN, linted(TURN), TURN, linted(TURN, 1024), FAIL, "992 excessive wavefronts; in main, 0 excessive"),
+    "better": (TURN, linted(TURN, 1024), TURN, linted(TURN, 64), PASS, "no worse: degree 2"),
+    "one more": (TURN, linted(TURN, 1024), TURN, linted(TURN, 1025), FAIL, "degree 32.03"),
+    "moved": (TURN, linted(TURN, 1024), MOVED, linted(MOVED, 1024), PASS, "no worse: degree 32"),
+    "another line": (TURN, linted(TURN, 1024), OTHER_LINE, linted(OTHER_LINE, 1024), PASS, "no worse: degree 32"),
+    "one more line": (TURN, linted(TURN, 1024), WORSE, linted(WORSE, 1024, 1024), FAIL, "turn, LDS: degree 32"),
+    "unknown": (TURN, linted(TURN, None), TURN, linted(TURN, 1024), OPEN, "unknown in main: its wavefronts are"),
+    "another size": (TURN, linted(TURN, 1024), TURN, linted(TURN, 2048, 64, n=64), PASS, "no worse: degree 32"),
+    "worse at it": (TURN, linted(TURN, 1024), TURN, linted(TURN, 2049, 64, n=64), FAIL, "degree 32.02"),
+}  # fmt: skip
 
 
-@NEEDS_ALL
-def test_json_and_the_page_have_both(checkout: Checkout) -> None:
-    checkout.commit(TURN)
-    checkout.write(FREE)
-    done = lint(checkout, "--json", "-", "--html", "lint.html")
+def test_what_got_worse_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (then, before, now, kernel, outcome, said) in COMPARED.items():
+        verdict = judged(now, kernel, then, before)
+        assert verdict.outcome is outcome, name
+        assert any(said in f"{check.kernel}, {check.access}: {check.message}" for check in verdict.checks), name
+    assert judged(TURN, linted(TURN), TURN, linted(TURN, 1024, None)).changes == (
+        Change("turn", "LDS", None, None, 32, 32), Change("turn", "STS", 1024, 32, 32, 32),
+    )  # fmt: skip
+
+
+def test_a_kernel_that_was_not_there_is_judged_as_a_whole_and_of_one_that_was_not_run_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    now = linted(TURN, 1024)
+    assert judged(TURN, now, "").checks == now.checks
+    assert judged(TURN, now, "", linted(TURN, 1024), replace(now, name="other")).outcome is PASS
+    (check,) = judged(TURN, now, "", unknown=("turn.cu of main was not judged",)).checks
+    assert (check.outcome, check.message.rpartition("; ")[2]) == (
+        OPEN,
+        "unknown in main: turn.cu of main was not judged",
+    )
+    broken = KernelLint(name="turn", checks=(replace(now.checks[0], message="could not compile turn.cu"),))
+    (check,) = judged(TURN, now, "", broken).checks
+    assert (check.outcome, check.message.rpartition("; ")[2]) == (OPEN, "unknown in main: could not compile turn.cu")
+
+
+def test_bounds_that_were_left_before_are_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def leaving(line: int) -> KernelLint:
+        check = Check(outcome=FAIL, kernel="turn", criterion=BOUNDS, message="outside", place=Place("turn.cu", line))
+        return replace(linted(TURN), checks=(check,))
+
+    for now, then, outcome in ((6, 4, PASS), (6, 6, FAIL), (1, 4, FAIL)):
+        (check,) = judged(MOVED, leaving(now), TURN, leaving(then)).checks
+        assert check.outcome is outcome, (now, then)
+        assert check.message == ("as in main: outside" if outcome is PASS else "outside")
+
+
+# ---------------------------------------------------------------------------------------------- git
+
+
+def lint(folder: Path, commit: str, *more: str) -> subprocess.CompletedProcess[str]:
+    arguments = ("lint", *(more or ("ncu-swizzle.toml",)), f"--against={commit}")
+    return process.run(*arguments, folder=folder, env=environment_of(COLUMNS="300"))
+
+
+@NEEDS_PTXAS
+def test_accesses_without_lines_are_compared_by_kind(tmp_path: Path) -> None:
+    names = repository(tmp_path / "r", 3, planted=2, broken=(0,))
+    for commit, status, said in (
+        (names[2], 0, "no worse: "), (names[1], 1, ", 0 excessive, degree 1 (turn.cubin)\n"),
+        (names[0], 5, "; unknown in "), ("gone", 2, "gone is not a commit"), ("--help", 2, "is not a commit"),
+    ):  # fmt: skip
+        done = lint(tmp_path / "r", commit)
+        assert done.returncode == status, (commit, done.stdout, done.stderr)
+        assert (done.stdout + done.stderr).count(said) == (1 if status == 2 else 2), commit
+    done = lint(tmp_path, names[0], "r/kernels/turn.ptx")
+    assert done.returncode == 2
+    assert "is in no git checkout" in done.stderr
+
+
+@NEEDS_PTXAS
+def test_the_commit_is_the_one_where_the_branch_began(tmp_path: Path) -> None:
+    names = repository(tmp_path / "r", 2, planted=0)
+    git(tmp_path / "r", "branch", "topic")
+    fixed = (tmp_path / "r" / "kernels" / "turn.ptx").read_text(encoding="utf-8").replace("%r1, 7;", "%r1, 2;")
+    (tmp_path / "r" / "kernels" / "turn.ptx").write_text(fixed, encoding="utf-8")
+    git(tmp_path / "r", "commit", "-qam", "Fixed meanwhile")
+    git(tmp_path / "r", "checkout", "-q", "topic")
+    assert against._commit(tmp_path / "r", "main") == names[1]
+    done = lint(tmp_path / "r", "main", "--json", "-", "--html", "lint.html", "ncu-swizzle.toml")
     assert done.returncode == 0, done.stderr
     changes = {change["access"]: change for change in json.loads(done.stdout)["changes"]}
-    assert (changes["STS"]["wavefronts_before"], changes["STS"]["wavefronts"]) == (1024, 32)
-    page = (checkout.folder / "lint.html").read_text("utf-8")
-    assert "turn (main)" in page
+    assert (changes["STS"]["wavefronts_before"], changes["STS"]["wavefronts"]) == (32, 32)
+    assert "turn (main)" in (tmp_path / "r" / "lint.html").read_text("utf-8")
 
 
-@NEEDS_ALL
-def test_nothing_of_the_checkout_runs(checkout: Checkout, tmp_path: Path) -> None:
-    checkout.commit(TURN)
-    marker = tmp_path / "marker"
-    hook = checkout.folder / ".git" / "hooks" / "post-checkout"
+@NEEDS_PTXAS
+def test_nothing_of_the_checkout_runs_and_links_of_a_commit_lead_nowhere(tmp_path: Path) -> None:
+    folder, marker, secret = tmp_path / "r", tmp_path / "marker", tmp_path / "secret.ptx"
+    repository(folder, 1, planted=0)
+    kernel = folder / "kernels" / "turn.ptx"
+    described = (folder / "ncu-swizzle.toml").read_text(encoding="utf-8")
+    (folder / "ncu-swizzle.toml").write_text(described + described.replace("turn", "linked"), encoding="utf-8")
+    secret.write_text("the_secret\n")
+    linked = folder / "kernels" / "linked.ptx"
+    linked.symlink_to(secret)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "A link that leads out")
+    linked.unlink()
+    linked.write_text(kernel.read_text(encoding="utf-8").replace("turn", "linked"), encoding="utf-8")
+    hook = folder / ".git" / "hooks" / "post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
     hook.chmod(0o755)
     for setting in ("core.fsmonitor", "filter.x.smudge", "filter.x.clean"):
-        subprocess.run(["git", "config", setting, f"touch {marker}; cat"], cwd=checkout.folder, check=True)
-    (checkout.folder / ".git" / "info" / "attributes").write_text("* filter=x\n")
-    assert lint(checkout).returncode == 0
+        git(folder, "config", setting, f"touch {marker}; cat")
+    (folder / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    done = lint(folder, "main", "kernels/turn.ptx", "kernels/linked.ptx")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "kernels/linked.ptx of main was not judged: it leads out of the checkout" in done.stdout
+    assert "the_secret" not in done.stdout + done.stderr
     assert not marker.exists()
-
-
-@NEEDS_ALL
-def test_links_of_a_commit_lead_nowhere(checkout: Checkout, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.cu"
-    secret.write_text("#error the secret\n")
-    (checkout.folder / "linked.cu").symlink_to(secret)
-    checkout.commit(TURN, DESCRIBED + DESCRIBED.replace("turn", "linked"))
-    (checkout.folder / "linked.cu").unlink()
-    (checkout.folder / "linked.cu").write_text(TURN.replace("turn", "linked"))
-    done = process.run("lint", "linked.cu", "--against", "main", folder=checkout.folder, env=environment_of())
-    assert done.returncode == 5
-    assert "the secret" not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(("commit", "said"), [("gone", "gone is not a commit"), ("--help", "is not a commit")])
-@NEEDS_ALL
-def test_what_is_no_commit(commit: str, said: str, checkout: Checkout) -> None:
-    checkout.commit(TURN)
-    done = process.run("lint", "turn.cu", f"--against={commit}", folder=checkout.folder, env=environment_of())
-    assert done.returncode == 2
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize(("against", "status"), [("HEAD", 0), ("HEAD~1", 1)])
-@NEEDS_PTXAS
-def test_accesses_without_lines_are_compared_by_kind(against: str, status: int, tmp_path: Path) -> None:
-    repository(tmp_path / "checkout", 2, planted=1)
-    done = process.run(
-        "lint", "ncu-swizzle.toml", "--against", against, folder=tmp_path / "checkout", env=environment_of()
-    )
-    assert done.returncode == status, done.stderr
-    assert done.stdout.count("no worse: " if status == 0 else ", 0 excessive, degree 1 (turn.cubin)\n") == 2, (
-        done.stdout
-    )
-
-
-@NEEDS_ALL
-def test_outside_of_a_checkout(tmp_path: Path) -> None:
-    (tmp_path / "turn.cu").write_text(TURN)
-    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED)
-    done = process.run("lint", "turn.cu", "--against", "main", folder=tmp_path, env=environment_of())
-    assert done.returncode == 2
-    assert "is in no git checkout" in done.stderr
 
 
 # ---------------------------------------------------------------------------------------------- the action
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("now", "against", "status", "outcome", "row"),
     [
-        pytest.param(TURN, "origin/main", 0, "pass", "| turn | STS | 992 | 992 | 32 | 32 |", marks=slow),
-        pytest.param(FREE, "origin/main", 0, "pass", "| turn | STS | 992 | 0 | 32 | 1 |", marks=slow),
-        (TURN.replace("tile[r][c]", "tile[c][r]"), "origin/main", 1, "fail", "| turn | LDS | 0 | 992 | 1 | 32 |"),
-        pytest.param(TURN, "", 1, "fail", "", marks=slow),
-        pytest.param(BROKEN, "origin/main", 2, "error", "", marks=slow),
+        pytest.param(WORSE, "origin/main", 1, "fail", "| turn | LDS | 0 | 992 | 1 | 32 |", marks=pytest.mark.long),
+        pytest.param(TURN, "origin/main", 0, "pass", "| turn | STS | 992 | 992 | 32 | 32 |", marks=pytest.mark.slow),
+        pytest.param(TURN, "", 1, "fail", "", marks=pytest.mark.slow),
+        pytest.param(TURN.replace("int c", "imt c"), "origin/main", 2, "error", "", marks=pytest.mark.slow),
     ],
-)  # fmt: skip
+    ids=["worse", "same", "alone", "broken"],
+)
 @NEEDS_ALL
 def test_the_action_lints_a_pull_request(
     now: str, against: str, status: int, outcome: str, row: str, checkout: Checkout, tmp_path: Path
 ) -> None:
-    checkout.commit(TURN)
+    checkout.commit(TURN, DESCRIBED)
     pull_request = checkout.cloned(tmp_path / "runner", "topic", now)
     checkout.installed(tmp_path / "temp")
-    composite = Composite(
-        pull_request, tmp_path / "temp", {"mode": "lint", "against": against}, ["Install ncu-swizzle"]
-    )
+    inputs = {"mode": "lint", "against": against}
+    composite = Composite(pull_request, tmp_path / "temp", inputs, ["Install ncu-swizzle"])
     assert composite.run(environment_of()) == status, composite.log
     assert composite.outputs["outcome"] == outcome
     assert row in composite.summary

@@ -19,7 +19,7 @@ from tests.support.composite import Composite, environment_of
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
-from tests.support.schemas import validate
+from tests.support.schemas import complaints
 
 
 def command(*arguments: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -134,11 +134,10 @@ def test_a_hostile_name_starts_no_command_of_its_own(work: Path, recorded: Recor
 
 def test_what_github_reads_is_valid(tmp_path: Path) -> None:
     for kind, file in {"github-actions": "action.yml", "github-workflows": "docs/ci-example.yml"}.items():
-        done = validate("--builtin-schema", f"vendor.{kind}", str(ROOT / file))
-        assert done.returncode == 0, (file, done.stdout)
+        assert complaints("--builtin-schema", f"vendor.{kind}", str(ROOT / file)) == "", file
     wrong = (ROOT / "action.yml").read_text(encoding="utf-8").replace("steps:", "stebs:")
     (tmp_path / "wrong.yml").write_text(wrong, encoding="utf-8")
-    assert validate("--builtin-schema", "vendor.github-actions", str(tmp_path / "wrong.yml")).returncode == 1
+    assert "stebs" in complaints("--builtin-schema", "vendor.github-actions", str(tmp_path / "wrong.yml"))
 
 
 def read_yaml(file: str) -> Any:

@@ -20,7 +20,7 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Place, Verdict
 from tests.support.gate_profiles import HOSTILE, measured, named, verdict_on
 from tests.support.recordings import Recorded
-from tests.support.schemas import SARIF_SCHEMA, validate
+from tests.support.schemas import SARIF_SCHEMA, complaints
 
 ANYTHING = st.text(st.characters(), max_size=30) | st.just(HOSTILE)
 
@@ -74,11 +74,10 @@ def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> No
     for name, judged in good.items():
         (tmp_path / f"{name}.json").write_text(reporting.render_sarif(judged), encoding="utf-8")
     schema = ("--regex-variant", "python", "--schemafile", str(SARIF_SCHEMA))
-    done = validate(*schema, *(str(tmp_path / f"{name}.json") for name in good))
-    assert done.returncode == 0, done.stdout
+    assert complaints(*schema, *(str(tmp_path / f"{name}.json") for name in good)) == ""
     wrong = reporting.render_sarif(three).replace('"startLine": 89', '"startLine": 0')
     (tmp_path / "wrong.json").write_text(wrong, encoding="utf-8")
-    assert validate(*schema, str(tmp_path / "wrong.json")).returncode == 1, "the schema bites"
+    assert "startLine" in complaints(*schema, str(tmp_path / "wrong.json")), "the schema bites"
 
 
 @example("/tmp/k.cu")  # a place outside of the checkout

@@ -164,7 +164,7 @@ class Sources:
         needed = [*(file.parent for file in files), *map(limits.plain, searched)]
         if (
             any(os.environ.get(name) for name in recipe.INHERITED)
-            or any(re.match(r"--?(pre-)?include(=|$)", option) for option in options)
+            or any(re.match(r"--?((pre-)?include|ccbin|compiler-bindir)(=|$)", option) for option in options)
             or any(limits.has_computed_include(text) for text in (unit, *files.values()))
             or any(file not in files for file in own)
             or any(path.is_relative_to(sys.prefix) for path in needed)  # an installed library's

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 from ncu_swizzle import cli
 from ncu_swizzle.render import page
-from tests.support import loaded  # noqa: F401
+from tests.support import kept, loaded  # noqa: F401
 
 page.prepare({})
+kept.install()  # what the tests' kernels are compiled to
 CliRunner().invoke(cli.app, ["profile", "--nonsense"])  # typer keeps what it finds out with the first command
 gc.collect()
 gc.freeze()  # a fork then leaves these objects' pages shared

@@ -32,44 +32,6 @@ extern "C" __global__ void beyond(float *y) {
 }
 """
 
-BINNED = """
-__global__ void bins(const unsigned char *x, unsigned *y, int n) {
-    __shared__ unsigned bin[256];
-    bin[threadIdx.x] = 0;
-    __syncthreads();
-    for (int i = threadIdx.x; i < n; i += 256)
-        atomicAdd(&bin[x[i]], 3u);
-    __syncthreads();
-    y[threadIdx.x] = bin[threadIdx.x];
-}
-"""
-
-PITCHED = """
-extern "C" __global__ void turn(const float *x, float *y) {
-    __shared__ float tile[32][PITCH];
-    tile[threadIdx.x][threadIdx.y] = x[threadIdx.y * 32 + threadIdx.x];
-    __syncthreads();
-    y[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.y][threadIdx.x];
-}
-"""
-
-WMMA = """
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void multiply(const half* a, float* c) {
-    __shared__ half tile[64][PITCH];
-    for (int i = threadIdx.x; i < 64 * 64; i += blockDim.x) tile[i / 64][i % 64] = a[i];
-    __syncthreads();
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
-    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
-    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> right;
-    wmma::fill_fragment(sum, 0.0f);
-    wmma::load_matrix_sync(left, tile[16 * (threadIdx.x / 32)], PITCH);
-    wmma::load_matrix_sync(right, tile[0], PITCH);
-    wmma::mma_sync(sum, left, right, sum);
-    wmma::store_matrix_sync(c + 256 * (threadIdx.x / 32), sum, 16, wmma::mem_row_major);
-}
-"""
 PLANE_AND_RANKED = """
 #include <cooperative_groups.h>
 #include <cuda_bf16.h>

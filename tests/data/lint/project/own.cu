@@ -1,0 +1,7 @@
+#include "column.cuh"
+__global__ void turn(const float* x, float* y) {
+    __shared__ float tile[32][32];
+    put(tile, x[threadIdx.y * 32 + threadIdx.x]);
+    __syncthreads();
+    y[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.y][threadIdx.x];
+}

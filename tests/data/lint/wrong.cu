@@ -1,0 +1,1 @@
+__global__ void wrong(float* x) { x[0] = nonsense; }
