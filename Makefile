@@ -22,7 +22,7 @@ BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache
 .PHONY: demo test test-long test-ci test-all test-gpu cubins lint docs record picture clean
 
 demo: .venv/installed
-	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
+	$(BIN)/ncu-swizzle profile kernel2 --out swizzle-out/demo --force-overwrite
 	@echo && echo "Open swizzle-out/demo/report.html"
 
 test: .venv/installed-dev

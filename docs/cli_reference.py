@@ -11,8 +11,8 @@ from ncu_swizzle.cli import app
 
 INTRODUCTION = """# The command line
 
-Made from the commands; `ncu-swizzle COMMAND --help` prints the same. [Exit codes](../index.md#exit-codes) are common to
-all.
+Made from the commands; `ncu-swizzle COMMAND --help-all` prints the same. [Exit codes](../index.md#exit-codes) are
+common to all.
 """
 
 
@@ -38,7 +38,7 @@ def section(name: str, command: Any) -> Iterator[str]:
     yield f"## {name}\n"
     pieces = " ".join(command.collect_usage_pieces(context))
     yield f"```text\n{name} {pieces}\n```\n"
-    yield help_text(command.help or "") + "\n"
+    yield help_text((command.help or "").replace("\f", "")) + "\n"
     rows = [row for parameter in command.params if not getattr(parameter, "hidden", False)
             for row in described(parameter, context)]  # fmt: skip
     if rows:

@@ -55,9 +55,7 @@ def published() -> dict[str, Schema]:
         "comparison": ("profile, compare and report --json, of one kernel and what it is compared with", comparison()),
         "run": ("run.json of a run's folder", run()),
         "verdict": ("check and lint --json", verdict()),
-        "banks": ("banks --json", banks()),
-        "predict": ("predict --json", predict()),
-        "suggest": ("suggest --json", suggest()),
+        "explain": ("explain --json", explain()),
         "doctor": ("doctor --json", doctor()),
     }
     return {name: {"$schema": DIALECT, "title": title, **schema} for name, (title, schema) in titled.items()}
@@ -150,6 +148,17 @@ def verdict() -> Schema:
         related=rows({"type": "object"}),
     )  # fmt: skip
     return record(schema=COUNT, outcome=outcome, checks=rows(check), notes=rows(TEXT))
+
+
+def explain() -> Schema:
+    """Return the schema of an explanation: the parts that there are, under the names that --show has for them."""
+    places = rows(record(rows=rows(rows(NUMBER)), columns=rows(rows(NUMBER))))
+    tiles = rows(record(title=TEXT, rows=rows(rows(NUMBER)), chunks=rows(rows(NUMBER))))
+    parts = {
+        "wavefronts": rows(predict()), "map": banks(), "mapping": suggest(), "phases": rows(rows({"type": "object"})),
+        "bits": {"type": "object"}, "places": places, "tiles": tiles, "notes": rows(TEXT),
+    }  # fmt: skip
+    return {"type": "object", "properties": parts, "required": ["notes"], "additionalProperties": False}
 
 
 def banks() -> Schema:

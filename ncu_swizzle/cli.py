@@ -11,42 +11,48 @@ import typer
 
 from ncu_swizzle.base.errors import UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import check, compare, endings, explain, fix, lint, profile, sweep, tools
-from ncu_swizzle.commands.endings import WithProgram
-from ncu_swizzle.servers import commands
+from ncu_swizzle.commands import check, endings, explain, fix, lint, profile, report, retired, sweep, tools
+from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
+from ncu_swizzle.servers import commands as serving
 
 # Typer raises click's errors, those of its own copy of click in newer versions.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
+EXIT_CODES = """\b
+Exit codes:
+  0  fine                                     4  the profiled program or ncu failed
+  1  a gate failed                            5  not comparable, or inconclusive
+  2  the command line, or a file, is wrong   70  a bug in ncu-swizzle: a file has the traceback
+  3  something is missing: a GPU, ncu, a permission
+"""
+
 app = typer.Typer(
     name="ncu-swizzle",
+    cls=MainGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    context_settings={"max_content_width": 80, "terminal_width": 80},
+    epilog=EXIT_CODES,
+    context_settings={"max_content_width": WIDTH},
 )
 
-app.command("profile", cls=WithProgram)(profile.profile)
-app.command("capture", cls=WithProgram)(profile.capture)
-app.command("compare")(compare.compare)
-app.command("report")(compare.report)
-app.command("check")(check.check)
-app.add_typer(check.baseline_app, name="baseline")
-app.add_typer(tools.app, name="rules")
-app.command("sweep")(sweep.sweep)
-app.command("lint")(lint.lint)
-app.command("fix")(fix.fix)
-app.add_typer(check.app, name="history")
-app.command("init")(fix.init)
-app.command("run")(tools.run)
-app.command("list")(tools.list_)
-app.command("doctor")(tools.doctor)
-app.command("banks")(explain.banks)
-app.command("predict")(explain.predict)
-app.command("suggest")(explain.suggest)
-app.command("mcp")(commands.mcp)
-app.command("lsp")(commands.lsp)
+WITHOUT, MEASURE, KEEP, AROUND = "Without a GPU", "Measure", "Report and gate", "Around it"
+
+app.command("lint", cls=Command, rich_help_panel=WITHOUT)(lint.lint)
+app.command("fix", cls=Command, rich_help_panel=WITHOUT)(fix.fix)
+app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
+app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
+app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile)
+app.command("capture", cls=WithProgram, rich_help_panel=MEASURE)(profile.capture)
+app.command("sweep", cls=Command, rich_help_panel=MEASURE)(sweep.sweep)
+app.command("report", cls=Command, rich_help_panel=KEEP)(report.report)
+app.command("check", cls=Command, rich_help_panel=KEEP)(check.check)
+app.add_typer(check.app, name="history", rich_help_panel=KEEP)
+app.command("list", cls=Command, rich_help_panel=AROUND)(tools.list_)
+app.command("doctor", cls=Command, rich_help_panel=AROUND)(tools.doctor)
+app.add_typer(tools.app, name="rules", rich_help_panel=AROUND)
+app.add_typer(serving.app, name="serve", rich_help_panel=AROUND)
 
 
 def _print_version(asked: bool) -> None:
@@ -62,40 +68,9 @@ VersionOption = Annotated[
 
 @app.callback()
 def overview(version: VersionOption = False) -> None:
-    """Measure shared-memory bank conflicts before and after a swizzle.
+    """Find shared-memory bank conflicts, fix them, and measure what that changed.
 
-    \b
-    ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
-    ncu-swizzle profile -- ./app     the kernels of any program
-    ncu-swizzle capture -- ./app     its launches, to be checked without a GPU
-    ncu-swizzle compare A B          any two kernels, reports or saved profiles
-    ncu-swizzle report RUN           show a saved run again
-    ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
-    ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
-    ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
-    ncu-swizzle lint my.cu           lines that conflict, without a GPU
-    ncu-swizzle fix my.cu            rewrite what conflicts, with a proof
-    ncu-swizzle history add RUN      counts and times over commits
-    ncu-swizzle init my.cu           describe how to launch your own kernels
-    ncu-swizzle list                 what can be profiled
-    ncu-swizzle doctor               can this machine measure, and if not, why not
-    ncu-swizzle mcp                  the same as tools, for coding agents
-    ncu-swizzle lsp                  the same beside the source, in an editor
-
-    \b
-    ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout
-    ncu-swizzle predict kernel1      its wavefronts, computed without a GPU
-    ncu-swizzle suggest "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
-
-    \b
-    Exit codes:
-      0  fine
-      1  a gate failed
-      2  the command line, or a file it names, is wrong
-      3  something is missing: a GPU, ncu, a permission
-      4  the profiled program or ncu failed
-      5  not comparable, or inconclusive
-     70  a bug in ncu-swizzle: a file has the traceback
+    ncu-swizzle COMMAND --help shows a command, --help-all every option of it.
     """
 
 
@@ -128,6 +103,7 @@ def _run() -> int:
 
 def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
+    retired.refuse(sys.argv[1:])
     command = typer.main.get_command(app)
     try:
         with command.make_context("ncu-swizzle", sys.argv[1:] or ["--help"]) as context:

@@ -1,4 +1,4 @@
-// Starts `ncu-swizzle lsp`, and starts it anew once the user trusts the workspace.
+// Starts `ncu-swizzle serve lsp`, and starts it anew once the user trusts the workspace.
 const vscode = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
 

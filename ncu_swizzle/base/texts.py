@@ -35,6 +35,8 @@ class Option:
     flags: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    maximum: float | None = None
+    common: bool = False  # shown by --help; --help-all shows all
 
 
 def option(
@@ -44,9 +46,19 @@ def option(
     flags: Sequence[str] = (),
     choices: Sequence[str] = (),
     minimum: float | None = None,
+    maximum: float | None = None,
+    common: bool = False,
 ) -> Any:
     """Return a dataclass field with this default that is also an option."""
-    described = Option(help=help, metavar=metavar, flags=tuple(flags), choices=tuple(choices), minimum=minimum)
+    described = Option(
+        help=help,
+        metavar=metavar,
+        flags=tuple(flags),
+        choices=tuple(choices),
+        minimum=minimum,
+        maximum=maximum,
+        common=common,
+    )
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata={KEY: described})
     return dataclasses.field(default=default, metadata={KEY: described})

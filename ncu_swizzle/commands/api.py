@@ -8,7 +8,9 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +36,10 @@ from ncu_swizzle.engines.emulated_launch import Parameter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Launches, Options, Progress, Request, silent
-from ncu_swizzle.explain import banks as drawing
-from ncu_swizzle.explain import predict as predicting
-from ncu_swizzle.explain import suggest as suggesting
-from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery
-from ncu_swizzle.explain.predict import PredictAnswer, PredictQuery
-from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
+from ncu_swizzle.explain import explained
+from ncu_swizzle.explain.predict import PredictAnswer
+from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, KernelQuery
+from ncu_swizzle.explain.suggest import SuggestAnswer
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting
@@ -53,7 +53,6 @@ from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescript
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import AUTO, Companions, Destination
-from ncu_swizzle.smem import code
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 from ncu_swizzle.sweep.options import FleetOptions
@@ -429,89 +428,61 @@ def lint(
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.
 
 
+def _asked(
+    what: str | Path, asked: ExplainQuery, request: Request, own: PairOptions, sources: CatalogOptions,
+    on_progress: Progress,
+) -> ExplainQuery:  # fmt: skip
+    return replace(asked, what=str(what), kernel=KernelQuery.of(request, own, sources, on_progress))
+
+
 @keyworded
 def predict(
     what: str | Path,
     *,
+    asked: Annotated[
+        ExplainQuery,
+        Only("op", "active", "threads", "writes", "reads", "element_bytes", "swizzle", "pad", "profile"),
+    ],
     request: Emulating,
     own: PairOptions,
     sources: CatalogOptions,
-    op: str | None = None,
-    active: str | None = None,
-    threads: int = 32,
-    writes: Texts = (),
-    reads: Texts = (),
-    element_bytes: int | None = None,
-    swizzle: str | None = None,
-    pad: int = 0,
-    profile: str | Path | None = None,
     on_progress: Progress = silent,
 ) -> tuple[PredictAnswer, ...]:
     """Return the wavefronts of accesses, one answer per kernel; a file is described as for `profile`."""
-    query = PredictQuery(
-        str(what),
-        op,
-        active=active,
-        threads=threads,
-        writes=listed(writes),
-        reads=listed(reads),
-        element_bytes=element_bytes,
-        swizzle=swizzle,
-        pad=pad,
-        profile=str(profile) if profile is not None else None,
-        kernel=KernelQuery.of(request, own, sources, on_progress),
-    )
-    return predicting.answers(query)
+    query = replace(_asked(what, asked, request, own, sources, on_progress), show=WAVEFRONTS)
+    return explained.explanation(query).wavefronts
 
 
 @keyworded
 def suggest(
     what: str | Path,
     *,
+    asked: Annotated[ExplainQuery, Only("writes", "reads", "element_bytes", "threads")],
     request: Emulating,
     own: PairOptions,
     sources: CatalogOptions,
-    writes: Texts = (),
-    reads: Texts = (),
-    element_bytes: int | None = None,
-    threads: int = 32,
     constraints: Constraints | None = None,
     on_progress: Progress = silent,
 ) -> tuple[SuggestAnswer, ...]:
     """Return the cheapest conflict-free mappings, one answer per tile; a file is described as for `profile`."""
-    query = SuggestQuery(
-        str(what),
-        listed(writes),
-        reads=listed(reads),
-        element_bytes=element_bytes,
-        threads=threads,
-        constraints=constraints or Constraints(),
-        kernel=KernelQuery.of(request, own, sources, on_progress),
-    )
-    return tuple(suggesting.answers(query))
+    query = replace(_asked(what, asked, request, own, sources, on_progress), show=MAPPING)
+    limits = dataclasses.asdict(constraints or Constraints())
+    return explained.explanation(replace(query, **limits)).mappings
 
 
 @keyworded
 def banks(
     what: str | Path,
     *,
+    asked: Annotated[ExplainQuery, Only("element_bytes", "swizzle", "pad", "access")],
     request: Emulating,
     own: PairOptions,
     sources: CatalogOptions,
-    element_bytes: int | None = None,
-    swizzle: str | None = None,
-    pad: int = 0,
-    access: str | None = None,
     on_progress: Progress = silent,
 ) -> BankMaps:
     """Return the bank maps before and after a mapping; a file is described as for `profile`."""
-    query = BanksQuery(
-        what=str(what),
-        element_bytes=element_bytes,
-        swizzle=swizzle,
-        pad=pad,
-        access=access,
-        kernel=KernelQuery.of(request, own, sources, on_progress),
-    )
-    subject = drawing.subject_of(query)
-    return BankMaps(subject.maps(), subject.title or code.titled(subject.after))
+    query = replace(_asked(what, asked, request, own, sources, on_progress), show=MAP)
+    subject = explained.explanation(query).subject
+    if subject is None:
+        raise UsageError(f"{what} has no bank map", f"ncu-swizzle explain {shlex.quote(str(what))} draws it")
+    return BankMaps(subject.maps(), subject.name)

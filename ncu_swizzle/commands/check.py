@@ -1,143 +1,126 @@
-"""``ncu-swizzle check``, ``baseline`` and ``history``: judge profiles, and keep what they are judged by."""
+"""``ncu-swizzle check`` and ``history``: judge profiles, and keep what they are judged by."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.texts import on_terminal
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped, with_options
+from ncu_swizzle.commands.helping import CommandGroup, refuse_typed
 from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import Outputs
-
-# ``ncu-swizzle baseline``: what `check` compares later profiles with.
-
-
-baseline_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The baseline file, to be committed.")]
-
-
-@baseline_app.callback()
-def baseline_overview() -> None:
-    """Save or show what check compares with."""
-
-
-@baseline_app.command()
-@grouped
-def save(
-    profiles: Annotated[
-        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .cu or .ncu-rep files, saved profiles or runs.")
-    ],
-    request: Request,
-    options: Options,
-    own: PairOptions,
-    sources: CatalogOptions,
-    file: FileOption = paths.BASELINE,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Drop other kernels from the file.")] = False,
-) -> None:
-    """Save profiles; several of one kernel show how much its time varies."""
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import checking, reporting
-
-    description = own.described(request.problem, sources)
-    with output.progress() as progress:
-        gathered, _ = checking.gathered(profiles, description, with_options(request, options), progress)
-    reporting.show_baseline(checking.save(gathered, file, fresh), Output())
-
-
-@baseline_app.command("show")
-def show_baseline(file: FileOption = paths.BASELINE) -> None:
-    """Show a baseline."""
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import baseline, reporting
-
-    reporting.show_baseline(baseline.load(file), Output())
-
-
-# ``ncu-swizzle check``: the gate that keeps conflicts from coming back.
-
+from ncu_swizzle.reports.options import Outputs, WrittenFormats, kernel_names
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """What profiles are judged by."""
+
+    group: ClassVar[str] = "Limits and baselines"
+
+    max_excessive: tuple[str, ...] = option((), "Wavefronts beyond the ideal.", LIMIT, common=True)
+    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts.", LIMIT, common=True)
+    max_regression: tuple[str, ...] = option(
+        (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
+    )
+    baseline: str = option(
+        "", "Compare with this file; default: ncu-swizzle-baseline.json, if it exists.", "FILE|none", common=True
+    )
+    save_baseline: bool = option(
+        False, "Save the profiles as the baseline, to be committed; judge nothing.", common=True,
+        flags=("--save-baseline",),
+    )  # fmt: skip
+    show_baseline: bool = option(False, "Show the baseline.", flags=("--show-baseline",), common=True)
+    fresh: bool = option(False, "With --save-baseline: drop other kernels from the file.", flags=("--fresh",))
+    history: Path | None = option(None, "No more excess than in the last good run kept there.", "FOLDER", common=True)
+    kernel_name: str = kernel_names()
+    allow_recorded: bool | None = option(
+        None, "Check recorded values too.", flags=("--allow-recorded/--no-allow-recorded",)
+    )
+
+
+SAVING = ("baseline", "fresh", "save_baseline")
+
+
 @grouped
 def check(
-    profiles: Annotated[
-        list[str],
-        typer.Argument(metavar="PROFILE…", help="Kernels, .cu, .ncu-rep or .launches files, saved profiles or runs."),
-    ],
+    context: typer.Context,
+    judging: Judging,
     outputs: Outputs,
     request: Request,
     options: Options,
     own: PairOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],  # noqa: B006 - typer takes a list as it is
-    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
-    max_regression: Annotated[
-        list[str], typer.Option(metavar="[KERNEL:]PERCENT", help="Slower than the baseline, beyond noise.")
-    ] = [],  # noqa: B006
-    baseline: Annotated[
-        str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it exists.")
-    ] = "",
-    history: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="No more excess than in the last good run kept there.")
-    ] = None,
-    kernel_name: Annotated[
-        str, typer.Option("--kernel-name", "-k", metavar="NAME|regex:EXPR", help="Check only these kernels.")
-    ] = "",
-    allow_recorded: Annotated[
-        bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Check recorded values too.")
-    ] = None,
+    profiles: Annotated[
+        list[str],
+        typer.Argument(metavar="PROFILE…", help="Kernels, .cu, .ncu-rep or .launches files, saved profiles or runs."),
+    ] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Check profiles against limits: exit code 0, 1 or 5.
 
     \b
     ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
-    ncu-swizzle check mine.json --baseline ncu-swizzle-baseline.json --max-regression 5
+    ncu-swizzle check mine.json --save-baseline           what later profiles are compared with
+    ncu-swizzle check mine.json --max-regression 5
+    ncu-swizzle check app.launches --rebuild 'nvcc -O3 app.cu'
+    \f
+    \b
     ncu-swizzle check mine.json --history ncu-swizzle-history
-    ncu-swizzle check app.launches --rebuild 'nvcc -O3 app.cu'     captured, checked with a new build
     ncu-swizzle check my.cu --grid 128 --block 256 --arg x=float32[4096]:random     as for ncu-swizzle profile
 
     KERNEL is a regular expression for the whole name; ACCESS is LDS, LDSM, STS …, or * for each.
     Without ACCESS a limit applies to all accesses together. docs/ci.md describes the settings.
+
+    --save-baseline takes several profiles of one kernel, which show how much its time varies.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import checking, reporting
+    from ncu_swizzle.gate import baseline, checking, reporting
 
+    file = Path(judging.baseline) if judging.baseline else paths.BASELINE
+    if judging.show_baseline:
+        refuse_typed(context, ("show_baseline", "baseline"), "--show-baseline")
+        reporting.show_baseline(baseline.load(file), Output())
+        return
+    if not profiles:
+        raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
     build.refuse_without_launches(profiles)
-    limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
+    description, request = own.described(request.problem, sources), with_options(request, options)
+    if judging.save_baseline:
+        refuse_typed(context, ("profiles", *SAVING), "--save-baseline", Request, Options, PairOptions, CatalogOptions)
+        with output.progress() as progress:
+            gathered, _ = checking.gathered(profiles, description, request, progress)
+        reporting.show_baseline(checking.save(gathered, file, judging.fresh), Output())
+        return
     query = checking.CheckOptions(
         profiles=tuple(profiles),
-        limits=limits,
-        baseline=baseline,
-        allow_recorded=allow_recorded,
-        only=kernel_name,
-        description=own.described(request.problem, sources),
-        history=history,
+        limits=(judging.max_excessive, judging.max_degree, judging.max_regression),
+        baseline=judging.baseline,
+        allow_recorded=judging.allow_recorded,
+        only=judging.kernel_name,
+        description=description,
+        history=judging.history,
     )
     with output.progress() as progress:
-        verdict = checking.check(query, replace(with_options(request, options), build=build), progress)
+        verdict = checking.check(query, replace(request, build=build), progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True)
 
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+app = CommandGroup(help="Keep runs over commits, show them, and see where counts changed.")
 FOLDER = Path("ncu-swizzle-history")
 FolderOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The history, also of a CI cache.")]
-
-
-@app.callback()
-def overview() -> None:
-    """Keep runs over commits, show them, and see where counts changed."""
 
 
 @app.command()
@@ -180,13 +163,20 @@ def add(
         sys.stderr.write("note: its commit is unknown; --commit HEAD names it\n")
 
 
+@dataclass(frozen=True, kw_only=True)
+class HistoryFormats(WrittenFormats):
+    """The formats of a history."""
+
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
+    html: str = option("", "Write a page with charts over commits.", "FILE|-", common=True)
+
+
 @app.command()
 @grouped
 def show(
+    formats: HistoryFormats,
     kernel: Annotated[str, typer.Argument(metavar="[KERNEL]", help="Only this kernel.")] = "",
     folder: FolderOption = FOLDER,
-    json: Annotated[str, typer.Option(metavar="FILE|-", help="Write everything as JSON; - prints only that.")] = "",
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with charts over commits.")] = None,
 ) -> None:
     """Show counts and times over commits, and the commit where something changed.
 
@@ -196,18 +186,9 @@ def show(
 
     Runs of unlike machines, engines or sizes are tables of their own.
     """
-    from ncu_swizzle.base.files import write_atomically
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import history, history_page, tracks
-    from ncu_swizzle.gate.tracks import show as show_shown
-    from ncu_swizzle.gate.tracks import to_json
 
-    found = tracks.of_kernel(tracks.tracks(history.load(folder)), kernel)
-    if html:
-        write_atomically(html, history_page.render(found).encode())
-    if json == "-":
-        sys.stdout.write(to_json(found))
-        return
-    if json:
-        write_atomically(Path(json), to_json(found).encode())
-    show_shown(found, Output())
+    shown = tracks.of_kernel(tracks.tracks(history.load(folder)), kernel)
+    if not formats.write({"json": lambda: tracks.to_json(shown), "html": lambda: history_page.render(shown)}):
+        tracks.show(shown, Output())

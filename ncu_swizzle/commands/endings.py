@@ -14,10 +14,6 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import typer
-from typer.core import TyperCommand
 
 from ncu_swizzle.base.errors import (
     OUT_OF_MEMORY,
@@ -29,28 +25,6 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import brief, finished
 from ncu_swizzle.base.texts import message, one_line
-
-# A command that takes a program after ``--``, in addition to its own arguments.
-
-
-KEY = "ncu_swizzle.after_dashes"
-
-
-class WithProgram(TyperCommand):
-    """A command that separates what follows the first ``--`` from its own arguments."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what comes before ``--``; `after_dashes` returns the rest."""
-        dashes = args.index("--") if "--" in args else len(args)
-        ctx.meta[KEY] = tuple(args[dashes + 1 :])
-        return super().parse_args(ctx, args[:dashes])
-
-
-def after_dashes(context: typer.Context) -> tuple[str, ...]:
-    """Return what followed ``--``."""
-    words: tuple[str, ...] = context.meta.get(KEY, ())
-    return words
-
 
 MOST_NAMED = 5  # files that a stopped command had written
 PACKAGE = "ncu-swizzle"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ncu_swizzle.base.errors import GateFailed, NotComparable
-from ncu_swizzle.base.texts import on_terminal
+from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.keywords import Only
+from ncu_swizzle.commands.keywords import Emulating, Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
+from ncu_swizzle.reports.options import Formats
 
 if TYPE_CHECKING:
     from ncu_swizzle.fix.sources import SourceFix
@@ -24,32 +25,30 @@ if TYPE_CHECKING:
 # ``ncu-swizzle fix``: rewrite a kernel's shared arrays so that nothing conflicts, and prove it.
 
 
-class Kind(StrEnum):
-    padding = "padding"
-    swizzle = "swizzle"
+@dataclass(frozen=True, kw_only=True)
+class Fixing:
+    """What may be changed, what is written, and what is asked of a GPU."""
+
+    group: ClassVar[str] = "Mappings and proofs"
+
+    only: str = option("", "Only this kind of mapping.", choices=("padding", "swizzle"), common=True)
+    max_shared: int | None = option(None, "At most this much shared memory per block.", "BYTES", minimum=0, common=True)
+    apply: bool = option(
+        False, "Write the source, if all is proved and it is unchanged.", flags=("--apply",), common=True
+    )
+    gpu: bool = option(True, "Measure what is proved, if a GPU is here.", flags=("--gpu/--no-gpu",), common=True)
+    report: Path | None = option(None, "A measured .ncu-rep, which says what the conflicts cost.", "FILE")
+    out: Path = option(Path(), "Where the patch and the page go.", "FOLDER", ("-o", "--out"), common=True)
 
 
 @grouped
 def fix(
     what: Annotated[str, typer.Argument(metavar="FILE|KERNEL", help="A .cu file, or a kernel of ncu-swizzle.toml.")],
-    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
+    fixing: Fixing,
+    formats: Annotated[Formats, Only("json")],
+    request: Emulating,
     own: KernelOptions,
     sources: CatalogOptions,
-    only: Annotated[Kind | None, typer.Option(help="Only this kind of mapping.")] = None,
-    max_shared: Annotated[
-        int | None, typer.Option(min=0, metavar="BYTES", help="At most this much shared memory per block.")
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Write the source, if all is proved and it is unchanged.")
-    ] = False,
-    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Measure what is proved, if a GPU is here.")] = True,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A measured .ncu-rep, which says what the conflicts cost.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the patch and the page go.")
-    ] = Path(),
-    json: Annotated[str, typer.Option(metavar="FILE|-", help="Write everything as JSON; - prints only that.")] = "",
 ) -> None:
     """Rewrite the shared arrays of a kernel that conflict: exit code 0 if proved, 1 if not, 5 if unknown.
 
@@ -58,19 +57,18 @@ def fix(
     ncu-swizzle fix my.cu                       every kernel of it in ncu-swizzle.toml
     ncu-swizzle fix my.cu --apply               write the file, not just my.cu.patch
     ncu-swizzle fix my.cu --only padding --max-shared 49152
-
+    \f
     One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
     rebuilt and emulated: a patch is offered if the conflicts are gone, no access has more, and every thread accesses
     the same elements in the same order. No GPU is needed; if one is here, both versions are launched on it: the
     outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
     """
-    from ncu_swizzle.base.files import write_atomically
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown
     from ncu_swizzle.fix.candidates import FixOptions, MappingKind
     from ncu_swizzle.fix.sources import FixQuery, fix_all
 
-    options = FixOptions(MappingKind(only.value) if only else None, max_shared)
+    options = FixOptions(MappingKind(fixing.only) if fixing.only else None, fixing.max_shared)
     with output.progress() as progress:
         fixed = fix_all(
             what,
@@ -79,18 +77,14 @@ def fix(
                 description=own.described(request.problem, sources),
                 options=options,
                 progress=progress,
-                on_gpu=gpu,
-                report=report,
+                on_gpu=fixing.gpu,
+                report=fixing.report,
             ),
         )
-    files = shown.write(fixed, out, applied=apply)
-    if json == "-":
-        Output().file.write(shown.to_json(fixed, files.patch))
-    else:
+    files = shown.write(fixed, fixing.out, applied=fixing.apply)
+    if not formats.write({"json": lambda: shown.to_json(fixed, files.patch)}):
         shown.show(fixed, Output())
         shown.announce(files, Output())
-        if json:
-            write_atomically(Path(json), shown.to_json(fixed, files.patch).encode())
     _conclude(fixed)
 
 
@@ -115,7 +109,7 @@ def init(
     \b
     ncu-swizzle init my.cu
     ncu-swizzle init my.cu --kernel fn --block 256 --std c++20
-
+    \f
     Parameters and limits come from the compiled kernels, the rest from the options; what remains is guessed, and marked
     in the file. Entries are added to the nearest ncu-swizzle.toml, or to a new one beside FILE; none is ever changed.
     """

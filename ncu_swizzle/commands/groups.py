@@ -8,17 +8,17 @@ import shlex
 import sys
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError
-from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import KEY, Option, option
 from ncu_swizzle.base.validate import whole
+from ncu_swizzle.commands.helping import HELP_ALL
 from ncu_swizzle.commands.keywords import RecordParameter, default_of
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.nvcc_options import TRUST
@@ -28,28 +28,9 @@ if TYPE_CHECKING:
     from ncu_swizzle.reports.pairing import Choice, Forced
 
 
-# Options that several commands share and that are not fields of a dataclass.
-
-
 def with_options(request: Request, options: Options, **more: Any) -> Request:
     """Return the request with these ncu options; `more` overrides fields of theirs."""
     return replace(request, options=replace(options, **more))
-
-
-ElementOption = Annotated[
-    int | None,
-    typer.Option("--elem", metavar="BYTES", help="Element size; default 4, in a kernel's tile its narrowest access."),
-]
-SwizzleOption = Annotated[
-    str | None,
-    typer.Option(metavar="B,M,S", help="Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku."),
-]
-PadOption = Annotated[int, typer.Option(min=0, metavar="ELEMENTS", help="Unused elements after each row.")]
-AccessOption = Annotated[
-    str | None,
-    typer.Option(metavar="ACCESS", help="row, row:16, rows:16, column, cp.async, ldmatrix, mma, OP@ROW,COLUMN, none."),
-]
-ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressions in tid: threads per block.")]
 
 
 # Select launches in reports with many kernels, and pair them.
@@ -58,6 +39,8 @@ ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressi
 @dataclass(frozen=True)
 class Pairs:
     """Launches to pair whatever their names."""
+
+    group: ClassVar[str] = "Comparing"
 
     pair: tuple[str, ...] = option((), "Pair these kernels: names, regex:EXPR or launch numbers.", "A=B", ("--pair",))
 
@@ -91,6 +74,7 @@ class Selection(Pairs):
 
 
 Command = Callable[..., None]
+MORE = "More options"  # the group of what is not common, unless its record has one
 
 
 def grouped(command: Command) -> Command:
@@ -103,12 +87,16 @@ def grouped(command: Command) -> Command:
             options = tuple(field for field in record.fields if KEY in field.metadata)
             records[parameter.name] = replace(record, fields=options)
             kinds = typing.get_type_hints(record.kind)
-            parameters += (_parameter(field, _value_type(kinds[field.name], field)) for field in options)
+            panel = getattr(record.kind, "group", "") or MORE
+            parameters += (_parameter(field, _value_type(kinds[field.name], field), panel) for field in options)
         else:
             hint = hints[parameter.name]
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
+    parameters.append(HELP_ALL)
+
     def call(**given: Any) -> None:
+        del given[HELP_ALL.name]
         for name, record in records.items():
             typed = {field.name: _parsed(field, given.pop(field.name)) for field in record.fields}
             given[name] = record.kind(**typed)
@@ -164,7 +152,7 @@ def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
     return plain.get(hint, str)
 
 
-def _parameter(field: dataclasses.Field[Any], kind: type) -> inspect.Parameter:
+def _parameter(field: dataclasses.Field[Any], kind: type, panel: str) -> inspect.Parameter:
     described: Option = field.metadata[KEY]
     default = default_of(field)
     hint: Any = kind
@@ -175,7 +163,14 @@ def _parameter(field: dataclasses.Field[Any], kind: type) -> inspect.Parameter:
     if default is None:
         hint = kind | None
     flags = described.flags or (f"--{field.name.replace('_', '-')}",)
-    presented = typer.Option(*flags, metavar=described.metavar or None, help=described.help, min=described.minimum)
+    presented = typer.Option(
+        *flags,
+        metavar=described.metavar or None,
+        help=described.help,
+        min=described.minimum,
+        max=described.maximum,
+        rich_help_panel=None if described.common else panel,
+    )
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, presented]
     )
@@ -191,31 +186,3 @@ def _parsed(field: dataclasses.Field[Any], value: Any) -> Any:
     if value is None:
         return default
     return value.value if isinstance(value, Enum) else value
-
-
-Makers = dict[str, Callable[[], str]]  # by format
-
-
-@dataclass(frozen=True)
-class Formats:
-    """The files to write in addition to what a command prints."""
-
-    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-")
-    markdown: str = option("", "Write a summary for a pull request; - prints it.", "FILE|-")
-    csv: str = option("", "Write the table of instructions or of sweep points; - prints it.", "FILE|-")
-
-    def __post_init__(self) -> None:
-        if [self.json, self.markdown, self.csv].count("-") > 1:
-            raise UsageError("only one format can go to stdout", "name a file for the others")
-
-    def write(self, makers: Makers) -> bool:
-        """Write each format to its file or to stdout; return whether one went to stdout."""
-        chosen = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
-        for name, destination in chosen.items():
-            if destination != "-":
-                write_atomically(Path(destination), makers[name]().encode())
-        for name, destination in chosen.items():
-            if destination == "-":
-                sys.stdout.write(makers[name]())
-                return True
-        return False

@@ -31,10 +31,14 @@ LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 class LintExtras:
     """What a lint does besides listing: compare with a commit, write a page, rewrite sources."""
 
-    against: str = option("", "Fail only what got worse since the branch left it, such as origin/main.", "COMMIT")
-    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE")
-    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",))
-    diff: bool = option(False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",))
+    against: str = option(
+        "", "Fail only what got worse since the branch left it, such as origin/main.", "COMMIT", common=True
+    )
+    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE", common=True)
+    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
+    diff: bool = option(
+        False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",), common=True
+    )
 
 
 @grouped
@@ -66,7 +70,7 @@ def lint(
     ncu-swizzle lint src/*.cu --workers 8             as many files at a time
     ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
-
+    \f
     Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
     buffers fail, too.
     """

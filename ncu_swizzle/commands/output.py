@@ -15,11 +15,11 @@ from ncu_swizzle.engines import settings
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ncu_swizzle.commands.groups import Formats, Makers
     from ncu_swizzle.commands.run_several import KernelOutcome
     from ncu_swizzle.engines.settings import Done
     from ncu_swizzle.reports import pack
     from ncu_swizzle.reports.comparison import JobResult
+    from ncu_swizzle.reports.options import Formats, Makers
     from ncu_swizzle.sweep.folder import Sweep
 
 

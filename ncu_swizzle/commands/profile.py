@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ncu_swizzle.base import bounds
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
-from ncu_swizzle.base.texts import on_terminal, option
+from ncu_swizzle.base.texts import in_json, on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.endings import after_dashes
-from ncu_swizzle.commands.groups import Formats, Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import Pairs, grouped, with_options
+from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
-from ncu_swizzle.reports.options import AUTO, Companions, Destination
+from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats, kernel_names
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
@@ -30,17 +32,22 @@ if TYPE_CHECKING:
 
 
 MEMORY_MIB = 1024
+REPEATS = 15  # timed samples per kernel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """Which launches are captured, and what of them."""
 
-    kernel_name: str = option("", "Only kernels with this name.", "NAME|regex:EXPR", ("--kernel-name", "-k"))
-    launch_count: int = option(32, "At most N launches.", "N", ("--launch-count", "-c"), minimum=1)
-    memory: bool = option(False, "Also what the buffers and variables of each launch hold.", flags=("--memory",))
+    kernel_name: str = kernel_names()
+    launch_count: int = option(32, "At most N launches.", "N", ("-c", "--launch-count"), minimum=1, common=True)
+    memory: bool = option(
+        False, "Also what the buffers and variables of each launch hold.", flags=("--memory",), common=True
+    )
     memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
-    dry: bool = option(False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",))
+    dry: bool = option(
+        False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",), common=True
+    )
     like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100",))
     no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
 
@@ -50,9 +57,9 @@ def capture(
     context: typer.Context,
     wanted: Wanted,
     request: Annotated[Request, Only("nvcc", "timeout_s", "no_cache")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")] = Path("app.launches"),
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = Path("app.launches"),
 ) -> None:
-    """Run a program once and keep its launches: cubins, sizes, parameters.
+    """Keep what a program launches, to check it anywhere: no GPU counters needed.
 
     \b
     ncu-swizzle capture -o app.launches -- ./app --size 4096
@@ -62,7 +69,7 @@ def capture(
 
     Without a GPU, for a program that is linked with the shared runtime:
     ncu-swizzle capture --dry -- ./app
-
+    \f
     The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
     """
     keep(after_dashes(context), wanted, request, out)
@@ -103,17 +110,34 @@ KernelsArgument = Annotated[
         help="A kernel, your own .cu file, kernels.py::FUNCTION, or captured launches; omit it for a program.",
     ),
 ]
-CountOption = Annotated[
-    int | None,
-    typer.Option("--launch-count", "-c", metavar="N", min=1, help="Profile at most N launches; a program: 32."),
-]
-CaptureOption = Annotated[
-    bool,
-    typer.Option("--capture", help="Of a program: run it once more and keep its launches, as capture does."),
-]
-NcuArgsOption = Annotated[
-    list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other ncu options, quoted as for a shell.")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiling:
+    """What only `profile` can do: more launches, ncu's own options, a capture beside; or times without ncu."""
+
+    group: ClassVar[str] = "Without ncu, and beside it"
+
+    launch_count: int | None = option(
+        None, "Profile at most N launches; a program: 32.", "N", ("-c", "--launch-count"), minimum=1, common=True
+    )
+    no_ncu: bool = option(False, "Build, check and time the kernels; measure nothing else.", flags=("--no-ncu",),
+                          common=True)  # fmt: skip
+    repeats: int | None = option(None, "With --no-ncu: timed samples per kernel; default: 15.", "N", minimum=1)
+    seed: int | None = option(None, "With --no-ncu: the seed of random inputs; default: a new one each time.", "SEED")
+    capture: bool = option(
+        False, "Of a program: run it once more and keep its launches, as capture does.", flags=("--capture",)
+    )
+    ncu_args: tuple[str, ...] = option((), "Other ncu options, quoted as for a shell.", "ARGS")
+
+    def refuse_alone(self) -> None:
+        """Raise UsageError for options that only --no-ncu has a use for."""
+        given = {"--repeats": self.repeats, "--seed": self.seed}
+        if others := [flag for flag, value in given.items() if value is not None and not self.no_ncu]:
+            raise UsageError(f"{others[0]}: only with --no-ncu", f"--no-ncu {others[0]}, or leave it out")
+
+
+TIMING = ("kernels", "reference", "problem", "timeout_s", "no_cache", "no_ncu", "repeats", "seed", "json")
 
 
 @grouped
@@ -130,21 +154,26 @@ def profile(
     sources: CatalogOptions,
     build: NewBuild,
     fleet: FleetOptions,
+    profiling: Profiling,
     kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
-    launch_count: CountOption = None,
-    capture: CaptureOption = False,
-    ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
-    """Profile KERNEL and its baseline, or a program; write data and an HTML page.
+    """Measure a kernel and its baseline, or a program; write data and a page.
 
     \b
-    ncu-swizzle profile kernel2
-    ncu-swizzle profile kernel2 -- --sampling-interval 0    after --: ncu options
+    ncu-swizzle profile kernel2                             beside the kernel it improves
     ncu-swizzle profile -- ./app --size 4096                a program's kernels
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
-    ncu-swizzle profile --baseline swizzle-out/app -- ./app2
+    ncu-swizzle profile my.cu --engine emulated             your own, without a GPU
     ncu-swizzle profile app.launches                        captured, then emulated
+    ncu-swizzle profile kernel1 kernel2 --no-ncu            outputs checked, and times
+    \f
+    \b
+    ncu-swizzle profile kernel2 --ncu-args '--sampling-interval 0'
+    ncu-swizzle profile --baseline swizzle-out/app -- ./app2
     ncu-swizzle profile kernel1 kernel2 --workers gpus      several, each in its own folder
+
+    With --no-ncu, kernels of one family (all variants of a .cu file) are built, checked against a float64 reference and
+    timed in turn: medians, measured with CUDA events.
 
     The options from --kernel-name to --import-source are ncu's, for programs. Kernels of two programs are paired by
     name, grid, block and order.
@@ -162,18 +191,25 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
+    profiling.refuse_alone()
+    rest, capture = after_dashes(context), profiling.capture
+    if profiling.no_ncu:
+        refuse_typed(context, TIMING, "--no-ncu", PairOptions, CatalogOptions)
+        _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
+        return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
     if several := len(kernels) > 1 or fleet.given:
         _refuse_several(kernels, capture, formats)
     kernel = kernels[0] if kernels else ""
+    if kernel:
+        _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
     if request.engine == AUTO and not kernel.endswith(LAUNCHES):
         from ncu_swizzle.kernels import gpu
 
         gpu.ask_ahead()
-    rest = after_dashes(context)
     build.refuse_without_launches(kernels or rest)
     if capture:
         _refuse_capture(kernel, filters)
-    extra = bounds.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     asked = _Asked(
         rest=rest,
         extra=extra,
@@ -185,20 +221,59 @@ def profile(
         pairs=pairs,
         own=own,
         sources=sources,
-        launch_count=launch_count,
+        launch_count=profiling.launch_count,
     )
     if several:
         asked.several(kernels, fleet)
-        return
+        return None
     result = asked.result(kernel, build)
     output.show(result, formats)
     if capture:
         asked.capture(result)
+    return None
+
+
+def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
+    """Raise UsageError if a program is given, or ncu's options as earlier releases took them, beside kernels."""
+    if program:
+        typed = ["ncu-swizzle", *sys.argv[1:][: -1 - len(program)]]
+        if program[0].startswith("-"):
+            raise UsageError(why, Typed(shlex.join([*typed, "--ncu-args", shlex.join(program)])))
+        kept = [word for word in typed if word not in kernels]
+        raise UsageError(why, Typed(shlex.join([*kept, "--", *program])))
+
+
+def _time(
+    kernels: Sequence[str],
+    request: Request,
+    companions: Companions,
+    own: PairOptions,
+    *,
+    sources: CatalogOptions,
+    profiling: Profiling,
+    formats: Formats,
+) -> None:
+    """Build, check and time kernels of one family, and print that."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.commands.run_kernel import time_kernels
+    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.render import listing
+
+    if not kernels:
+        raise UsageError("nothing to time: name a kernel", "ncu-swizzle profile --no-ncu kernel2")
+    if companions.reference not in (AUTO, NONE):
+        raise UsageError(f"--reference {companions.reference}: only auto or none with --no-ncu", "name it as a kernel")
+    more = ["--repeats", str(profiling.repeats or REPEATS)]
+    more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
+    family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
+    timing = time_kernels(family, chosen or family.kernels, request, companions.reference == AUTO, more)
+    if not formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
+        listing.show_times(timing, Output())
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What was typed beside the kernels: a program, or ncu's options after --, and the options for any of the jobs."""
+    """What was typed beside the kernels: a program, ncu's options, and the options for any of the jobs."""
 
     rest: tuple[str, ...]
     extra: tuple[str, ...]
@@ -255,9 +330,7 @@ class _Asked:
             return run_kernel.profile(lineup, request, self.destination, progress)
 
     def _of_kernels(self) -> Request:
-        """Return the request for kernels, which takes what follows -- for options of ncu's."""
-        extra = (*self.extra, *self.rest)
-        return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=extra)
+        return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=self.extra)
 
     def _described(self) -> KernelDescription:
         return self.own.described(self.request.problem, self.sources)
@@ -280,7 +353,7 @@ class _Asked:
         from ncu_swizzle.engines.replay import ReplaySettings
 
         described = self._described()
-        _refuse_beside_launches(path, self.filters, (*self.extra, *self.rest), self.companions, described)
+        _refuse_beside_launches(path, self.filters, self.extra, self.companions, described)
         request = replace(self.request, build=build)
         only = LaunchFilter(self.filters.kernel_name, self.filters.launch_skip, self.launch_count)
         settings = ReplaySettings(EmulationSettings.of(request), only, build)
@@ -348,7 +421,7 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
     if given:
         raise UsageError(
             f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
-            "ncu-swizzle profile OPTIONS -- ./app profiles a program; after a kernel, -- passes options on to ncu",
+            "ncu-swizzle profile OPTIONS -- ./app profiles a program",
         )
 
 

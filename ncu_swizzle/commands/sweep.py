@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Formats, grouped, with_options
+from ncu_swizzle.commands.groups import grouped, with_options
 from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
-from ncu_swizzle.reports.options import Destination
+from ncu_swizzle.reports.options import Destination, Formats
 from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def sweep(
     ncu-swizzle sweep gemm --problem n=1024,2048,4096 --variants all
     ncu-swizzle sweep kernel1 kernel2 --problem seq=1024,4096 --problem heads=8,16
     ncu-swizzle sweep my.cu --grid n//32,n//32 --block 32,8 --problem n=512,1024 --arg …     as for ncu-swizzle profile
-
+    \f
     Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
     A function under @triton.autotune (kernels.py::FUNCTION) has its configurations as variants.
     The speedup is relative to the baseline variant at the same size.

@@ -1,4 +1,4 @@
-"""``ncu-swizzle run``, ``list``, ``rules`` and ``doctor``: what surrounds measuring; none runs ncu on a kernel."""
+"""``ncu-swizzle list``, ``rules`` and ``doctor``: what surrounds measuring; none runs ncu on a kernel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.base.texts import in_json, on_terminal, one_line
-from ncu_swizzle.commands.groups import Formats, grouped
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.helping import CommandGroup
 from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.reports.options import Formats
 
 # ``ncu-swizzle rules``: the rule pack for Nsight Compute.
 
 
-app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: its sections and rules.")
+app = CommandGroup(help="The rule pack for Nsight Compute: its sections and rules.")
 
 DestOption = Annotated[
     Path | None,
@@ -108,8 +110,7 @@ def apply(
 @grouped
 def list_(
     sources: CatalogOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print the catalogue as JSON.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as in docs/catalog.md.")] = False,
+    formats: Annotated[Formats, Only("json", "markdown")],
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.commands.console import Output
@@ -117,11 +118,11 @@ def list_(
     from ncu_swizzle.render import listing
 
     kernels = naming.everything(sources)
-    if json:
-        sys.stdout.write(in_json(listing.data(kernels), indent=1))
-    elif markdown:
-        sys.stdout.write(listing.markdown(kernels))
-    else:
+    makers = {
+        "json": lambda: in_json(listing.data(kernels), indent=1),
+        "markdown": lambda: listing.markdown(kernels),
+    }
+    if not formats.write(makers):
         console = Output()
         for family in kernels.families:
             console.print(listing.table(family))
@@ -136,8 +137,8 @@ TOOL_S = 60.0  # for each of CUDA's tools
 @grouped
 def doctor(
     request: Annotated[Request, Only("ncu", "nvcc")],
+    formats: Annotated[Formats, Only("json")],
     trial: Annotated[bool, typer.Option(help="Profile a small kernel if all checks pass.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
     """Check whether this machine can measure, and whether it can compute.
 
@@ -159,41 +160,7 @@ def doctor(
     diagnosis = examination.examine(
         System(), request.ncu, examination.profile_once if trial else None, Toolchain(request.nvcc, TOOL_S)
     )
-    if json:
-        sys.stdout.write(diagnosis.to_json())
-    else:
+    if not formats.write({"json": diagnosis.to_json}):
         show(diagnosis, Output())
     if not diagnosis.able:
         raise typer.Exit(3)
-
-
-@grouped
-def run(
-    kernels: Annotated[
-        list[str], typer.Argument(metavar="KERNEL…", help="Kernels of one family, timed in turn, or a .cu file.")
-    ],
-    request: Annotated[Request, Only("problem", "timeout_s", "no_cache")],
-    own: PairOptions,
-    sources: CatalogOptions,
-    reference: Annotated[bool, typer.Option(help="Time the library's kernel too, if PyTorch is installed.")] = True,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed samples per kernel.")] = 15,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; default: a new one each time.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
-) -> None:
-    """Build, check and time kernels without ncu.
-
-    Outputs are checked against a float64 reference before timing; times are medians, measured with CUDA events.
-    Describe a .cu file as for ncu-swizzle profile; all its variants are timed.
-    """
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.commands.run_kernel import time_kernels
-    from ncu_swizzle.kernels import naming
-    from ncu_swizzle.render import listing
-
-    more = ["--repeats", str(repeats), *(["--seed", str(seed)] if seed is not None else [])]
-    family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
-    timing = time_kernels(family, chosen or family.kernels, request, reference, more)
-    if json:
-        sys.stdout.write(in_json(timing.facts, allow_nan=True))
-    else:
-        listing.show_times(timing, Output())

@@ -133,7 +133,7 @@ def described_values(
 ) -> list[ArgumentValue]:
     """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
 
-    `source` returns the text that declares it; `sample` is the seed of random inputs, drawn as ncu-swizzle run does.
+    `source` returns the text that declares it; `sample` is the seed of random inputs, as a launch has them.
     """
     too_large = _too_large(arguments, problem, sample)
     known = [_known(argument, sample) and argument not in too_large for argument in arguments]

@@ -86,7 +86,7 @@ def without_counters(program: Sequence[str], captured: Sequence[str] = (), repla
     return Hint(capture, " && ", replay, f"\n  Exact counts by replay, without counters, but no times. {PERMISSION}")
 
 
-WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle run KERNEL"
+WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle profile --no-ncu KERNEL"
 PERMISSION = (
     "To measure: run as root, give the container --cap-add=SYS_ADMIN, or load the driver with 'options nvidia "
     "NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel."

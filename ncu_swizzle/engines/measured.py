@@ -51,7 +51,8 @@ def launchable_together(
     if len(launches) > 1:
         names = " and ".join(kernel.name for kernel in kernels[:2])
         raise UsageError(
-            f"{names} are launched differently, and so not timed in turn", f"ncu-swizzle run {kernels[0].name}"
+            f"{names} are launched differently, and so not timed in turn",
+            f"ncu-swizzle profile --no-ncu {kernels[0].name}",
         )
     compiled = tuple(target.kernel for target in targets)
     return replace(targets[0].family, kernels=compiled), compiled

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.kernels.options import NewBuild
-from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
+from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine, kernel_names
 
 # ncu's own options and filters, under ncu's names, and how they are passed to ncu.
 
@@ -21,12 +21,14 @@ SECTION = "SwizzleConflicts"
 class Launches:
     """Which launches of a program are profiled, under ncu's names; empty fields are left to ncu."""
 
-    kernel_name: str = option("", "Only kernels whose name matches.", "NAME|regex:EXPR", ("--kernel-name", "-k"))
+    group: ClassVar[str] = "Launches of a program, under ncu's names"
+
+    kernel_name: str = kernel_names()
     kernel_name_base: str = option(
         "", "The form of the name that -k matches.", choices=("function", "demangled", "mangled")
     )
     kernel_id: str = option("", "The Nth launch of a kernel.", "CONTEXT:STREAM:NAME:N")
-    launch_skip: int = option(0, "Skip this many launches.", "N", flags=("--launch-skip", "-s"), minimum=0)
+    launch_skip: int = option(0, "Skip this many launches.", "N", flags=("-s", "--launch-skip"), minimum=0)
     filter_mode: str = option("", "What -s and -c count.", choices=("global", "per-gpu", "per-launch-config"))
     nvtx: bool = option(False, "Enable NVTX; implied by the next two.")
     nvtx_include: tuple[str, ...] = option((), "Only in this range; repeatable.", "RANGE")
@@ -68,6 +70,8 @@ class Options:
 
     If `metrics` are named, they are collected instead of our section.
     """
+
+    group: ClassVar[str] = "ncu"
 
     clock_control: str = option(
         "none",
@@ -117,12 +121,17 @@ def unheard(done: Done) -> None:
 class Request:
     """How to make profiles, as given on the command line."""
 
+    group: ClassVar[str] = "Engines"
+
     engine: str = option(
         "auto",
         "Source of the numbers: measured by ncu, emulated, or recorded; auto: the best available.",
         choices=("auto", NCU, EMULATED, RECORDED),
+        common=True,
     )
-    problem: Mapping[str, int] = option({}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE")
+    problem: Mapping[str, int] = option(
+        {}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE", common=True
+    )
     options: Options = field(default_factory=Options)
     ncu: Path | None = option(None, "The ncu to use.", "PATH")
     timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)

@@ -1,24 +1,22 @@
-"""What ``ncu-swizzle banks`` shows: bank maps and pictures, on a terminal, as JSON, HTML or SVG."""
+"""The bank maps and pictures that ``ncu-swizzle explain`` draws: on a terminal, as HTML or SVG, and as data."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
-from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
-from ncu_swizzle.base.files import write_atomically
-from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.explain import own_kernels, shown
-from ncu_swizzle.explain.own_kernels import BanksQuery, Subject
+from ncu_swizzle.explain.own_kernels import Subject
+from ncu_swizzle.explain.query import BITS, MAP, PLACES, ExplainQuery
 from ncu_swizzle.kernels import catalog, declared_tiles
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import table_line
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap, code, layout, mapping
 from ncu_swizzle.smem.access import Access
@@ -27,21 +25,20 @@ from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, FIELD, GROUP, MODES, 
 from ncu_swizzle.smem.mapping import Mapping, Places
 from ncu_swizzle.smem.operations import LINE, Ints
 
-# What ``banks --show`` writes as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
+# What is written as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
 
 
-MAPS, BITS, PLACES = "map", "bits", "places"  # anything else is phases
 NO_ACCESS = ("--show phases needs an access", "--access row, column or ldmatrix")
 
 
-def drawn(query: BanksQuery, maps: Sequence[BankMap], title: str, *, svg: bool) -> str:
+def drawn(query: ExplainQuery, maps: Sequence[BankMap], title: str, *, svg: bool) -> str:
     """Return one HTML document, or one SVG with a map for each phase; raise UsageError if there is nothing to draw."""
     from ncu_swizzle.render import banks, page
 
     if query.show == BITS:
         bits = banks.bit_picture(mapping.bits(maps[-1].mapping, query.row))
         return page.render_bits_svg(bits, title) if svg else page.render_bits(bits, title)
-    if query.show == MAPS:
+    if query.show in ("", MAP):
         return page.render_banks_svg(maps, title) if svg else page.render_banks(maps, title)
     if query.show == PLACES:
         held = [mapping.places(each.mapping) for each in maps]
@@ -51,9 +48,9 @@ def drawn(query: BanksQuery, maps: Sequence[BankMap], title: str, *, svg: bool) 
     return page.render_board_svg(board, title) if svg else page.render_board(board, title)
 
 
-def data(query: BanksQuery, maps: Sequence[BankMap]) -> object:
+def data(query: ExplainQuery, maps: Sequence[BankMap]) -> object:
     """Return the picture as JSON-serializable data; raise UsageError if there is nothing to draw."""
-    if query.show == MAPS:
+    if query.show in ("", MAP):
         return to_data(maps)
     if query.show == BITS:
         return asdict(mapping.bits(maps[-1].mapping, query.row))
@@ -64,7 +61,7 @@ def data(query: BanksQuery, maps: Sequence[BankMap]) -> object:
     return [[asdict(load) for load in bankmap.loads(each, request) if load.request == request] for each in maps]
 
 
-def _request(query: BanksQuery, maps: Sequence[BankMap]) -> int:
+def _request(query: ExplainQuery, maps: Sequence[BankMap]) -> int:
     """Return the request whose phases are shown: the one asked for, else the worst."""
     for bank_map in maps:
         if bank_map.access is None:
@@ -73,7 +70,7 @@ def _request(query: BanksQuery, maps: Sequence[BankMap]) -> int:
     return bankmap.worst_request(maps) if query.request is None else query.request
 
 
-# What ``banks`` draws of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
+# What is drawn of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
 #
 # Memory in lines of 128 bytes, as chunks of 16. A chunk is numbered ROW.CHUNK: of a box, and of the rows that wgmma
 # takes for M or N, or MN-major for K. Where both have the same number, the tile fits.
@@ -87,36 +84,27 @@ SIXTEEN_BITS = 2
 
 
 def is_tile(what: str) -> bool:
-    """Return whether `banks` was asked for a box or an operand of wgmma."""
+    """Return whether a text is a box or an operand of wgmma."""
     return _PART.match(what) is not None
 
 
-def show_tile_pictures(query: BanksQuery, console: Console, html: Path | None, svg: Path | None, as_data: bool) -> None:
-    """Print the drawings; write them as HTML or SVG if a file is named. Raises UsageError."""
-    drawings = _drawings(query)
-    if html or svg:
-        from ncu_swizzle.render import banks, page
+def tile_pictures(query: ExplainQuery) -> list[tuple[str, Places]]:
+    """Return for each part of what is drawn a title, and what is at each chunk of shared memory. Raises UsageError."""
+    own_kernels.refuse_description(query.what, query.kernel)
+    return _drawings(query)
 
-        board = banks.board([places for _, places in drawings], [title for title, _ in drawings])
-        for path, render in ((html, page.render_board), (svg, page.render_board_svg)):
-            if path:
-                write_atomically(path, render(board, query.what).encode())
-    if as_data:
-        content = [
-            {"title": title, "rows": places.rows.tolist(), "chunks": places.columns.tolist()}
-            for title, places in drawings
-        ]
-        sys.stdout.write(in_json(content, indent=1))
-        return
+
+def show_tile_pictures(drawings: Sequence[tuple[str, Places]], console: Console) -> None:
+    """Print the drawings."""
     console.print(table_line("Shared memory in lines of 128 bytes; ROW.CHUNK of 16 bytes", style="bold"))
     shown.show_memory(drawings, console)
 
 
-def _drawings(query: BanksQuery) -> list[tuple[str, Places]]:
+def _drawings(query: ExplainQuery) -> list[tuple[str, Places]]:
     """Return for each part of what was asked for a title, and what is at each chunk of shared memory."""
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
-    if query.pad or query.access or query.show != "map" or query.banks != BANKS:
+    if query.pad or query.access or query.show not in ("", MAP) or query.banks != BANKS:
         raise UsageError(f"{query.what} is drawn as it is", "omit the padding, the access and the picture to show")
     if any(part is None for part in parts) or len(parts) > 2:
         raise UsageError(f"{query.what!r} is not a box or an operand of wgmma", FORMS)
@@ -170,59 +158,38 @@ def _memory(at: Ints) -> Places:
 NONE = "none"
 
 
-def show(
-    query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, as_data: bool = False
-) -> None:
-    """Print the answer; write it as HTML or SVG if a file is named."""
-    picture = PICTURES.get(query.what)
-    if picture:
-        if html or svg or as_data:
-            raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
-        picture(console)
-        return
-    if is_tile(query.what):
-        own_kernels.refuse_description(query.what, query.kernel)
-        show_tile_pictures(query, console, html, svg, as_data)
-        return
-    subject = subject_of(query)
-    maps, title = subject.maps(query.banks), subject.title or code.titled(subject.after)
-    for path in filter(None, (html, svg)):
-        write_atomically(path, drawn(query, maps, title, svg=path is svg).encode())
-    if as_data:
-        sys.stdout.write(in_json(data(query, maps), indent=1))
-    elif query.show == MAPS:
-        _show_maps(subject, maps, console)
+def show(query: ExplainQuery, subject: Subject, console: Console, first: bool = False) -> None:
+    """Print the maps (the `first` one alone), or what is asked for instead."""
+    if query.show in ("", MAP):
+        maps = subject.maps(query.banks)
+        _show_maps(subject, maps[:1] if first else maps, console)
     else:
         _show_detail(query, subject, console)
 
 
-def subject_of(query: BanksQuery) -> Subject:
-    """Return the mapping and the access of the layout or kernel on the command line."""
-    if own_kernels.is_layout(query.what):
-        own_kernels.refuse_description(query.what, query.kernel)
-        after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
-        name = query.access or "row"
-        access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
-        return Subject(before=after.plain, after=after, access=access)
-    if own_kernels.is_saved(query.what):
-        return own_kernels.subject(query, own_kernels.observed(query.what, query.kernel, "banks"))
-    try:
-        targets = own_kernels.targets(query.what, query.kernel)
-    except UnknownKernel as error:
-        hint = Hint(
-            'a layout such as "(8,8):(1,8)", a kernel of ',
-            Typed("ncu-swizzle list"),
-            f", or one of {', '.join(PICTURES)}",
-        )
-        if query.what.replace("-", "_").isidentifier():
-            raise UnknownKernel(str(error), hint) from error
-        raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error
-    if own_kernels.is_declared(targets[-1]):
-        return _declared(targets[-1], query.access)
-    return own_kernels.subject(query, [own_kernels.emulated(target, query.kernel) for target in targets])
+def of_layout(query: ExplainQuery) -> Subject:
+    """Return the mapping and the access of a layout: the one to draw, the worst of those typed, or its rows."""
+    own_kernels.refuse_description(query.what, query.kernel)
+    after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
+    if query.access == NONE:
+        return Subject(before=after.plain, after=after, access=None)
+    if query.access or not (query.reads or query.writes):
+        access = accesses.parse(query.access or "row", after.layout, after.element_bytes)
+    else:
+        typed = own_kernels.accesses_of(after, query.writes, query.reads, query.threads)
+        access = max(typed, key=lambda candidate: _excess(after.plain, candidate))
+    return Subject(before=after.plain, after=after, access=access)
 
 
-def _declared(target: Target, access: str | None) -> Subject:
+def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> Subject:
+    """Return the mappings and the access: of the last kernel if its accesses are declared. Raises UsageError."""
+    last = kernels[-1]
+    if not isinstance(last, Profile):
+        return _declared(last, query.access)
+    return own_kernels.subject(query, [kernel for kernel in kernels if isinstance(kernel, Profile)])
+
+
+def _declared(target: Target, access: str) -> Subject:
     """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it.
 
     The first tile without an access if only TMA and wgmma access them; a tile that the baseline lacks is drawn alone.
@@ -232,8 +199,8 @@ def _declared(target: Target, access: str | None) -> Subject:
     others = declared_tiles.tiles_of(catalog.shipped().target(baseline)) if baseline else ()
     before = {tile.name: tile for tile in others}
     pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
-    named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
-    if not named and (pairs or access not in (None, NONE)):
+    named = [pair for pair in pairs if access in ("", pair[2].name, pair[2].op)]
+    if not named and (pairs or access not in ("", NONE)):
         names = ", ".join(repr(pair[2].name) for pair in pairs) or NONE
         raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
     title = f"{baseline} → {name}" if baseline else name
@@ -266,7 +233,7 @@ def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> N
         shown.facts(bank_map.mapping, console)
 
 
-def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
+def _show_detail(query: ExplainQuery, subject: Subject, console: Console) -> None:
     if query.show == BITS:
         bits = mapping.bits(subject.after, query.row)
         console.print(table_line(code.titled(subject.after), style="bold"))

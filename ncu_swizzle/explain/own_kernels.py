@@ -1,9 +1,9 @@
-"""The bank maps of an emulated kernel: its worst access, before and after the mapping that is suggested or typed."""
+"""What ``ncu-swizzle explain`` is asked, and of a kernel: its tiles, and its worst access under two mappings."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,37 +15,22 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels import declared_tiles, naming
 from ncu_swizzle.kernels.family import FILES, Target
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, KernelOptions
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import bankmap
+from ncu_swizzle.smem import bankmap, code
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, parse_swizzle
 
-# Own kernels for `banks`, `predict` and `suggest`: emulated, or saved by an earlier run with their addresses.
+# Own kernels: emulated, or saved by an earlier run with their addresses.
 
 
 SAVED = (".json", ".ncu-rep", ".launches")
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelQuery:
-    """How a kernel is found, described, compiled and emulated."""
-
-    request: Request = Request()
-    description: KernelDescription = KernelDescription()
-    progress: Progress = silent
-
-    @classmethod
-    def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
-        """Return what a command's options, or a function's keywords, say. Raises UsageError."""
-        return cls(request=request, description=own.described(request.problem, sources), progress=progress)
 
 
 def is_layout(what: str) -> bool:
@@ -82,23 +67,25 @@ def emulated(target: Target, query: KernelQuery) -> Profile:
     return emulation.emulate_target(target, settings, lambda done: query.progress(target.name, done)).profile
 
 
-def examined(what: str, query: KernelQuery, command: str) -> Iterator[Target | Profile]:
-    """Yield each kernel that a text stands for: a target if its accesses are declared, else what was emulated of it.
+def examined(query: ExplainQuery) -> tuple[Target | Profile, ...]:
+    """Return each kernel that a text stands for: a target if its accesses are declared, else what was emulated of it.
 
-    Raises UsageError for a report without addresses, with the `command` that finds them.
+    Raises UsageError for a report without addresses, with the command that finds them.
     """
-    if is_saved(what):
-        yield from observed(what, query, command)
-        return
-    for target in targets(what, query):
-        yield target if is_declared(target) else emulated(target, query)
+    if is_saved(query.subject):
+        return tuple(observed(query))
+    return tuple(
+        target if is_declared(target) else emulated(target, query.kernel)
+        for target in targets(query.subject, query.kernel)
+    )
 
 
-def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
+def observed(query: ExplainQuery) -> Sequence[Profile]:
     """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
-    refuse_description(what, query)
-    settings = ReplaySettings(EmulationSettings.of(query.request))
-    profiles = saved_profiles(Path(what), settings, query.progress)
+    what, kernel = query.subject, query.kernel
+    refuse_description(what, kernel)
+    settings = ReplaySettings(EmulationSettings.of(kernel.request))
+    profiles = saved_profiles(Path(what), settings, kernel.progress)
     known = [profile for profile in profiles if profile.requests]
     if not known:
         if not profiles:
@@ -108,24 +95,25 @@ def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
             raise UsageError(f"{what}: no kernel accesses shared memory", "name a report with shared-memory accesses")
         raise UsageError(
             f"{what} has the counts of {first.kernel.name}, but no addresses: ncu does not record them",
-            f"the emulator computes them: {_computing(first, command, query)}",
+            f"the emulator computes them: {_computing(first, query)}",
         )
     return known
 
 
-def _computing(profile: Profile, command: str, query: KernelQuery) -> str:
+def _computing(profile: Profile, query: ExplainQuery) -> str:
     """Return a command line that emulates a profile's kernel, as far as the profile describes it."""
-    words = ["ncu-swizzle", command]
-    catalog = naming.everything(query.description.sources)
+    words = ["ncu-swizzle", "explain"]
+    shown = ["--show", query.show] if query.show else []
+    catalog = naming.everything(query.kernel.description.sources)
     if any((family.name, kernel.name) == (profile.kernel.family, profile.kernel.name) for family, kernel in catalog):
         problem = ",".join(f"{name}={size}" for name, size in profile.problem.items())
-        return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else [])])
+        return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else []), *shown])
     files = [file for access in profile.shared() for file, _ in access.stack[-1:]]
     source = next((file for file in files if file.endswith(".cu")), "my.cu")
     name = profile.kernel.mangled or profile.kernel.name
     sizes = {"--grid": profile.grid, "--block": profile.block}
     launch = [word for flag, size in sizes.items() if any(size) for word in (flag, ",".join(map(str, size)))]
-    return shlex.join([*words, source, "--kernel", name, *launch])
+    return shlex.join([*words, source, "--kernel", name, *launch, *shown])
 
 
 def accesses_of(tile: Mapping, writes: Sequence[str], reads: Sequence[str], threads: int) -> tuple[Access, ...]:
@@ -155,13 +143,25 @@ def unknown(profile: Profile) -> list[str]:
     return [note.rstrip(".") for note in profile.notes] if lacking else []
 
 
-def conflicting(profile: Profile) -> tuple[ObservedTile, ...]:
-    """Return the tiles with conflicts, or all of them if none has any."""
-    observed = tiles(profile)
+def conflicting(profile: Profile, line: str = "") -> tuple[ObservedTile, ...]:
+    """Return the tiles with conflicts, or all of them if none has any; of a line, such as ``my.cu:12``, its own."""
+    observed = tuple(tile for tile in tiles(profile) if any(at(access, line) for access in tile.accesses))
+    if not observed:
+        raise UsageError(f"{profile.kernel.name} does not access shared memory at {line}", _lines_of(profile))
     return tuple(tile for tile in observed if tile.excessive) or observed
 
 
-def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: int | None) -> Transform | None:
+def at(access: Access, line: str) -> bool:
+    """Return whether an access is at this line, such as ``my.cu:12``; every one is if there is none."""
+    return not line or access.name.split()[-1:] == [line]
+
+
+def _lines_of(profile: Profile) -> str:
+    """Return the lines with accesses, to be typed instead."""
+    return f"{', '.join(dict.fromkeys(site.name for site in attribution.sites(profile)))} do"
+
+
+def transform(tile: ObservedTile, swizzle: str, pad: int, element_bytes: int | None) -> Transform | None:
     """Return the swizzle or padding that was typed, on the tile's elements; None if none was. Raises UsageError.
 
     Without `element_bytes` the numbers count the tile's own elements.
@@ -180,23 +180,7 @@ def transform(tile: ObservedTile, swizzle: str | None, pad: int, element_bytes: 
     return on_elements(parsed.on_bytes(unit), element) if isinstance(parsed, Swizzle) else parsed
 
 
-# What ``ncu-swizzle banks`` draws: a query, and the mappings and accesses that it refers to.
-
-
-@dataclass(frozen=True, kw_only=True)
-class BanksQuery:
-    """The command line of ``ncu-swizzle banks``."""
-
-    what: str
-    element_bytes: int | None = None  # 4 of a layout, of a kernel's tile its narrowest access
-    swizzle: str | None = None
-    pad: int = 0
-    access: str | None = None
-    show: str = "map"
-    row: int | None = None
-    request: int | None = None
-    banks: int = BANKS
-    kernel: KernelQuery = KernelQuery()
+# What is drawn of a kernel: its worst access, under two mappings.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +197,11 @@ class Subject:
     later: Access | None = None
 
     @property
+    def name(self) -> str:
+        """The title, or the layout and its mapping."""
+        return self.title or code.titled(self.after)
+
+    @property
     def pairs(self) -> tuple[tuple[Mapping, Access | None], ...]:
         """Each mapping with its access, once if they are equal."""
         return tuple(dict.fromkeys(((self.before, self.access), (self.after, self.later or self.access))))
@@ -222,13 +211,13 @@ class Subject:
         return tuple(bankmap.build(mapping, access, banks) for mapping, access in self.pairs)
 
 
-def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
+def subject(query: ExplainQuery, profiles: Sequence[Profile]) -> Subject:
     """Return the worst access of one kernel under two mappings, or of two variants, as both have it. Raises UsageError.
 
     The second mapping is the one typed, else the one suggested.
     """
     first, last = profiles[0], profiles[-1]
-    tile, access = _worst(first, query.access)
+    tile, access = _worst(first, query.access or query.line)
     name = f"{tile.span}: {access.name} ({access.op})"
     once = replace(access, times=1)
     if first is not last and not (query.swizzle or query.pad):
@@ -243,10 +232,10 @@ def subject(query: BanksQuery, profiles: Sequence[Profile]) -> Subject:
     return Subject(before=tile.plain, after=after, access=once, title=f"{first.kernel.name}, {name}")
 
 
-def _worst(profile: Profile, named: str | None) -> tuple[ObservedTile, Access]:
+def _worst(profile: Profile, named: str) -> tuple[ObservedTile, Access]:
     """Return the access with the most excessive wavefronts, of those with this name or operation, and its tile."""
     drawn = [(tile, access) for tile in tiles(profile) for access in tile.accesses]
-    chosen = [pair for pair in drawn if named in (None, pair[1].name, pair[1].op)]
+    chosen = [pair for pair in drawn if named in ("", pair[1].op) or at(pair[1], named) or pair[1].name == named]
     if not chosen:
         names = ", ".join(dict.fromkeys(repr(access.name) for _, access in drawn))
         raise UsageError(f"{profile.kernel.name} has no access {named!r}", f"--access one of {names}")

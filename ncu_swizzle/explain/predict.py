@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle predict`` answers for a kernel, a layout with accesses, a CSV file, or an expression."""
+"""The wavefronts of a kernel, a layout with accesses, a CSV file of requests, or an expression."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError
+from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines.profiles import gather
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
-from ncu_swizzle.explain.own_kernels import KernelQuery
+from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels import declared_tiles, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import KernelDescription
@@ -33,6 +33,7 @@ from ncu_swizzle.smem.wavefronts import wavefronts
 # Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
 
 
+REQUESTS = (".csv", ".csv.gz")  # files of requests
 SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
 
 
@@ -173,6 +174,15 @@ def predictions(profile: Profile) -> tuple[Prediction, ...]:
     return tuple(rows)
 
 
+def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
+    """Return the rows of a line, such as ``my.cu:12``, or all. Raises UsageError if there are none."""
+    chosen = tuple(row for row in rows if not line or row.name.endswith(f" {line}"))
+    if rows and not chosen:
+        lines = ", ".join(dict.fromkeys(row.name.rpartition(" ")[2] for row in rows))
+        raise UsageError(f"nothing accesses shared memory at {line}", f"{lines} do")
+    return chosen
+
+
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield what wgmma reads otherwise than TMA wrote it."""
     for message, line, rule in model.violations(profile):
@@ -180,47 +190,23 @@ def misfits(profile: Profile) -> Iterator[str]:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
 
-def tried(query: PredictQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
+def tried(query: ExplainQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
     """Return the predictions with a swizzle or padding on every tile that has conflicts, and notes on these.
 
     Raises UsageError.
     """
     rows: list[Prediction] = []
     notes: list[str] = []
-    for tile in own_kernels.conflicting(profile):
+    for tile in own_kernels.conflicting(profile, query.line):
         transform = own_kernels.transform(tile, query.swizzle, query.pad, query.element_bytes)
         mapping = replace(tile.plain, transform=transform) if transform else tile.plain
-        for access in tile.accesses:
+        for access in (access for access in tile.accesses if own_kernels.at(access, query.line)):
             row = prediction_of(access, mapping)
             name = row.name if row.name.startswith(row.access) else f"{row.access} {row.name}"
             rows.append(replace(row, name=name))
         lost = mapping.collision()
         notes.append(f"{tile.span}, rows of {tile.plain.shape[1]}: {spelled(mapping)}{f'; {lost}' if lost else ''}.")
     return rows, [*notes, PARTIAL]
-
-
-WHAT = Hint(
-    "a kernel of ",
-    Typed("ncu-swizzle list"),
-    ', a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op',
-)
-
-
-@dataclass(frozen=True)
-class PredictQuery:
-    """The command line of ``ncu-swizzle predict``."""
-
-    what: str
-    op: str | None = None
-    active: str | None = None
-    threads: int = WARP
-    writes: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    element_bytes: int | None = None  # 4 of a layout, of a kernel's tile its narrowest access
-    swizzle: str | None = None
-    pad: int = 0
-    profile: str | None = None
-    kernel: KernelQuery = KernelQuery()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,46 +227,30 @@ class PredictAnswer:
         return all(check.equal for check in self.checks) and not self.off
 
 
-def answers(query: PredictQuery) -> tuple[PredictAnswer, ...]:
-    """Return the predictions for a query, one answer per kernel; raise UsageError if it is invalid."""
-    if naming.is_kernel_file(query.what) or own_kernels.is_saved(query.what) or query.what in _names(query):
-        return tuple(_kernels(query))
-    own_kernels.refuse_description(query.what, query.kernel)
-    return (_answer(query),)
-
-
-def _names(query: PredictQuery) -> list[str]:
-    return [kernel.name for _, kernel in naming.everything(query.kernel.description.sources)]
-
-
-def _answer(query: PredictQuery) -> PredictAnswer:
-    if query.what.endswith((".csv", ".csv.gz")):
-        return _requests(query.what, lanes.read(Path(query.what), query.op))
-    if ":" in query.what or (query.what.startswith("(") and not query.op):
-        return _layout(query)
+def answers(query: ExplainQuery) -> tuple[PredictAnswer, ...]:
+    """Return the wavefronts of a layout with accesses, of the requests of a CSV file, or of an expression."""
+    if query.subject.endswith(REQUESTS):
+        return (_requests(query.what, lanes.read(Path(query.what), query.op or None)),)
     if query.op:
         addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
         active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
         group = Requests(op=operations.find(query.op).name, addresses=addresses, active=active)
         linear = _linear(group)
-        return replace(_requests(query.what, (group,)), notes=(linear,) if linear else ())
-    if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
-        own_kernels.targets(query.what, query.kernel)  # raises with the closest name
-    raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
+        return (replace(_requests(query.what, (group,)), notes=(linear,) if linear else ()),)
+    return (_layout(query),)
 
 
-def _kernels(query: PredictQuery) -> Iterator[PredictAnswer]:
-    """Yield the answer for each kernel: from its declared accesses, else from its emulated ones."""
-    for kernel in own_kernels.examined(query.what, query.kernel, "predict"):
-        if isinstance(kernel, Profile):
-            yield _observed(query, kernel)
-        elif query.swizzle or query.pad:
-            raise UsageError(f"the mapping of {kernel.name} is declared", "omit --swizzle and --pad, or name a layout")
-        else:
-            yield _declared(query, kernel)
+def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tuple[PredictAnswer, ...]:
+    """Return the answer for each kernel: from its declared accesses, else from its emulated ones. Raises UsageError."""
+    declared = next((kernel for kernel in kernels if not isinstance(kernel, Profile)), None)
+    if declared and (query.swizzle or query.pad):
+        raise UsageError(f"the mapping of {declared.name} is declared", "omit --swizzle and --pad, or name a layout")
+    return tuple(
+        _observed(query, kernel) if isinstance(kernel, Profile) else _declared(query, kernel) for kernel in kernels
+    )
 
 
-def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
+def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
     """Return what the emulator counted or, with another mapping, what its requests would take."""
     title = ", ".join(filter(None, (profile.kernel.name, in_words(profile.problem))))
     if query.swizzle or query.pad:
@@ -288,7 +258,7 @@ def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
         return PredictAnswer(title=title, predictions=tuple(predicted), notes=tuple(notes))
     result = PredictAnswer(
         title=title,
-        predictions=predictions(profile),
+        predictions=_at(predictions(profile), query.line),
         notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
     )
     if not query.profile:
@@ -297,7 +267,7 @@ def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
     return replace(result, checks=checked_against(result.predictions, counted), origin=query.profile)
 
 
-def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
+def _declared(query: ExplainQuery, target: Target) -> PredictAnswer:
     """Return the predictions, compared with the counts of a named file, else of the recording."""
     result = PredictAnswer(title=f"{target.name}, {in_words(target.problem)}", predictions=target_predictions(target))
     if query.profile:
@@ -322,7 +292,7 @@ def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
     return matching[0]
 
 
-def _layout(query: PredictQuery) -> PredictAnswer:
+def _layout(query: ExplainQuery) -> PredictAnswer:
     tile = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
     requested = own_kernels.accesses_of(tile, query.writes, query.reads, query.threads)
     if not requested:

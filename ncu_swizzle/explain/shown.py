@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.explain.predict import PredictAnswer, Prediction, PredictQuery, answers
+from ncu_swizzle.explain.predict import PredictAnswer, Prediction
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
@@ -18,16 +16,11 @@ from ncu_swizzle.smem.layout import Fragment
 from ncu_swizzle.smem.mapping import Bits, Mapping, Places, tma_alignment, tma_mode
 from ncu_swizzle.smem.operations import LINE, NAMES, Ints, find
 
-# How ``ncu-swizzle predict`` prints its answers: as tables, or as JSON.
+# Wavefronts, as tables or as data.
 
 
-def show_prediction(query: PredictQuery, console: Console, data: bool = False) -> None:
-    """Print the answers as tables, or as JSON: one object, or a list of several kernels'."""
-    results = answers(query)
-    if data:
-        content = [to_data(result) for result in results]
-        sys.stdout.write(in_json(content if len(content) > 1 else content[0], indent=1))
-        return
+def show_prediction(results: Sequence[PredictAnswer], console: Console) -> None:
+    """Print the answers as tables."""
     for number, result in enumerate(results):
         if number:
             console.print()

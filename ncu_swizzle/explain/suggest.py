@@ -1,19 +1,17 @@
-"""What ``ncu-swizzle suggest`` answers for a user's tile or for the tiles of a catalogue kernel."""
+"""The mapping that ``ncu-swizzle explain`` finds for a user's tile or for the tiles of a catalogue kernel."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.explain import own_kernels, predict, shown
-from ncu_swizzle.explain.own_kernels import KernelQuery
+from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels import declared_tiles
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import PlainTable, table_line
@@ -26,20 +24,6 @@ from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
 
 SHOWN = 5  # candidates in a table
-CODE = ("both", "cuda", "cute", "none")
-
-
-@dataclass(frozen=True)
-class SuggestQuery:
-    """The command line of ``ncu-swizzle suggest``."""
-
-    what: str
-    writes: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    element_bytes: int | None = None  # of a layout; default 4
-    threads: int = 32
-    constraints: Constraints = field(default_factory=Constraints)
-    kernel: KernelQuery = KernelQuery()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,33 +44,38 @@ class SuggestAnswer:
         return self.suggestion.best or self.suggestion.closest
 
 
-def answers(query: SuggestQuery) -> Iterator[SuggestAnswer]:
-    """Yield an answer for the tile, or one per tile of the kernel. Raises UsageError."""
-    if own_kernels.is_layout(query.what):
-        own_kernels.refuse_description(query.what, query.kernel)
-        yield _of_layout(query)
-        return
+def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
+    """Return the answer for a layout. Raises UsageError."""
+    own_kernels.refuse_description(query.what, query.kernel)
+    return (_of_layout(query),)
+
+
+def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tuple[SuggestAnswer, ...]:
+    """Return an answer for each tile of the kernels. Raises UsageError."""
     if query.writes or query.reads:
         raise UsageError(f"{query.what}'s accesses are already known", "omit --write and --read, or name a layout")
-    for kernel in own_kernels.examined(query.what, query.kernel, "suggest"):
-        yield from _of_profile(query, kernel) if isinstance(kernel, Profile) else _of_declared(query, kernel)
+    return tuple(
+        answer
+        for kernel in kernels
+        for answer in (_of_profile(query, kernel) if isinstance(kernel, Profile) else _of_declared(query, kernel))
+    )
 
 
-def _of_layout(query: SuggestQuery) -> SuggestAnswer:
+def _of_layout(query: ExplainQuery) -> SuggestAnswer:
     plain = mapping.parse(query.what, query.element_bytes or 4)
     named = own_kernels.accesses_of(plain, query.writes, query.reads, query.threads)
-    suggestion = suggest(plain, named, query.constraints)
-    return _answer(SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion), query.constraints)
+    suggestion = suggest(plain, named, query.limits)
+    return _answer(SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion), query.limits)
 
 
-def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
+def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer]:
     """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any.
 
     Tiles with one answer, such as the stages of a pipeline, are answered once.
     """
-    limits = attribution.constraints(profile, query.constraints)
+    limits = attribution.constraints(profile, query.limits)
     groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
-    for tile in own_kernels.conflicting(profile):
+    for tile in own_kernels.conflicting(profile, query.line):
         few = () if tile.complete else ("Judged by the most frequent requests only.",)
         answer = SuggestAnswer(
             title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
@@ -103,16 +92,16 @@ def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer
         yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
 
 
-def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
+def _of_declared(query: ExplainQuery, target: Target) -> Iterator[SuggestAnswer]:
     tiles = [tile for tile in declared_tiles.tiles_of(target) if tile.accesses]
     if not tiles:
         raise UsageError(
             f"only TMA and wgmma access the tiles of {target.name}: no lane's access needs a swizzle",
-            f"ncu-swizzle banks {target.name} draws their layout",
+            f"ncu-swizzle explain {target.name} --show map draws their layout",
         )
     for tile in tiles:
         plain = tile.mapping.plain
-        limits = replace(query.constraints, copies=tile.copies)
+        limits = replace(query.limits, copies=tile.copies)
         title = f"{target.name}, {tile.name}: {code.titled(plain)}"
         suggestion = suggest(plain, tile.accesses, limits)
         yield _answer(
@@ -143,15 +132,9 @@ def _answer(answer: SuggestAnswer, limits: Constraints, search: Search = suggest
     return replace(answer, without=tuple(alternatives))
 
 
-def show(query: SuggestQuery, console: Console, source: str = "both", data: bool = False) -> None:
-    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none), or as JSON."""
-    if source not in CODE:
-        raise UsageError(f"unknown code {source!r}", f"--code {', '.join(CODE)}")
-    results = list(answers(query))
-    if data:
-        sys.stdout.write(in_json([to_data(answer) for answer in results], indent=1))
-        return
-    for answer in results:
+def show(answers: Sequence[SuggestAnswer], console: Console, source: str = "both") -> None:
+    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none)."""
+    for answer in answers:
         _show(answer, console)
         for title, text in code_of(answer).items():
             if source in ("both", title.lower()):

@@ -182,7 +182,7 @@ def _targets(what: str, query: FixQuery) -> list[Target]:
     for target in targets:
         if not _has_source(target):
             raise UsageError(
-                f"{target.name} has no CUDA C++ source to patch", "ncu-swizzle suggest shows a mapping for it"
+                f"{target.name} has no CUDA C++ source to patch", "ncu-swizzle explain finds a mapping for it"
             )
     first = targets[0]
     other = next((target for target in targets if target.source.resolve() != first.source.resolve()), None)
@@ -200,7 +200,7 @@ def _has_source(target: Target) -> bool:
 
 def _suggesting(what: str, query: FixQuery, target: Target) -> str:
     """Return the command that shows the mapping for a kernel: the same words, for ``suggest``."""
-    described, words = query.description, ["ncu-swizzle", "suggest"]
+    described, words = query.description, ["ncu-swizzle", "explain"]
     if described.typed:
         launch = described.launch
         flags = {

@@ -124,7 +124,9 @@ def check_baseline(policy: Policy) -> None:
     """Raise UsageError for a limit on regressions without a baseline and a history."""
     regression = next((rule for rule in policy.rules if rule.criterion == MAX_REGRESSION), None)
     if regression and policy.baseline is None and policy.history is None:
-        raise UsageError(f"{regression.origin}: max-regression needs a baseline", "ncu-swizzle baseline save PROFILE…")
+        raise UsageError(
+            f"{regression.origin}: max-regression needs a baseline", "ncu-swizzle check --save-baseline PROFILE…"
+        )
 
 
 def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
@@ -137,7 +139,7 @@ def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
 
 
 SCHEMA = 1
-AGAIN = "rewrite it: ncu-swizzle baseline save PROFILE…"
+AGAIN = "rewrite it: ncu-swizzle check --save-baseline PROFILE…"
 RESTORE = f"{AGAIN}, or restore it from version control"
 SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measured once
 
@@ -269,7 +271,7 @@ class Baseline:
     @property
     def again(self) -> str:
         """The command that adds what it lacks."""
-        return "ncu-swizzle history add PROFILE…" if self.history else "ncu-swizzle baseline save PROFILE…"
+        return "ncu-swizzle history add PROFILE…" if self.history else "ncu-swizzle check --save-baseline PROFILE…"
 
     @property
     def accept(self) -> str:

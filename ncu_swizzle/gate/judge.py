@@ -63,7 +63,7 @@ def _wavefronts(count: float) -> str:
 # ---------------------------------------------------------------------------------------------- lines, for `lint`
 
 
-SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
+SUGGEST = "ncu-swizzle explain KERNEL finds mappings for its tiles; it takes the same options"
 RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8 compares two ways to compile it"
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
@@ -274,7 +274,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
             else:
                 values.append(value)
     if unknown:
-        hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle compare names"
+        hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle report names"
         if subject.now.engine == EMULATED:
             name = shlex.quote(subject.now.kernel)
             hint = f"ncu-swizzle profile {name} --engine emulated names the data to give"

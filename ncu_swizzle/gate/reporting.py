@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
-from ncu_swizzle.base.files import not_writable, note_finished, write_atomically
+from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate.baseline import Baseline
@@ -228,7 +228,7 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 SCHEMA = 1
-SHOW = "ncu-swizzle compare shows the profiles; with --html it writes a page"
+SHOW = "ncu-swizzle report shows the profiles, and writes a page"
 NOTHING = "nothing was judged: no rule applies to these profiles"
 STYLES = {
     Outcome.passed: "green",
@@ -245,20 +245,18 @@ ERRORS: Mapping[Outcome, type[NcuSwizzleError]] = {
 
 def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
     """Write the requested files, then print each check once: as a line, as a workflow command, or in JSON."""
-    if outputs.junit:
-        write_atomically(outputs.junit, render_junit(verdict).encode())
-    if outputs.sarif:
-        write_atomically(outputs.sarif, render_sarif(verdict).encode())
+    makers = {
+        "json": lambda: to_json(verdict),
+        "sarif": lambda: render_sarif(verdict),
+        "junit": lambda: render_junit(verdict),
+    }
     if outputs.github and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
         _append(Path(summary), github_summary(verdict))
-    if outputs.json == "-":
-        console.file.write(to_json(verdict))
-    else:
+    on_stdout = outputs.write(makers)
+    if not on_stdout:
         _print(verdict, console, annotated=outputs.github)
-        if outputs.json:
-            write_atomically(Path(outputs.json), to_json(verdict).encode())
     if outputs.github:
-        log = beneath(sys.stderr) if outputs.json == "-" else console.file
+        log = beneath(sys.stderr) if on_stdout else console.file
         for command in commands(verdict):
             print(command, file=log)
 

@@ -225,8 +225,8 @@ def explain(error: Exception) -> NcuSwizzleError:
     if isinstance(error, device.CUDA_ERRORS):
         return ProgramFailed(
             f"the kernel failed: {error}",
-            "compute-sanitizer finds the faulty access: compute-sanitizer --target-processes all ncu-swizzle run …, "
-            "with the arguments you gave to profile or run",
+            "compute-sanitizer finds the faulty access: compute-sanitizer --target-processes all ncu-swizzle profile "
+            "--no-ncu …, with the arguments you gave",
         )
     return ProgramFailed(
         f"the launching program failed: {type(error).__name__}: {error}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import ClassVar
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_commas, listed, option
@@ -18,6 +19,8 @@ EXAMPLE = "--rebuild 'nvcc -O3 -lineinfo -arch=sm_90 app.cu'"
 @dataclass(frozen=True)
 class NewBuild:
     """What takes the place of the cubins in a launches file."""
+
+    group: ClassVar[str] = "Captured launches"
 
     cubin: tuple[Path, ...] = option((), "Replay captured launches with this cubin or PTX; repeatable.", "FILE")
     rebuild: str = option("", "Replay captured launches with what this nvcc command builds.", "COMMAND")
@@ -40,6 +43,8 @@ class NewBuild:
 class CatalogOptions:
     """Where to find kernels other than the shipped ones."""
 
+    group: ClassVar[str] = "Your own kernels"
+
     config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
     catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
     trust: bool = option(False, "Let ncu-swizzle.toml and family.toml pass nvcc anything.", flags=("--trust",))
@@ -49,11 +54,17 @@ class CatalogOptions:
 class LaunchOptions:
     """How a kernel is launched, in the user's words: typed, or in a project's file. Empty: not said."""
 
-    entry: str = option("", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
-    grid: str = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
-    block: str = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
+    group: ClassVar[str] = "Your own kernels"
+
+    entry: str = option(
+        "", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",), common=True
+    )
+    grid: str = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]", common=True)
+    block: str = option("", "For a .cu: threads per block.", "X[,Y[,Z]]", common=True)
     shared: str = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
-    args: tuple[str, ...] = option((), "For a .cu: one per parameter, in order; see above.", "ARG", ("--arg",))
+    args: tuple[str, ...] = option(
+        (), "For a .cu: one per parameter, in order, such as x=float32[n,n]:random.", "ARG", ("--arg",), common=True
+    )
     arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
     sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
 

@@ -223,7 +223,7 @@ class KernelSpec:
 # sample = 1                             # as --sample
 # reference = "reference.py:transpose"   # see `kernels.output`
 # tolerance = { y = 0.0 }
-# bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
+# bytes = "2 * 4 * n * n"                # or flops: the limit that times are compared with
 #
 # [kernel.transpose.variant.plain]       # called transpose-plain; the first variant is the baseline of the others
 # defines = { SWIZZLE = 0 }

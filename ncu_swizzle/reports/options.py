@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, ClassVar
 
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import option
 
 NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # measured now, measured earlier and shipped, computed
@@ -27,10 +32,24 @@ class Destination:
     """The folder of a run, by default one in swizzle-out."""
 
     export: Path | None = option(
-        None, "Where to write; default: a folder in swizzle-out.", "FOLDER", ("--export", "-o")
+        None, "Where to write; default: a folder in swizzle-out.", "FOLDER", ("-o", "--out"), common=True
     )
     force_overwrite: bool = option(
-        False, "Replace the run in FOLDER; without -o, the last one of this name.", flags=("--force-overwrite", "-f")
+        False,
+        "Replace the run in FOLDER; without -o, the last one of this name.",
+        flags=("-f", "--force-overwrite"),
+        common=True,
+    )
+
+
+def kernel_names() -> Any:
+    """Return the option that selects kernels, with one meaning in all commands: that of `KernelFilter`."""
+    return option(
+        "",
+        "Only kernels with this name, or in whose name the expression is found.",
+        "NAME|regex:EXPR",
+        ("-k", "--kernel-name"),
+        common=True,
     )
 
 
@@ -41,15 +60,64 @@ NONE, AUTO = "none", "auto"
 class Companions:
     """A baseline and a reference, each a kernel, a file, a run, "none", or "auto"."""
 
-    baseline: str = option(AUTO, "What to compare with; auto: the catalogue's baseline.", "NAME|FILE|RUN|none")
+    group: ClassVar[str] = "Comparing"
+
+    baseline: str = option(
+        AUTO, "What to compare with; auto: the catalogue's baseline.", "NAME|FILE|RUN|none", common=True
+    )
     reference: str = option(AUTO, "A third column; auto: the library's kernel, if available.", "NAME|FILE|none")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """A file for each format; `json` is a file, or ``-`` for stdout, which then holds nothing else."""
+Makers = Mapping[str, Callable[[], str]]  # by format
 
-    junit: Path | None = option(None, "Write JUnit XML.", "FILE")
-    sarif: Path | None = option(None, "Write SARIF 2.1.0.", "FILE")
-    github: bool = option(False, "Print GitHub annotations; append to the step summary.", flags=("--github",))
-    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-")
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenFormats:
+    """Files to write in addition to what a command prints; ``-`` is stdout, which then holds nothing else."""
+
+    group: ClassVar[str] = "Output"
+
+    def __post_init__(self) -> None:
+        for name, file in self.named.items():
+            if file.startswith("-") and file != "-":  # the next option, where FILE was left out
+                raise UsageError(f"--{name} takes a file, or - for stdout, not {file}", f"--{name} - {file}")
+        if list(self.named.values()).count("-") > 1:
+            raise UsageError("only one format can go to stdout", "name a file for the others")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The file of each format that is asked for."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value and isinstance(value, str)}
+
+    def write(self, makers: Makers) -> bool:
+        """Write each format to its file or to stdout; return whether one went to stdout."""
+        for name, file in self.named.items():
+            if file != "-":
+                write_atomically(Path(file), makers[name]().encode())
+        for name, file in self.named.items():
+            if file == "-":
+                sys.stdout.write(makers[name]())
+                return True
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats(WrittenFormats):
+    """The formats of what is profiled and compared."""
+
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
+    markdown: str = option("", "Write a summary for a pull request.", "FILE|-", common=True)
+    csv: str = option("", "Write the table of instructions or of sweep points.", "FILE|-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs(WrittenFormats):
+    """The formats of a verdict."""
+
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
+    sarif: str = option("", "Write SARIF 2.1.0.", "FILE|-", common=True)
+    junit: str = option("", "Write JUnit XML.", "FILE|-")
+    github: bool = option(
+        False, "Print GitHub annotations; append to the step summary.", flags=("--github",), common=True
+    )

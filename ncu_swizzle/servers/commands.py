@@ -1,4 +1,4 @@
-"""``ncu-swizzle mcp``: the tools for coding agents."""
+"""``ncu-swizzle serve``: the same for coding agents (MCP) and editors (LSP), on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import typer
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.commands import endings
+from ncu_swizzle.commands.helping import CommandGroup
 
 INSTALL = "pip install 'ncu-swizzle[servers]'"
 
-# ``ncu-swizzle lsp``: conflicts beside the source, in an editor.
+app = CommandGroup(help="Serve coding agents or editors.")
 
 
+@app.command()
 def lsp(
     allow_run: Annotated[
         bool, typer.Option("--allow-run", help="Import the workspace's Python files to compile their kernels.")
@@ -24,8 +26,8 @@ def lsp(
     """Serve an editor: the Language Server Protocol on stdin and stdout.
 
     \b
-    ncu-swizzle lsp                 .cu and .cuh files of the workspace, without a GPU
-    ncu-swizzle lsp --allow-run     kernels written in Python, too
+    ncu-swizzle serve lsp                 .cu and .cuh files of the workspace, without a GPU
+    ncu-swizzle serve lsp --allow-run     kernels written in Python, too
 
     Editors start it; docs/editor.md has configurations for VS Code, Neovim, Helix and Emacs. Shown are the conflicts of
     kernels whose launches are declared in ncu-swizzle.toml or a family.toml, or captured in a .launches file beside.
@@ -37,6 +39,7 @@ def lsp(
     server(endings.version(), allow_run, timeout).start_io()
 
 
+@app.command()
 def mcp(
     roots: Annotated[
         list[Path], typer.Option("--root", metavar="FOLDER", help="Read and write below this folder; repeatable.")
@@ -49,9 +52,9 @@ def mcp(
     """Serve the tools to a coding agent: MCP on stdin and stdout.
 
     \b
-    ncu-swizzle mcp                             files below the current folder, without a GPU
-    ncu-swizzle mcp --root kernels --allow-run  measure on the GPU, too
-    claude mcp add ncu-swizzle -- ncu-swizzle mcp
+    ncu-swizzle serve mcp                             files below the current folder, without a GPU
+    ncu-swizzle serve mcp --root kernels --allow-run  measure on the GPU, too
+    claude mcp add ncu-swizzle -- ncu-swizzle serve mcp
 
     Tools: list_kernels, lint, explain, suggest, fix, profile, compare, check, read_report. docs/agents.md describes
     them, and what a client may do.

@@ -11,11 +11,11 @@ from typing import Any
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.explain import own_kernels
+from ncu_swizzle.explain import explained, own_kernels
 from ncu_swizzle.explain import suggest as suggesting
-from ncu_swizzle.explain.banks import subject_of
-from ncu_swizzle.explain.own_kernels import BanksQuery, KernelQuery, Subject
-from ncu_swizzle.explain.suggest import SuggestAnswer, SuggestQuery
+from ncu_swizzle.explain.own_kernels import Subject
+from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQuery
+from ncu_swizzle.explain.suggest import SuggestAnswer
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
@@ -29,7 +29,6 @@ from ncu_swizzle.servers.folders import HEADERS, Caller, LaunchGiven, without_em
 from ncu_swizzle.smem import bankmap, code
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import Phase
-from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.mapping import Mapping
 
 # `explain` and `suggest`: why an access conflicts, and which mapping frees a tile of conflicts.
@@ -47,11 +46,13 @@ def suggest(
     language: str = "cuda",
 ) -> Answer:
     """Answer the cheapest mappings for each tile that conflicts, with code to paste (`language`: cuda, cute, none)."""
-    if language not in suggesting.CODE:
-        raise UsageError(f"unknown language {language!r}", f"one of {', '.join(suggesting.CODE)}")
-    limits = Constraints(max_bytes, arch=launch.arch.rstrip("af") or Constraints.arch)
-    query = SuggestQuery(kernel, constraints=limits, kernel=_query(caller, kernel, launch))
-    answers = list(suggesting.answers(query))
+    if language not in CODE:
+        raise UsageError(f"unknown language {language!r}", f"one of {', '.join(CODE)}")
+    arch = launch.arch.rstrip("af")
+    query = ExplainQuery(
+        what=kernel, show=MAPPING, max_bytes=max_bytes, arch=arch, kernel=_query(caller, kernel, launch)
+    )
+    answers = explained.explanation(query).mappings
     rows = [row for answer in answers for row in _suggestion(answer, language)]
     return Answer(summary=" ".join(map(_best, answers)), rows=tuple(rows), next=_fixing(caller, kernel, launch))
 
@@ -61,9 +62,9 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
 
     `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
     """
-    query = BanksQuery(what=kernel, access=access or None, kernel=_query(caller, kernel, launch))
-    subject = subject_of(query)
-    if subject.access is None:
+    query = ExplainQuery(what=kernel, show=MAP, access=access, kernel=_query(caller, kernel, launch))
+    subject = explained.explanation(query).subject
+    if subject is None or subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
     return explanation(subject, Call("suggest", {"kernel": kernel, **caller.again(kernel, launch)}))
 
@@ -201,12 +202,12 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     target = next((each for each in declared if each.name == kernel), None)
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
-    query = own_kernels.KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
+    query = KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
     profile = own_kernels.emulated(target, query)
     here = f"{source.name}:{number}"
     names = (access.name for tile in attribution.tiles(profile) for access in tile.accesses)
     name = next((name for name in names if name.endswith(here)), here)
-    return explanation(own_kernels.subject(BanksQuery(what=kernel, access=name), [profile]))
+    return explanation(own_kernels.subject(ExplainQuery(what=kernel, access=name), [profile]))
 
 
 def _declared(caller: Caller, source: Path, config: str) -> list[Target]:

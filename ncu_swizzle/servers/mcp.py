@@ -130,7 +130,7 @@ def check(
     launch: Launch = None,
     max_excessive: float | None = None,
     max_degree: float | None = None,
-    baseline: Annotated[str | None, Field(description="A file of ncu-swizzle baseline save.")] = None,
+    baseline: Annotated[str | None, Field(description="A file of ncu-swizzle check --save-baseline.")] = None,
 ) -> None:
     """Judge kernels or profiles as CI does: pass, fail, or inconclusive if anything is unknown."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
@@ -16,7 +17,9 @@ MOST_WORKERS = 256
 class FleetOptions:
     """The workers to use; none given: this process alone."""
 
-    workers: str = option("", "Run points in parallel: in N processes, or one per GPU.", "N|gpus")
+    group: ClassVar[str] = "Workers"
+
+    workers: str = option("", "Run points in parallel: in N processes, or one per GPU.", "N|gpus", common=True)
     scheduler: str = option("", "Run points on the Dask cluster at this address.", "ADDRESS")
     scheduler_file: Path | None = option(None, "The same; dask scheduler wrote the address there.", "FILE")
     gpu: str = option("", "Use only the GPUs whose name contains this, such as H200.", "NAME")

@@ -22,7 +22,7 @@ SMALL = 0.01  # a kind with a smaller share of the excess gets no advice
 SHARED_PER_BLOCK = "launch__shared_mem_per_block"
 SHARED_LIMIT = "launch__occupancy_limit_shared_mem"
 OTHER_LIMITS = tuple(f"launch__occupancy_limit_{limit}" for limit in ("blocks", "registers", "warps", "barriers"))
-UNSEEN = "ncu does not record addresses: ncu-swizzle suggest my.cu tries them."
+UNSEEN = "ncu does not record addresses: ncu-swizzle explain my.cu tries them."
 SHARED_PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
 
 
@@ -54,7 +54,7 @@ def decide(facts: Facts) -> list[Finding]:
     elif not facts.tried and any(kind in TILED and kind != "LDGSTS" and not wmma for kind, _, wmma in groups):
         parts.append(_padding(facts, widest.unit))
     if not all(wmma for _, _, wmma in groups):
-        seen = "ncu-swizzle suggest prints its code." if facts.tried else UNSEEN
+        seen = "ncu-swizzle explain --show mapping prints its code." if facts.tried else UNSEEN
         parts.append(f"Every writer and reader of a tile must use the same mapping; {seen}")
     blocks = facts.number(SHARED_LIMIT)
     focus = (Focus(SHARED_LIMIT, blocks, "blocks per SM allowed by shared memory", good=True),) if blocks else ()

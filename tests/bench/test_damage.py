@@ -51,7 +51,7 @@ def test_the_kinds_are_as_many_as_promised() -> None:
 # ---------------------------------------------------------------------------------------------- what would be seen
 
 FINE = Ran(0, b"fine\n", b"", {}, (), (), False, False, 0.1, 1 << 20)
-DRAFT = Draft("none", "", {"k.json": b"{}"}, ("compare", "k.json"))
+DRAFT = Draft("none", "", {"k.json": b"{}"}, ("report", "k.json"))
 
 
 def changed(**fields: object) -> Ran:

@@ -49,7 +49,7 @@ def test_a_hostile_argument_of_any_command_is_shown_harmlessly(words: list[str],
 def test_a_hostile_profile_goes_through_the_commands(hostile_profile: Path, tmp_path: Path) -> None:
     files = ("-o", "page.html", "--csv", "table.csv", "--markdown", "summary.md", "--json", "all.json")
     gate = ("--allow-recorded", "--junit", "x.xml", "--sarif", "x.sarif", "--json", "check.json")
-    for words in (("report", *files), ("check", *gate), ("baseline", "save"), ("rules", "apply")):
+    for words in (("report", *files), ("check", *gate), ("check", "--save-baseline"), ("rules", "apply")):
         done = command(*words, hostile_profile.name, folder=tmp_path)
         assert done.returncode in (0, 5), done.stderr  # 5: inconclusive
         check_terminal(done.stdout)

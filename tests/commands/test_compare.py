@@ -24,21 +24,21 @@ def command(*arguments: str) -> tuple[int, str]:
 @pytest.mark.long
 @pytest.mark.usefixtures("files")
 def test_compare_pairs_two_reports() -> None:
-    status, text = command("compare", "old.ncu-rep", "new.ncu-rep", "--html", "x.html", "--markdown", "x.md")
+    status, text = command("report", "old.ncu-rep", "new.ncu-rep", "-o", "x.html", "--markdown", "x.md")
     assert status == 0
     assert "Only in new, not paired: 2 vectors_16_stride." in text
     assert "2 pairs, excessive wavefronts 16,252,928 → 16,252,928" in " ".join(text.split())
     assert "old → new" in Page(Path("x.html").read_text(encoding="utf-8")).text
-    data = json.loads(command("compare", "old.ncu-rep", "new.ncu-rep", "--pair", "0=2", "--json", "-")[1])
+    data = json.loads(command("report", "old.ncu-rep", "new.ncu-rep", "--pair", "0=2", "--json", "-")[1])
     assert [one["launch"] for one in data["kernels"]] == [[0, 2], [1, 0], [1]]
-    one = json.loads(command("compare", "old.ncu-rep", "new.ncu-rep", "-k", "regex:plain", "--json", "-")[1])
+    one = json.loads(command("report", "old.ncu-rep", "new.ncu-rep", "-k", "regex:plain", "--json", "-")[1])
     assert one["labels"] == ["transpose_plain #1", "transpose_plain #2"]
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("files")
 def test_one_kernel_against_a_report_finds_its_own() -> None:
-    found = json.loads(command("compare", "old.ncu-rep", "transpose-plain", "--json", "-")[1])
+    found = json.loads(command("report", "old.ncu-rep", "transpose-plain", "--json", "-")[1])
     assert [one["labels"] for one in found["kernels"]] == [["old", "transpose-plain"], ["old"]]
 
 

@@ -321,7 +321,7 @@ def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(tmp_pa
     assert "✗ GPU" in done.stdout
     assert "This machine cannot measure: driver, GPU" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    found = json.loads(run("--json").stdout)
+    found = json.loads(run("--json", "-").stdout)
     assert found["schema"] == 1
     assert found["able"] is False
     assert {"name", "outcome", "said", "cure"} == found["checks"][0].keys()

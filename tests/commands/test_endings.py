@@ -134,12 +134,12 @@ def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
         ("NCU list > /dev/full", 2, "cannot write the output: No space left on device"),
         ("NCU --help > /dev/full", 2, "cannot write the output: No space left on device"),
         ("NCU --help | true; exit ${PIPESTATUS[0]}", 0, ""),
-        ("NCU compare kernel2 --engine recorded --json - | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ("NCU report kernel2 --engine recorded --json - | true; exit ${PIPESTATUS[0]}", 0, ""),
         ("NCU nonsense 2> /dev/full", 2, ""),
         ("NCU nonsense 2>&-", 2, ""),
         ("NCU list <&- >&- 2>&-", 2, ""),
         (
-            "mkdir gone; cd gone; rmdir ../gone; NCU compare kernel2 --engine recorded",
+            "mkdir gone; cd gone; rmdir ../gone; NCU report kernel2 --engine recorded",
             3,
             "the current folder no longer",
         ),
@@ -156,14 +156,14 @@ def test_odd_streams_and_folders_are_named(line: str, status: int, said: str, tm
 
 @pytest.mark.long
 def test_a_closed_stdout_is_not_the_next_file(tmp_path: Path) -> None:
-    shell("NCU compare kernel2 --engine recorded --html page.html >&-", tmp_path)
+    shell("NCU report kernel2 --engine recorded -o page.html >&-", tmp_path)
     pages = list(tmp_path.glob("*.html"))
     assert all(page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>") for page in pages)
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "abc", "-5", "9" * 30])
 def test_any_width_of_the_terminal_will_do(columns: str, tmp_path: Path) -> None:
-    done = command("banks", "(8,8):(8,1)", folder=tmp_path, env=environment(COLUMNS=columns, TERM="bogus"))
+    done = command("explain", "(8,8):(8,1)", folder=tmp_path, env=environment(COLUMNS=columns, TERM="bogus"))
     assert done.returncode == 0, done.stderr
 
 
@@ -204,9 +204,9 @@ def test_errors_quote_only_part_of_a_long_value() -> None:
     "line",
     [
         "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1",
-        "check X", "check X.json", "report X.ncu-rep", "compare X", "lint X.cu", "profile X", "run X", "sweep X",
-        "predict X", "predict X.csv --op ld.shared.b32", "baseline show --file X", "rules install --dest X",
-        "compare kernel2 --engine recorded --html X", "check kernel2 --engine recorded --config X", "X", "banks X",
+        "check X", "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X",
+        "explain X.csv --op ld.shared.b32", "check --show-baseline --baseline X", "rules install --dest X",
+        "report kernel2 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X", "explain X",
         "list --catalog X",
     ],
 )  # fmt: skip
@@ -225,8 +225,8 @@ def test_a_long_value_is_never_about_permissions(line: str, tmp_path: Path) -> N
     [
         (["nonsense"], "No such command 'nonsense'", "ncu-swizzle --help"),
         (["list", "--bogus"], "No such option: --bogus", "ncu-swizzle list --help"),
-        (["baseline", "save"], "Missing argument", "ncu-swizzle baseline save --help"),
-        (["banks", "x", "--pad", "\x1b[31m\u202e"], "--pad", "ncu-swizzle banks --help"),
+        (["report"], "Missing argument", "ncu-swizzle report --help"),
+        (["explain", "x", "--pad", "\x1b[31m\u202e"], "--pad", "ncu-swizzle explain --help"),
         (["\x1b]0;title\x07"], "No such command", "ncu-swizzle --help"),
     ],
 )

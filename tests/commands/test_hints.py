@@ -42,15 +42,15 @@ CASES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("profile bound.ptx --engine emulated --grid 1 --block 32 --arg y=float32[1]:out", "--block 64,1,1", {}),
     (f"profile turn.cu {LAUNCH} --arg x=float32[1024] --arg y=float32[1024]:out --arg n=int32:32",
      r"--arg x=float32\[1024\]:random", {}),
-    ("predict turn --pad 1 --elem 2", "--elem 4", PROJECT),
+    ("explain turn --pad 1 --elem 2", "--elem 4", PROJECT),
     ("profile kernel9", "ncu-swizzle list", {}),
     (f"{RECORDED} --problem seq=100", "--problem seq=4096", {}),
     ("profile ./app", r"ncu-swizzle profile -- \./app", {}),
     ("profile --frob", "ncu-swizzle profile --help", {}),
     ("check kernel2 --engine recorded", "--allow-recorded", {}),
-    ("suggest wgmma-128", "ncu-swizzle banks wgmma-128", {}),
-    ('banks "(64,64):(64,1)" --elem 2 --swizzle bad', "--swizzle 3,2,3", {}),
-    ('predict "(64,64):(64,1)"', r"--write rows:16 --read column", {}),
+    ("explain wgmma-128 --show mapping", "ncu-swizzle explain wgmma-128 --show map", {}),
+    ('explain "(64,64):(64,1)" --elem 2 --swizzle bad', "--swizzle 3,2,3", {}),
+    ('explain "(64,64):(64,1)" --show wavefronts', r"--write rows:16 --read column", {}),
 )  # fmt: skip
 
 

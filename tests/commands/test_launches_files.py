@@ -80,16 +80,16 @@ def test_what_is_unknown_is_inconclusive(command: Command, tmp_path: Path) -> No
 def test_check_baseline_compare_report_suggest_and_banks(command: Command) -> None:
     checked = command("check", "graph.launches", "--max-degree", "LDS=32", "--max-excessive", "300000")
     assert checked.returncode == 0, checked.stdout
-    assert command("baseline", "save", "driver.launches").returncode == 0
+    assert command("check", "driver.launches", "--save-baseline").returncode == 0
     assert command("check", "driver.launches", "--max-excessive", "999999").returncode == 0
-    compared = command("compare", "graph.launches", "graph.launches", "-k", "rowsum")
+    compared = command("report", "graph.launches", "graph.launches", "-k", "rowsum")
     assert compared.returncode == 0, compared.stderr
     shown = command("report", "driver.launches", "--launch", "0", "-o", "page.html")
     assert shown.returncode == 0, shown.stderr
     assert "columns" in Path("page.html").read_text(encoding="utf-8")
-    suggested = command("suggest", "driver.launches")
+    suggested = command("explain", "driver.launches", "--show", "mapping")
     assert "Swizzle<5,0,5>" in suggested.stdout
-    drawn = command("banks", "driver.launches")
+    drawn = command("explain", "driver.launches", "--show", "map")
     assert drawn.returncode == 0, drawn.stderr
 
 
@@ -155,7 +155,7 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...], says: str,
 def test_a_damaged_file_is_an_error_everywhere(command: Command, tmp_path: Path) -> None:
     data = recorded("graph").read_bytes()
     (tmp_path / "cut.launches").write_bytes(data[: len(data) // 2])
-    for name in ("profile", "lint", "check", "report", "suggest", "banks", "compare"):
+    for name in ("profile", "lint", "check", "report", "explain"):
         done = command(name, "cut.launches")
         assert done.returncode == 2, (name, done.stderr)
         assert "cut.launches is damaged" in done.stderr

@@ -32,12 +32,12 @@ def test_check_judges_a_file_and_of_two_variants_the_latter(command: Command) ->
 @pytest.mark.long
 @NEEDS_ALL
 def test_compare_takes_variants_files_and_projects(command: Command) -> None:
-    pair = command("compare", *ODD, *BOTH, "--json", "-")
+    pair = command("report", *ODD, *BOTH, "--json", "-")
     assert pair.returncode == 0, pair.stderr
     content = json.loads(pair.stdout)
     assert content["labels"] == ["odd_rows (before)", "odd_rows (after)"]
     assert "removes all" in content["verdict"]
-    files = command("compare", "odd.cu", "half", "--engine", "emulated", "--json", "-")
+    files = command("report", "odd.cu", "half", "--engine", "emulated", "--json", "-")
     assert json.loads(files.stdout)["labels"] == ["odd-plain", "odd-padded", "half"]
 
 
@@ -46,7 +46,7 @@ def test_compare_takes_variants_files_and_projects(command: Command) -> None:
 def test_two_files_with_a_kernel_of_the_same_name_are_told_apart(command: Command, tmp_path: Path) -> None:
     text = (tmp_path / "clean.cu").read_text()
     (tmp_path / "other.cu").write_text(text.replace("31 - threadIdx.x", "31 & threadIdx.x"))
-    done = command("compare", "clean.cu", "other.cu", *LAUNCHES["clean.cu"], *EMULATED, "--json", "-")
+    done = command("report", "clean.cu", "other.cu", *LAUNCHES["clean.cu"], *EMULATED, "--json", "-")
     assert json.loads(done.stdout)["labels"] == ["clean of clean.cu", "clean of other.cu"]
 
 
@@ -66,13 +66,13 @@ def test_sweep_takes_a_file_over_its_sizes(command: Command) -> None:
 @pytest.mark.long
 @NEEDS_ALL
 def test_a_baseline_is_saved_of_a_file(command: Command) -> None:
-    saved = command("baseline", "save", *ODD, "-D", "PITCH=24")
+    saved = command("check", "--save-baseline", *ODD, "-D", "PITCH=24")
     assert saved.returncode == 0, saved.stderr
     assert "odd_rows" in saved.stdout
 
 
 def test_the_options_of_a_file_need_a_file(command: Command) -> None:
-    for name in ("check", "compare", "sweep"):
+    for name in ("check", "report", "sweep"):
         done = command(name, "kernel1", "--grid", "4")
         assert done.returncode == 2
         assert "--grid describes a .cu file, and kernel1 is not one" in done.stderr

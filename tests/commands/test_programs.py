@@ -108,7 +108,7 @@ def test_a_program_with_one_kernel_is_shown_as_a_kernel_is(shell: Shell, report_
     assert done.returncode == 0, done.stderr
     assert "kernel2 has no excessive shared-memory wavefronts" in done.stdout
     assert (app_folder / "swizzle-out" / "app" / "000-kernel2.json").is_file()
-    assert shell("compare swizzle-out/app kernel1 --json -").returncode == 0
+    assert shell("report swizzle-out/app kernel1 --json -").returncode == 0
 
 
 def test_the_limit_that_nobody_asked_for_is_said(
@@ -181,7 +181,8 @@ def test_mistakes_are_told_before_anything_runs(
 
 def test_what_follows_a_kernel_still_goes_to_ncu(shell: Shell) -> None:
     done = shell(
-        "profile kernel2 --engine ncu --baseline none --reference none --json - -- --sampling-interval 0", "ok"
+        "profile kernel2 --engine ncu --baseline none --reference none --json - --ncu-args '--sampling-interval 0'",
+        "ok",
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["labels"] == ["kernel2"]

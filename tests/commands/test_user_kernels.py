@@ -39,7 +39,7 @@ def test_before_and_after_are_profiled_in_one_run(work: Path, fake: Callable[[st
     }
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "output not checked" in page
-    again = command("compare", "swizzle-out/transpose-after", folder=work)
+    again = command("report", "swizzle-out/transpose-after", folder=work)
     assert again.returncode == 0, again.stderr
     assert "transpose (after) removes all" in " ".join(again.stdout.split())
     saved = json.loads((folder / "transpose-after.json").read_text(encoding="utf-8"))
@@ -95,8 +95,8 @@ def test_nothing_is_measured_here_and_nothing_is_left(work: Path) -> None:
         (("profile", "my.cu", *TYPED, "--arg", "q=float32[z]:out"), 2, "argument q"),
         (("profile", "none.cu", *TYPED), 2, "none.cu does not exist"),
         (("profile", "kernel2", "--grid", "1"), 2, "--grid describes a .cu file"),
-        (("compare", "my.cu"), 2, "transpose has no grid"),
-        (("run", "my.cu", *TYPED), 3, "PyCUDA cannot be imported"),
+        (("report", "my.cu"), 2, "transpose has no grid"),
+        (("profile", "--no-ncu", "my.cu", *TYPED), 3, "PyCUDA cannot be imported"),
         (("list", "--catalog", "."), 2, "is not a catalogue"),
         (("profile", "kernel2", "--config", "none.toml"), 2, "none.toml does not exist"),
     ):
@@ -114,9 +114,9 @@ def test_the_child_s_error_comes_through(work: Path, fake: Callable[[str], dict[
     assert [file.name for file in work.iterdir()] == ["my.cu"]
 
 
-@pytest.mark.parametrize("name", ["profile", "run"])
+@pytest.mark.parametrize("name", ["profile", "report"])
 def test_the_help_names_every_option_of_a_file(name: str, tmp_path: Path) -> None:
-    said = command(name, "--help", folder=tmp_path).stdout
+    said = command(name, "--help-all", folder=tmp_path).stdout
     for option in ("--kernel", "--grid", "--block", "--arg", "--shared", "-D", "-I", "--std", "--nvcc-option",
                    "--before", "--after", "--config", "--catalog"):  # fmt: skip
         assert option in said

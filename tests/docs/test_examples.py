@@ -86,7 +86,7 @@ def test_examples_print_what_is_shown(
 def test_a_wrong_digit_is_noticed(script: Callable[[str], ModuleType]) -> None:
     examples = script("examples")
     text = (ROOT / "docs" / "learn" / "gemm.md").read_text(encoding="utf-8")
-    block = text[text.index("```console\n$ ncu-swizzle predict") :].split("```\n\n", 1)[0]
+    block = text[text.index('```console\n$ ncu-swizzle explain "(64,64)') :].split("```\n\n", 1)[0]
     shown = f"{block}```\n"
     assert examples.refreshed(shown.replace("512", "513"), ROOT) == shown
 
@@ -120,5 +120,7 @@ def ending(line: TypedLine, page: str) -> int:
 
 def test_what_needs_a_gpu_is_marked_as_such(desk: Path) -> None:
     """Without the words, such a command would have to succeed here."""
-    done = process.command("run", "kernel1", folder=desk)
-    assert done.returncode == ending(TypedLine("ncu-swizzle run kernel1", needs_gpu=True), "README.md") == 3
+    done = process.command("profile", "kernel1", "--no-ncu", folder=desk)
+    assert (
+        done.returncode == ending(TypedLine("ncu-swizzle profile kernel1 --no-ncu", needs_gpu=True), "README.md") == 3
+    )

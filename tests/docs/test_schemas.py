@@ -19,24 +19,25 @@ LAYOUT = "(8,8):(1,8)"
 OUTPUTS: dict[str, list[tuple[str, ...]]] = {
     "comparison": [
         ("profile", "kernel2", *RECORDED, "--json", "-"),
-        ("compare", "transpose-plain", "transpose-xor", *RECORDED, "--json", "-"),
+        ("report", "transpose-plain", "transpose-xor", *RECORDED, "--json", "-"),
         ("report", str(RECORDINGS / "transpose" / "transpose-xor.ncu-rep"), "--json", "-"),
     ],
     "verdict": [
         ("check", "kernel1", *RECORDED, "--allow-recorded", "--config", "none", "--baseline", "none", "--json", "-"),
         ("check", "kernel2", *RECORDED, "--allow-recorded", "--config", "none", "--baseline", "none", "--json", "-"),
     ],
-    "banks": [
-        ("banks", LAYOUT, "--swizzle", "3,2,3", "--json"),
-        ("banks", LAYOUT, "--access", "none", "--json"),
-        ("banks", "kernel2", "--json"),
+    "explain": [
+        ("explain", LAYOUT, "--swizzle", "3,2,3", "--json", "-"),
+        ("explain", LAYOUT, "--access", "none", "--json", "-"),
+        ("explain", LAYOUT, "--show", "places", "--json", "-"),
+        ("explain", LAYOUT, "--show", "bits", "--json", "-"),
+        ("explain", LAYOUT, "--show", "phases", "--json", "-"),
+        ("explain", "box(8,64)", "--swizzle", "128B", "--json", "-"),
+        ("explain", "kernel2", "--json", "-"),
+        ("explain", "tid * 128", "--op", "ld.shared.v4.b32", "--json", "-"),
+        ("explain", "(64,64):(64,1)", "--elem", "2", "--write", "cp.async", "--read", "ldmatrix", "--json", "-"),
     ],
-    "predict": [("predict", "kernel1", "--json"), ("predict", "tid * 128", "--op", "ld.shared.v4.b32", "--json")],
-    "suggest": [
-        ("suggest", "(64,64):(64,1)", "--elem", "2", "--write", "cp.async", "--read", "ldmatrix", "--json"),
-        ("suggest", "transpose-plain", "--json"),
-    ],
-    "doctor": [("doctor", "--json")],
+    "doctor": [("doctor", "--json", "-")],
 }
 
 

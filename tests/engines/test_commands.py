@@ -142,7 +142,7 @@ def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monke
 @NEEDS_ALL
 @pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")
 def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
-    done = run("profile", "transpose-xor", "--export", "out")
+    done = run("profile", "transpose-xor", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "Computed, not measured" in done.stdout
     assert "share of samples (recorded)" in " ".join(done.stdout.split())

@@ -237,7 +237,7 @@ def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -
         recorded(name).save(fake.work / f"{name}.json")
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "ncu_swizzle", "baseline", "save", f"{name}.json"],
+            [sys.executable, "-m", "ncu_swizzle", "check", f"{name}.json", "--save-baseline"],
             stdout=subprocess.DEVNULL,
             cwd=fake.work,
             env=fake.environment("none"),

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of banks, predict and suggest."""
+"""Fixtures of the tests of explain."""
 
 from __future__ import annotations
 

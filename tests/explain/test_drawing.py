@@ -1,4 +1,4 @@
-"""What `banks --show` writes as HTML, SVG and JSON is what it shows on the terminal."""
+"""What `explain --show` writes as HTML, SVG and JSON is what it shows on the terminal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tests.support.pages import Page
 from tests.support.process import Command
 
-BITS = ("banks", "(8,8):(8,1)", "--swizzle", "bytes:3,2,3", "--show", "bits")
+BITS = ("explain", "(8,8):(8,1)", "--swizzle", "bytes:3,2,3", "--show", "bits")
 PLACES = (*BITS[:-1], "places")
-PHASES = ("banks", "(64,64):(64,1)", "--elem", "2", "--swizzle", "128B", "--access", "ldmatrix", "--show", "phases")
+PHASES = ("explain", "(64,64):(64,1)", "--elem", "2", "--swizzle", "128B", "--access", "ldmatrix", "--show", "phases")
 
 
 def written(command: Command, *arguments: str) -> tuple[Page, ElementTree.Element]:
@@ -76,16 +76,16 @@ def test_the_request_that_was_asked_for_is_drawn(command: Command) -> None:
 
 @pytest.mark.parametrize("option", ["--html", "--svg"])
 def test_phases_of_no_access_cannot_be_drawn(command: Command, option: str) -> None:
-    done = command("banks", "(8,8):(8,1)", "--access", "none", "--show", "phases", option, "b.html")
+    done = command("explain", "(8,8):(8,1)", "--access", "none", "--show", "phases", option, "b.html")
     assert done.returncode == 2
     assert "needs an access" in done.stderr
 
 
 def test_json_is_what_was_asked_for(command: Command) -> None:
-    bits = json.loads(command(*BITS, "--json").stdout)
+    bits = json.loads(command(*BITS, "--json", "-").stdout)["bits"]
     assert (bits["source"], bits["target"], bits["rows"][1]["after"]) == (0b11100000, 0b11100, 0b00100100)
-    before, after = json.loads(command(*PLACES, "--json").stdout)
+    before, after = json.loads(command(*PLACES, "--json", "-").stdout)["places"]
     assert (before["columns"][3], after["columns"][3]) == ([0, 1, 2, 3, 4, 5, 6, 7], [3, 2, 1, 0, 7, 6, 5, 4])
-    plain, swizzled = json.loads(command(*PHASES, "--json").stdout)
+    plain, swizzled = json.loads(command(*PHASES, "--json", "-").stdout)["phases"]
     assert [load["words"][:4] for load in plain[:1]] == [[8] * 4]
     assert [load["words"] for load in swizzled] == [[1] * 32] * 4

@@ -12,7 +12,7 @@ import pytest
 from tests.support.places import ROOT
 from tests.support.process import Command
 
-BOTH = ("banks", "box(8,64)+k-major(8,16,1024)", "--swizzle", "128B")
+BOTH = ("explain", "box(8,64)+k-major(8,16,1024)", "--swizzle", "128B")
 SHOWN = re.findall(
     r"```console\n\$ ncu-swizzle (.*)\n((?:.*\n)*?)```", (ROOT / "docs" / "hopper.md").read_text(encoding="utf-8")
 )
@@ -30,8 +30,8 @@ def test_the_documentation_shows_what_the_command_prints(typed: str, shown: str,
 
 
 def test_tiles_as_data_and_as_files(command: Command, tmp_path: Path) -> None:
-    done = command(*BOTH, "--json", "--html", "tile.html", "--svg", "tile.svg")
-    box, operand = json.loads(done.stdout)
+    done = command(*BOTH, "--json", "-", "--html", "tile.html", "--svg", "tile.svg")
+    box, operand = json.loads(done.stdout)["tiles"]
     assert box["title"] == "TMA writes: box of 8 x 64, 128-byte swizzle"
     assert box["chunks"][1] == [1, 0, 3, 2, 5, 4, 7, 6]
     assert operand["chunks"][2] == [-1, -1, 0, 1, -1, -1, -1, -1]
@@ -56,7 +56,7 @@ def test_tiles_as_data_and_as_files(command: Command, tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_say_what_to_type_next(arguments: list[str], said: str, hint: str, command: Command) -> None:
-    done = command("banks", *arguments)
+    done = command("explain", *arguments)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert hint in done.stderr

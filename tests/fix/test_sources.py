@@ -65,7 +65,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     (tile,) = fixed.kernels[0].tiles
     assert tile.reason_line == 15
     assert "Swizzle<5,0,5>" in tile.mapping
-    assert fixed.kernels[0].suggest == "ncu-swizzle suggest columns"
+    assert fixed.kernels[0].suggest == "ncu-swizzle explain columns"
 
 
 APART = """

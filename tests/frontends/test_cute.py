@@ -47,7 +47,7 @@ def test_an_access_in_a_function_of_another_file_has_its_callers(work: Path) -> 
     (work / "kernels.py").write_text(inlined_texts.CUTE, encoding="utf-8")
     (work / "helpers.py").write_text(inlined_texts.CUTE_HELPERS, encoding="utf-8")
     tile = ("--arg", "x=float32[32,32]", "--arg", "y=float32[32,32]:out", *OURS)
-    done = run("profile", "kernels.py::turn", *tile, "--export", "run", folder=work)
+    done = run("profile", "kernels.py::turn", *tile, "-o", "run", folder=work)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(work / "run").profiles
     stacks = {access.stack for access in profile.instructions if access.access == "STS"}
@@ -55,7 +55,7 @@ def test_an_access_in_a_function_of_another_file_has_its_callers(work: Path) -> 
 
 
 def test_the_host_function_says_how_the_kernel_is_launched(cute: Path) -> None:
-    done = run("profile", "cute_kernels.py::tensor_core", *PRODUCT, *OURS, "--export", "run", folder=cute)
+    done = run("profile", "cute_kernels.py::tensor_core", *PRODUCT, *OURS, "-o", "run", folder=cute)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(cute / "run").profiles
     assert (profile.grid, profile.block) == ((2, 2, 1), (128, 1, 1))
@@ -96,7 +96,7 @@ def test_one_of_several_kernels_is_named(cute: Path) -> None:
         assert done.returncode == 2, done.stdout
         assert said in done.stderr
         assert "Traceback" not in done.stderr
-    done = run("profile", "several.py::both::second", *array, *OURS, "--export", "run", folder=cute)
+    done = run("profile", "several.py::both::second", *array, *OURS, "-o", "run", folder=cute)
     assert done.returncode == 0, done.stderr
     assert "second is launched 2 times; this is the first of them." in done.stdout
     (profile,) = run_folder.load(cute / "run").profiles

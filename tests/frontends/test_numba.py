@@ -35,7 +35,7 @@ def test_a_conflict_is_on_the_line_of_python_that_has_it(work: Path) -> None:
 def test_a_function_of_another_file_is_compiled_and_has_its_callers(work: Path) -> None:
     (work / "kernels.py").write_text(inlined_texts.NUMBA, encoding="utf-8")
     (work / "helpers.py").write_text(inlined_texts.NUMBA_HELPERS, encoding="utf-8")
-    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "--export", "run", folder=work)
+    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "-o", "run", folder=work)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(work / "run").profiles
     stacks = {access.stack for access in profile.instructions if access.access == "STS"}
@@ -45,7 +45,7 @@ def test_a_function_of_another_file_is_compiled_and_has_its_callers(work: Path) 
 def test_what_numba_itself_inlines_has_its_own_lines_and_its_callers(work: Path) -> None:
     (work / "kernels.py").write_text(inlined_texts.NUMBA_NESTED, encoding="utf-8")
     (work / "helpers.py").write_text(inlined_texts.NUMBA_INLINED, encoding="utf-8")
-    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "--export", "run", folder=work)
+    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "-o", "run", folder=work)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(work / "run").profiles
     stacks = {access.access: access.stack for access in profile.instructions if access.access}
@@ -73,7 +73,7 @@ def back(p, out):
 def test_an_array_of_a_structured_dtype_is_bytes_and_the_dtype_s_name(work: Path) -> None:
     (work / "k.py").write_text(RECORDS, encoding="utf-8")
     words = ("profile", "k.py::back", "--grid", "1", "--block", "32", *OURS, "--arg", "out=float32[32]:out", "--arg")
-    done = run(*words, "p=uint8[32,12]", "--option", "p=particle", "--export", "run", folder=work)
+    done = run(*words, "p=uint8[32,12]", "--option", "p=particle", "-o", "run", folder=work)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(work / "run").profiles
     assert {access.stack for access in profile.shared()} == {(("k.py", 12),), (("k.py", 14),)}

@@ -22,7 +22,7 @@ SCALED = ("--grid", "n//B", "--arg", "x=float32[4096]", "--arg", "y=float32[4096
 
 def profiled(folder: Path, *words: str) -> Profile:
     """Return the profile that `profile` writes of its only kernel."""
-    done = run("profile", *words, *OURS, "--export", "run", "--force-overwrite", folder=folder)
+    done = run("profile", *words, *OURS, "-o", "run", "--force-overwrite", folder=folder)
     assert done.returncode == 0, done.stderr
     (profile,) = run_folder.load(folder / "run").profiles
     return profile

@@ -192,7 +192,7 @@ def test_more_excess_than_in_the_baseline_fails_and_less_never_does(recorded: Re
     verdict = judge([before], with_baseline(), against(after))
     assert outcomes(verdict) == {("kernel1", "baseline", ""): FAIL}
     assert "LDSM has 1,882,718,208 more" in verdict.checks[0].message
-    assert "baseline save" in verdict.checks[0].hint
+    assert "--save-baseline" in verdict.checks[0].hint
 
 
 # Durations now and in the baseline, and the percentage allowed: the medians decide, beyond the spread of both.
@@ -284,7 +284,7 @@ def test_a_recorded_baseline_needs_the_same_wish(recorded: Recorded) -> None:
 def test_a_regression_needs_a_baseline() -> None:
     with pytest.raises(UsageError, match="needs a baseline") as told:
         baseline.check_baseline(asking("max-regression 5"))
-    assert "ncu-swizzle baseline save" in told.value.hint
+    assert "ncu-swizzle check --save-baseline" in told.value.hint
     baseline.check_baseline(with_baseline("max-regression 5"))
     baseline.check_baseline(asking("max-degree 5"))
 

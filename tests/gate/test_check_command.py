@@ -51,8 +51,8 @@ def test_the_exit_code_is_the_verdict(arguments: str, work: Path) -> None:
 # What is said on stderr, then the hint.
 MISTAKES = {
     "after.json --max-degree LDMSS=1": ("unknown access kind", "[KERNEL:][ACCESS=]NUMBER"),
-    "after.json --max-regression 5": ("needs a baseline", "ncu-swizzle baseline save"),
-    "after.json --baseline gone.json": ("gone.json does not exist", "ncu-swizzle baseline save"),
+    "after.json --max-regression 5": ("needs a baseline", "ncu-swizzle check --save-baseline"),
+    "after.json --baseline gone.json": ("gone.json does not exist", "ncu-swizzle check --save-baseline"),
     "after.json -k regex:(": ("is not a valid regular expression", ""),
     "gone.json": ("gone.json does not exist", "ls swizzle-out"),
     "after.json --junit /proc/x.xml": ("cannot write /proc/x.xml", ""),
@@ -71,9 +71,9 @@ def test_mistakes_are_no_verdict(arguments: str, work: Path) -> None:
 
 
 def test_a_baseline_from_saving_to_failing(work: Path, recorded: Recorded) -> None:
-    saved = command("baseline", "save", "fixed.json", folder=work)
+    saved = command("check", "fixed.json", "--save-baseline", folder=work)
     assert saved.returncode == 0, saved.stderr
-    assert command("baseline", "show", folder=work).stdout == saved.stdout
+    assert command("check", "--show-baseline", folder=work).stdout == saved.stdout
     assert "H100" in saved.stdout
     assert max(map(len, saved.stdout.splitlines())) <= 80
     done = command("check", "fixed.json", "--max-regression", "5", folder=work)
@@ -87,7 +87,7 @@ def test_a_baseline_from_saving_to_failing(work: Path, recorded: Recorded) -> No
     percent = 100 * (2e6 / recorded("kernel2").duration_ns - 1)
     assert f"{percent:+.1f} %, at most +5 % allowed" in done.stdout
     assert command("check", "slow.json", folder=work).returncode == 0, "times count where a limit says so"
-    missing = command("baseline", "show", "--file", "gone.json", folder=work)
+    missing = command("check", "--show-baseline", "--baseline", "gone.json", folder=work)
     assert missing.returncode == 2
     assert "gone.json does not exist" in missing.stderr
 

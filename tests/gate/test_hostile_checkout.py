@@ -124,7 +124,7 @@ def test_the_command_line_may_pass_what_a_project_file_may_not(hostile: Path, ma
 def test_every_command_that_reads_project_files_holds_and_takes_trust(hostile: Path) -> None:
     (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}nvcc = ["-ccbin", "/x"]\n', encoding="utf-8")
     commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
-    for line in ("list", "predict tile", "check tile", "compare tile", "profile tile", "run tile"):
+    for line in ("list", "explain tile", "check tile", "report tile", "profile tile", "profile tile --no-ncu"):
         done = process.run(*line.split(), folder=hostile, env=process.environment(COLUMNS="300"))
         assert done.returncode == 2, (line, done.stdout, done.stderr)
         assert f"  try: ncu-swizzle {line} --trust" in done.stderr
@@ -245,7 +245,7 @@ def test_the_reader_s_process_imports_nothing_of_the_current_folder(
 def test_no_reference_runs_without_a_gpu(hostile: Path, marker: Path) -> None:
     (hostile / "reference.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
     (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}reference = "reference.py:expected"\n', encoding="utf-8")
-    for line in ("lint my.cu", "list", "predict tile", "check tile --engine emulated"):
+    for line in ("lint my.cu", "list", "explain tile", "check tile --engine emulated"):
         process.run(*line.split(), folder=hostile, env=process.environment())
         assert not marker.exists(), line
 

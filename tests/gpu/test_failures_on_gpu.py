@@ -28,7 +28,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_doctor_finds_nothing_in_the_way() -> None:
-    done = command("doctor", "--json")
+    done = command("doctor", "--json", "-")
     found = json.loads(done.stdout)
     assert done.returncode == 0, [one for one in found["checks"] if one["outcome"] == "bad"]
     assert found["able"]

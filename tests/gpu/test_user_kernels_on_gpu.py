@@ -109,8 +109,8 @@ def test_a_name_of_several_kernels_is_told(work: Path) -> None:
 
 
 def test_references_are_held_against_outputs(work: Path) -> None:
-    assert command("run", "sum", "--repeats", "2").returncode == 0
-    bins = command("run", "bins", "--repeats", "2")
+    assert command("profile", "--no-ncu", "sum", "--repeats", "2").returncode == 0
+    bins = command("profile", "--no-ncu", "bins", "--repeats", "2")
     assert bins.returncode == 0, bins.stderr
     done = command("profile", "bad")
     assert done.returncode == 4
@@ -128,10 +128,10 @@ def test_bins_that_begin_at_zero_are_profiled_from_zero(work: Path) -> None:
 
 def test_times_of_a_file_s_variants(work: Path) -> None:
     assert work.is_dir()
-    done = command("run", "own/my.cu", "--problem", "n=1024", "--repeats", "3", "--json")
+    done = command("profile", "--no-ncu", "own/my.cu", "--problem", "n=1024", "--repeats", "3", "--json", "-")
     facts = result(done)
     assert {name: len(times) for name, times in facts["times_ms"].items()} == {"tile-rowmajor": 3, "tile-swizzled": 3}
-    table = command("run", "own/my.cu", *TYPED, *VARIANTS, "--repeats", "3")
+    table = command("profile", "--no-ncu", "own/my.cu", *TYPED, *VARIANTS, "--repeats", "3")
     assert table.returncode == 0, table.stderr
     assert "not checked" in table.stdout
 
@@ -182,7 +182,7 @@ def test_a_source_that_does_not_compile_shows_what_nvcc_says(work: Path) -> None
 
 def test_a_missing_compiler_is_the_environment_s_lack(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(work))
-    done = command("run", "sum")
+    done = command("profile", "--no-ncu", "sum")
     assert done.returncode == 3, done.stderr
     assert "cannot run nvcc" in done.stderr
 
@@ -198,9 +198,9 @@ def test_a_changed_header_is_compiled_again(work: Path) -> None:
     )
     reference = "import numpy as np\ndef one(): return np.ones(32)\n"
     (work / "reference.py").write_text(reference, encoding="utf-8")
-    assert command("run", "cached", "--repeats", "1").returncode == 0
+    assert command("profile", "--no-ncu", "cached", "--repeats", "1").returncode == 0
     (work / "head.cuh").write_text("#define ADD 2\n", encoding="utf-8")
-    done = command("run", "cached", "--repeats", "1")
+    done = command("profile", "--no-ncu", "cached", "--repeats", "1")
     assert done.returncode == 4
     assert "differs from the reference: relative error 1 " in done.stderr
 

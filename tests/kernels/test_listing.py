@@ -9,7 +9,7 @@ from tests.support.places import ROOT
 
 def test_the_page_of_the_documentation_is_made_from_the_catalogue() -> None:
     page = (ROOT / "docs" / "catalog.md").read_text(encoding="utf-8")
-    assert page == listing.markdown(catalog.shipped()), "ncu-swizzle list --markdown > docs/catalog.md"
+    assert page == listing.markdown(catalog.shipped()), "ncu-swizzle list --markdown - > docs/catalog.md"
 
 
 def test_every_variant_says_what_it_teaches_and_from_where() -> None:

@@ -103,7 +103,7 @@ def transpose_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `banks --show phases --html` writes."""
+    """What `explain --show phases --html` writes."""
     file = tmp_path_factory.mktemp("maps") / "map.html"
     tile = mapping.parse("(64,64):(64,1)", 2, "128B")
     built = bankmap.before_and_after(tile.plain, tile, access.parse("ldmatrix", tile.layout, 2))
@@ -113,7 +113,7 @@ def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `banks --show bits --html` writes."""
+    """What `explain --show bits --html` writes."""
     file = tmp_path_factory.mktemp("maps") / "bits.html"
     bits = mapping.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
     file.write_text(report.render_bits(banks.bit_picture(bits), "bits"), encoding="utf-8")

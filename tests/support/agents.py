@@ -23,7 +23,7 @@ def with_client(folder: Path, use: Callable[[Any], Awaitable[None]], *options: s
     from mcp.client.stdio import StdioServerParameters
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = ["-m", "ncu_swizzle", "mcp", *options]
+    command = ["-m", "ncu_swizzle", "serve", "mcp", *options]
 
     async def connected() -> None:
         server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=str(folder))

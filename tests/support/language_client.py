@@ -54,9 +54,9 @@ class EditorClient:
         return types.ApplyWorkspaceEditResult(applied=True)
 
     async def start(self, *options: str, environment: Mapping[str, str] | None = None) -> types.InitializeResult:
-        """Start the server as ``ncu-swizzle lsp`` and greet it."""
+        """Start the server as ``ncu-swizzle serve lsp`` and greet it."""
         # Without -P, Python itself would look for modules in the workspace; the script ncu-swizzle does not.
-        command = (sys.executable, "-P", "-m", "ncu_swizzle", "lsp", *options)
+        command = (sys.executable, "-P", "-m", "ncu_swizzle", "serve", "lsp", *options)
         await self.client.start_io(*command, env=environment and dict(environment), cwd=self.root)
         window = types.WindowClientCapabilities(work_done_progress=True)
         lenses = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)

@@ -45,7 +45,7 @@ OPTIONS = (
     "--max-excessive",
     "--max-degree", "--max-regression", "--baseline", "--config", "--catalog", "--timeout", "--nvcc", "--ncu",
     "--engine", "--html",
-    "--svg", "--json", "--csv", "--markdown", "--file", "-o", "--export", "--arg", "-D", "-I", "--std", "--nvcc-option",
+    "--svg", "--json", "--csv", "--markdown", "-o", "--out", "--arg", "-D", "-I", "--std", "--nvcc-option",
 )  # fmt: skip
 NUMBERS = (
     "0",
@@ -72,21 +72,21 @@ REGULAR = (
     "regex:" + "(" * 5_000,
     "regex:" + "a?" * 200 + "a" * 200,
 )
-WRITING = ("--html", "--svg", "--json", "--csv", "--markdown", "--file", "-o", "--export")
+WRITING = ("--html", "--svg", "--json", "--csv", "--markdown", "-o", "--out")
 _FILES = ("out", "out.json", "out.html", "-", ".", "missing/out", "x" * 300, "out\udcff", "\x1b[31mout")
 COMMANDS = (
-    "banks",
-    "predict",
-    "suggest",
-    "compare",
+    "explain",
+    "explain --show wavefronts",
+    "explain --show mapping",
+    "explain --show phases",
     "report",
     "check",
     "lint",
     "profile",
     "sweep",
-    "run",
+    "profile --no-ncu",
     "list",
-    "baseline show",
+    "check --show-baseline",
     "rules apply",
 )
 NAMES = (
@@ -138,7 +138,7 @@ def hostile_arguments(chance: Random) -> Draft:
     name = chance.choice(NAMES[:6])
     files[name] = files["w.json"] if name.endswith("json") else files["k.ncu-rep"]
     if chance.random() < 0.3:
-        command = [chance.choice(("compare", "report", "check")), name]
+        command = [chance.choice(("report", "check")), name]
     words = tuple(word.replace("\0", "0")[:100_000] for word in command)
     return Draft(command[0], "", files, words, False, (), chance.choice(ENCODINGS))
 

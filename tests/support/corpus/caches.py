@@ -44,13 +44,13 @@ def damaged_cache(chance: Random) -> Draft:
 
 COMMANDS = (
     (
-        ("compare", "k.ncu-rep", "--html", "out.html", "--markdown", "out.md", "--config", "none"),
+        ("report", "k.ncu-rep", "-o", "out.html", "--markdown", "out.md", "--config", "none"),
         ("out.html", "out.md"),
     ),
     (("report", "k.ncu-rep", "-o", "out.html"), ("out.html",)),
     (("check", "k.ncu-rep", "--config", "none"), ()),
     (("lint", "my.cu", "--config", "none", *originals.TYPED), ()),
-    (("banks", "(8,8):(8,1)", "--svg", "out.svg"), ("out.svg",)),
+    (("explain", "(8,8):(8,1)", "--svg", "out.svg"), ("out.svg",)),
 )
 
 

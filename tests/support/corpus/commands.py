@@ -16,14 +16,12 @@ def showing(file: str, chance: Random, whole: str = "") -> Command:
     """Return a command that shows a report, a saved profile or a run; `whole` is an intact one to hold it against."""
     first = [whole] if whole and chance.random() < 0.3 else []
     every: tuple[Command, ...] = (
-        (("compare", *first, file, "--html", "out.html", *FORMATS), ("out.html", *WRITTEN)),
-        (("compare", *first, file), ()),
         (("report", *first, file, "-o", "out.html", *FORMATS), ("out.html", *WRITTEN)),
         (("report", file, "-o", "out.html", "--csv", "-"), ("out.html",)),
         (("report", file, "-o", "out.html", "--markdown", "-"), ("out.html",)),
         (("check", *first, file, "--config", "none", "--allow-recorded", *GATE), JUDGED),
         (("check", file, "--config", "none", "--allow-recorded", "--max-degree", "*=1", "--max-excessive", "0"), ()),
-        (("baseline", "save", file, "--file", "base.json"), ("base.json",)),
+        (("check", file, "--save-baseline", "--baseline", "base.json"), ("base.json",)),
         (("rules", "apply", file, "--json", "out.json"), ("out.json",)),
         (("rules", "apply", file), ()),
     )
@@ -37,8 +35,8 @@ def holding_against(baseline: str, profile: str, chance: Random) -> Command:
         ((*check, "--max-regression", "5", *GATE), JUDGED),
         ((*check, "--max-regression", "5"), ()),
         (check, ()),
-        (("baseline", "show", "--file", baseline), ()),
-        (("baseline", "save", profile, "--file", baseline), (baseline,)),
+        (("check", "--show-baseline", "--baseline", baseline), ()),
+        (("check", profile, "--save-baseline", "--baseline", baseline), (baseline,)),
     )
     return chance.choice(every)
 
@@ -65,8 +63,8 @@ def replaying(file: str, chance: Random) -> Command:
         (("profile", file, *brief, "-k", "turn", "-c", "1", "-o", "out"), ()),
         (("check", file, "--config", "none", "--max-degree", "1", *brief, *GATE), JUDGED),
         (("report", file, "-o", "out.html", "--csv", "-"), ("out.html",)),
-        (("compare", file, file), ()),
-        (("suggest", file), ()),
+        (("report", file, file, "-o", "out.html"), ("out.html",)),
+        (("explain", file), ()),
     )
     return chance.choice(every)
 
@@ -75,16 +73,16 @@ def planning(project: str, kernel: str, chance: Random) -> Command:
     """Return a command that reads ncu-swizzle.toml or pyproject.toml, and may compile what it describes."""
     every: tuple[Command, ...] = (
         (("list", "--config", project), ()),
-        (("list", "--config", project, "--json"), ()),
-        (("list", "--config", project, "--markdown"), ()),
+        (("list", "--config", project, "--json", "-"), ()),
+        (("list", "--config", project, "--markdown", "-"), ()),
         (("lint", project), ()),
         (("lint", project, *GATE), JUDGED),
         (("lint", "my.cu"), ()),
         (("profile", "--engine", "emulated", kernel, "--config", project, "-o", "out"), ()),
-        (("predict", kernel, "--config", project), ()),
+        (("explain", kernel, "--config", project), ()),
         (("check", "w.json", "--config", project, *GATE), JUDGED),
         (("check", "w.json"), ()),
-        (("run", kernel, "--config", project), ()),
+        (("profile", "--no-ncu", kernel, "--config", project), ()),
     )
     return chance.choice(every)
 
@@ -98,7 +96,7 @@ def compiling(project: str, chance: Random) -> Command:
         (("lint", kernel), ()),
         (("profile", "--engine", "emulated", kernel, "-o", "out"), ()),
         (("check", kernel, "--engine", "emulated"), ()),
-        (("compare", "tile-rowmajor", "tile-swizzled", "--engine", "emulated"), ()),
+        (("report", "tile-rowmajor", "tile-swizzled", "--engine", "emulated", "-o", "out.html"), ("out.html",)),
         (("sweep", kernel, "--engine", "emulated", "-o", "out"), ()),
     )
     return chance.choice(every)
@@ -120,8 +118,8 @@ def cataloguing(folder: str, kernel: str, chance: Random) -> Command:
     """Return a command that reads a family.toml."""
     every: tuple[Command, ...] = (
         (("list", "--catalog", folder, "--config", "none"), ()),
-        (("list", "--catalog", folder, "--config", "none", "--markdown"), ()),
-        (("list", "--catalog", folder, "--config", "none", "--json"), ()),
+        (("list", "--catalog", folder, "--config", "none", "--markdown", "-"), ()),
+        (("list", "--catalog", folder, "--config", "none", "--json", "-"), ()),
         (("lint", folder), ()),
         (("profile", "--engine", "emulated", kernel, "--catalog", folder, "--config", "none", "-o", "out"), ()),
         (
@@ -129,6 +127,6 @@ def cataloguing(folder: str, kernel: str, chance: Random) -> Command:
             WRITTEN,
         ),
         (("check", "w.json", "--catalog", folder, "--config", "none"), ()),
-        (("predict", kernel, "--catalog", folder, "--config", "none"), ()),
+        (("explain", kernel, "--catalog", folder, "--config", "none"), ()),
     )
     return chance.choice(every)

@@ -1,0 +1,106 @@
+"""What ``ncu-swizzle explain`` and its functions of Python are asked. Nothing here takes time to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from ncu_swizzle.base.texts import option
+from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, KernelOptions
+
+if TYPE_CHECKING:
+    from ncu_swizzle.smem.judge import Constraints
+
+WAVEFRONTS, MAP, MAPPING, PHASES, BITS, PLACES = "wavefronts", "map", "mapping", "phases", "bits", "places"
+CODE = ("both", "cuda", "cute", "none")
+WARP = BANKS = 32  # as `smem` has them
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelQuery:
+    """How a kernel is found, described, compiled and emulated."""
+
+    request: Request = Request()
+    description: KernelDescription = KernelDescription()
+    progress: Progress = silent
+
+    @classmethod
+    def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
+        """Return what a command's options, or a function's keywords, say. Raises UsageError."""
+        return cls(request=request, description=own.described(request.problem, sources), progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainQuery:
+    """What is explained: a layout, a kernel, a source's line, an expression; and which part of the answer is shown."""
+
+    group: ClassVar[str] = "Layouts, expressions and pictures"
+
+    what: str = ""
+    show: str = option(
+        "",
+        "Only this part: the wavefronts, the bank map, the mapping that suits; lanes, address bits, elements' places.",
+        choices=(WAVEFRONTS, MAP, MAPPING, PHASES, BITS, PLACES),
+        common=True,
+    )
+    element_bytes: int | None = option(
+        None,
+        "Element size; default 4, in a kernel's tile its narrowest access.",
+        "BYTES",
+        ("--elem",),
+        common=True,
+    )
+    reads: tuple[str, ...] = option(
+        (), "How a layout is read: row, column, ldmatrix …; repeatable.", "ACCESS", ("--read",), common=True
+    )
+    writes: tuple[str, ...] = option((), "How it is written; repeatable.", "ACCESS", ("--write",), common=True)
+    swizzle: str = option(
+        "", "Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku.", "B,M,S", common=True
+    )
+    pad: int = option(0, "Unused elements after each row.", "ELEMENTS", minimum=0, common=True)
+    access: str = option(
+        "", "The access to draw, of a kernel by its line or instruction; default: the worst.", "ACCESS"
+    )
+    op: str = option("", "Of an expression or a CSV file: ld.shared.b32 …", "OP", common=True)
+    active: str = option("", "Of an expression: the active lanes, such as lane < 8.", "EXPRESSION")
+    threads: int = option(WARP, "For expressions in tid: threads per block.", minimum=WARP, maximum=1024)
+    max_bytes: int | None = option(None, "At most this many extra bytes per tile.", "BYTES", minimum=0)
+    tma: bool = option(False, "TMA must be able to write the tile.", flags=("--tma",))
+    copies: int = option(1, "Number of such tiles per block.", minimum=1)
+    code: str = option("both", "The mapping's code to print.", choices=CODE)
+    profile: str = option("", "Compare wavefronts with this report or profile, not with the recording.", "FILE")
+    row: int | None = option(None, "With --show bits: only this row.")
+    request: int | None = option(None, "With --show phases: this request instead of the worst.")
+    banks: int = option(BANKS, "Number of banks; other than 32 for a toy memory.", minimum=1)
+    arch: str = ""  # that a mapping is for; default: the kernel's
+    leading: bool = False  # an API computes the addresses from a leading dimension
+    kernel: KernelQuery = KernelQuery()
+
+    @property
+    def limits(self) -> Constraints:
+        """What a mapping has to respect. Raises UsageError."""
+        from ncu_swizzle.smem.judge import Constraints
+
+        arch = self.arch or self.kernel.description.launch.arch.rstrip("af") or Constraints.arch
+        return Constraints(self.max_bytes, self.tma, self.copies, arch, self.leading)
+
+    @property
+    def line(self) -> str:
+        """The line that is asked for, as accesses are named: ``my.cu:12``; empty without one."""
+        file, number = _located(self.what)
+        return f"{Path(file).name}:{number}" if number else ""
+
+    @property
+    def subject(self) -> str:
+        """What is explained, without its line."""
+        return _located(self.what)[0]
+
+
+def _located(what: str) -> tuple[str, str]:
+    """Return a source and the number of its line; what is something else, whole."""
+    from ncu_swizzle.kernels import naming
+
+    file, colon, number = what.rpartition(":")
+    return (file, number) if colon and number.isdecimal() and naming.is_kernel_file(file) else (what, "")
