@@ -1,7 +1,7 @@
 """What happens with some 8,600 damaged and hostile files: ``python3 bench/damage.py [--write]``. Needs nvcc, no GPU.
 
 Reports, saved profiles, baselines, manifests, facts, cubins, PTX, launches files, settings, caches and command lines,
-made from real ones by a seeded generator (tests/support/corpus), each given to a command. Prints a row per kind, the
+made from real ones by a seeded generator (bench/corpus), each given to a command. Prints a row per kind, the
 worst case of each, and every violation with the number that runs it again: ``--case N``. Exits with code 1 if there is
 one. --write puts the table into docs/security.md.
 """
@@ -23,9 +23,9 @@ from tables import ROOT, head, replace, row
 
 sys.path.insert(0, str(ROOT))
 
+from bench.corpus import kinds, outcome, worker
+from bench.corpus.attempt import LIMIT_S
 from ncu_swizzle.kernels.toolchain import Toolchain
-from tests.support.corpus import kinds, outcome, worker
-from tests.support.corpus.attempt import LIMIT_S
 
 _WORKER: worker.Worker
 

@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
-from tests.support.corpus import binaries, frames, hostile, kinds, originals, outcome, trees
-from tests.support.corpus.attempt import OUTPUT, Ran
+from bench.corpus import kinds, outcome
+from bench.corpus.attempt import OUTPUT, Ran
+from tests.support.corpus import binaries, frames, hostile, originals, trees
 from tests.support.corpus.case import Draft
 from tests.support.places import ROOT
 from tests.support.process import environment

@@ -9,8 +9,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.support.corpus import caches, kinds, originals, outcome
-from tests.support.corpus.attempt import LIMIT_S, Ran, attempt
+from bench.corpus import caches, kinds, outcome
+from bench.corpus.attempt import LIMIT_S, Ran, attempt
+from tests.support.corpus import originals
 from tests.support.corpus.case import Case, Draft
 
 REAL = 10  # of so many cases of caches, one starts an interpreter

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.support.corpus.attempt import OUTPUT, SUMMARY, Ran
+from bench.corpus.attempt import OUTPUT, SUMMARY, Ran
 from tests.support.corpus.case import Draft
 
 REFUSED, READ = "refused", "read"

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from tests.support.corpus import caches
+from bench.corpus import caches
 from tests.support.corpus.case import Draft
 from tests.support.corpus.hostile import MARKER
 from tests.support.places import ROOT

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tests.support.corpus import arguments, caches, executables, launches_files, projects, reports, saved
+from bench.corpus import caches, executables, launches_files, reports, saved
+from tests.support.corpus import arguments, projects
 from tests.support.corpus.case import Case, Kind
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from bench.corpus import executables
+from bench.corpus.saved import changed, hostile_tree
 from ncu_swizzle.base import cache
-from tests.support.corpus import bytewise, commands, executables, frames, hostile, originals, trees
+from tests.support.corpus import bytewise, commands, frames, hostile, originals, trees
 from tests.support.corpus.case import WHOLE, Draft
-from tests.support.corpus.saved import changed, hostile_tree
 
 
 def report_of_ours(chance: Random) -> Draft:

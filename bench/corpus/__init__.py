@@ -1,0 +1,10 @@
+"""Damaged and hostile files, each given to a command, and what becomes of it: the machinery of ``bench/damage.py``.
+
+    worker.prepare()
+    for case in kinds.cases(10_000, seed=1):
+        outcome = worker.outcome(case)
+
+The files are real ones, changed by the seeded generators in tests/support/corpus, which tests use as well. An outcome
+is `refused` (a message and a documented exit code) or `read`, and carries violations: tracebacks, hangs, code that ran,
+raw control characters, losses without a word.
+"""
