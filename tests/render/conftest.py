@@ -1,9 +1,10 @@
-"""Fixtures of the tests of pages: each page is rendered once per test run."""
+"""Pages of the report, each rendered once per test run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,23 @@ from ncu_swizzle.reports import many_launches, sanity
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.smem import access, bankmap, mapping
+from tests.support.hostile import poisoned
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import launched
 
+HIDING = "\u202e\u2066\u200b\x1b[2J\u2028"  # reorders or hides what follows, or clears a terminal
+LONG = "kernels/attention/attention.cuh"
+
 
 @pytest.fixture(scope="session")
-def html(recorded: Recorded) -> str:
-    return report.render(compare([recorded(name) for name in KERNELS]))
+def profiles(recorded: Recorded) -> list[Profile]:
+    return [recorded(name) for name in KERNELS]
+
+
+@pytest.fixture(scope="session")
+def html(profiles: list[Profile]) -> str:
+    return report.render(compare(profiles))
 
 
 @pytest.fixture(scope="session")
@@ -30,98 +40,98 @@ def page(html: str) -> Page:
 
 
 @pytest.fixture(scope="session")
-def profiles(recorded: Callable[[str], Profile]) -> list[Profile]:
-    return [recorded(name) for name in KERNELS]
+def written(recorded: Recorded, html: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that writes a page and returns its file. Pages are called after what is on them:
+
+    three     the attention kernels and the library's
+    four      four profiles, whose sources have as many columns
+    sixty     sixty profiles
+    many      three launches of a program, before and after
+    foreign   a library's kernel, with values that no figure needs
+    hostile   names, sources and SASS that try to break out of the page, or to hide and to reorder its text
+    long      5,000 instructions of a source of 3,000 lines, in two versions
+    transpose bank maps of 32 x 32 cells
+    map, bits what `--show map` and `--show bits` write as HTML
+    """
+    folder = tmp_path_factory.mktemp("pages")
+
+    @cache
+    def write(name: str) -> Path:
+        file = folder / f"{name}.html"
+        file.write_text(html if name == "three" else _rendered(name, recorded), encoding="utf-8")
+        return file
+
+    return write
 
 
-@pytest.fixture(scope="session")
-def page_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(report.render(compare(profiles)), encoding="utf-8")
-    return file
+def _rendered(name: str, recorded: Recorded) -> str:
+    before, after = (recorded(kernel) for kernel in KERNELS[:2])
+    plain, swizzled = recorded("transpose-plain"), recorded("transpose-xor")
+    tile = mapping.parse("(64,64):(64,1)", 2, "128B")
+    maps = bankmap.before_and_after(tile.plain, tile, access.parse("ldmatrix", tile.layout, 2))
+    compared = {
+        "four": lambda: [before, after, recorded("kernel3"), before],
+        "sixty": lambda: [plain, swizzled] * 30,
+        "foreign": lambda: [_foreign(recorded("reference-gemm"))],
+        "hostile": lambda: [_hostile(plain), swizzled],
+        "long": lambda: [_long(before), _edited(_long(after))],
+        "transpose": lambda: [plain, swizzled],
+    }
+    pictures = {
+        "many": lambda: _program(plain, swizzled),
+        "map": lambda: report.render_board(banks.phases(maps)[0], "a map"),
+        "bits": lambda: report.render_bits(banks.bit_picture(mapping.bits(tile)), "bits"),
+    }
+    return report.render(compare(compared[name]())) if name in compared else pictures[name]()
 
 
-@pytest.fixture(scope="session")
-def four_file(profiles: list[Profile], recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page whose sources have the columns of four profiles."""
-    before, after, _ = profiles
-    file = tmp_path_factory.mktemp("report") / "four.html"
-    file.write_text(report.render(compare([before, after, recorded("kernel3"), before])), encoding="utf-8")
-    return file
+def _program(before: Profile, after: Profile) -> str:
+    rows = [tuple(launched(one, f"f<{number}>()", number) for one in (before, after)) for number in range(3)]
+    comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
+    return report.render_all(comparisons, notes, "old → new")
 
 
-@pytest.fixture(scope="session")
-def foreign_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a library's kernel whose report also has values that no figure needs."""
-    profile = recorded("reference-gemm")
+def _foreign(profile: Profile) -> Profile:
     note = Finding(
         rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=f"{sanity.NOT_MEASURED}pcie__read_bytes.sum."
     )
     below_zero = {"dram__bytes.sum.pct_of_peak_sustained_elapsed": Metric(-0.01, "%")}
-    foreign = replace(
+    return replace(
         profile,
         engine="ncu",
         kernel=KernelId(name=profile.kernel.function, function=profile.kernel.function),
         metrics={**profile.metrics, **below_zero},
         findings=(*profile.findings, note),
     )
-    file = tmp_path_factory.mktemp("report") / "foreign.html"
-    file.write_text(report.render(compare([foreign])), encoding="utf-8")
-    return file
 
 
-@pytest.fixture(scope="session")
-def hostile_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _hostile(profile: Profile) -> Profile:
     name = HOSTILE + "long" * 50
-    before, after, _ = profiles
-    source = {path: f"{HOSTILE}\n{text}" for path, text in before.sources.items()}
-    hostile = replace(before, kernel=replace(before.kernel, name=name, title=name, function=name), sources=source)
-    file = tmp_path_factory.mktemp("report") / "hostile.html"
-    file.write_text(report.render(compare([hostile, after])), encoding="utf-8")
-    return file
+    sources = {path: f"{HOSTILE}\n{text}" for path, text in profile.sources.items()}
+    named = replace(profile, kernel=replace(profile.kernel, name=name, title=name, function=name), sources=sources)
+    fields = ("KernelId.name", "Instruction.sass", "Instruction.stack", "Profile.sources")
+    return poisoned(named, lambda text: f"{text}{HIDING}", fields)  # type: ignore[no-any-return]
 
 
-@pytest.fixture(scope="session")
-def many_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    before, after, _ = profiles
-    rows = [(launched(before, f"f<{number}>()", number), launched(after, f"f<{number}>()", number))
-            for number in range(3)]  # fmt: skip
-    comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
-    file = tmp_path_factory.mktemp("report") / "many.html"
-    file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
-    return file
+def _edited(profile: Profile) -> Profile:
+    """Return the profile as if a line had been added at the start of the kernel's header."""
+    stacks = [tuple((file, line + (file == LONG)) for file, line in one.stack) for one in profile.instructions]
+    return replace(
+        profile,
+        sources={**profile.sources, LONG: f"// edited\n{profile.sources[LONG]}"},
+        instructions=tuple(replace(one, stack=stack) for one, stack in zip(profile.instructions, stacks, strict=True)),
+    )
 
 
-@pytest.fixture(scope="session")
-def transpose_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with maps of 32 x 32 cells."""
-    file = tmp_path_factory.mktemp("maps") / "transpose.html"
-    pair = [recorded("transpose-plain"), recorded("transpose-xor")]
-    file.write_text(report.render(compare(pair)), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="session")
-def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `explain --show phases --html` writes."""
-    file = tmp_path_factory.mktemp("maps") / "map.html"
-    tile = mapping.parse("(64,64):(64,1)", 2, "128B")
-    built = bankmap.before_and_after(tile.plain, tile, access.parse("ldmatrix", tile.layout, 2))
-    file.write_text(report.render_board(banks.phases(built)[0], "a map"), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="session")
-def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `explain --show bits --html` writes."""
-    file = tmp_path_factory.mktemp("maps") / "bits.html"
-    bits = mapping.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
-    file.write_text(report.render_bits(banks.bit_picture(bits), "bits"), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(params=["page_file", "four_file", "foreign_file", "many_file"])
-def any_file(request: pytest.FixtureRequest) -> Path:
-    """Each kind of page in turn."""
-    file: Path = request.getfixturevalue(request.param)
-    return file
+def _long(profile: Profile) -> Profile:
+    """Return a profile of 5,000 instructions, whose sites are spread over 3,000 lines."""
+    lines = profile.sources[LONG].splitlines()
+    start, own = profile.instructions[0].pc, len(profile.instructions)
+    instructions = []
+    for number in range(5_000):
+        one = profile.instructions[number % own]
+        moved = number // own * 2 * len(lines)
+        stack = tuple((file, line + moved if file == LONG else line) for file, line in one.stack)
+        instructions.append(replace(one, pc=start + 16 * number, stack=stack))
+    text = "\n".join((lines * (3_000 // len(lines) + 1))[:3_000])
+    return replace(profile, sources={**profile.sources, LONG: text}, instructions=tuple(instructions))

@@ -1,346 +1,483 @@
-"""The report as a reader sees it: opened from a file in a real browser."""
+"""The report as a reader sees and operates it: opened from a file in a real browser, which is started once."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ncu_swizzle.render import page as report
-from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
-from tests.support.hostile import hidden, poisoned
+from tests.support.hostile import hidden
 from tests.support.pages import HOSTILE
-from tests.support.recordings import KERNELS
+from tests.support.recordings import KERNELS, Recorded, faster
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
 pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
+Written = Callable[[str], Path]
 LONG = "kernels/attention/attention.cuh"
-HIDING = ("KernelId.name", "Instruction.sass", "Instruction.stack", "Profile.sources")
+SCREENS = ((1600, 900), (1280, 800), (390, 844))
+UNFOLD = "document.querySelectorAll('details').forEach(part => part.open = true)"
+# What holds for a table's first rows holds for all, and axe looks at every cell.
+SHORTEN = "for (const t of document.querySelectorAll('table')) [...t.rows].slice(8).forEach(row => row.remove())"
+LUMINANCE = """
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const shown = (...colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(part => part / 255)
+      .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const root = getComputedStyle(document.documentElement);
+  const paper = getComputedStyle(document.body).backgroundColor;"""
+# The least contrast of ink to the heat behind it, which axe does not judge; to the banks' colours, and how many.
+HEAT = f"""(() => {{{LUMINANCE}
+  return Math.min(...[...document.querySelectorAll('.source td.heat')].map(cell => getComputedStyle(cell))
+    .map(style => contrast(shown(paper, style.backgroundColor), shown(paper, style.color))));
+}})()"""
+BANKS = f"""(() => {{{LUMINANCE}
+  const ink = shown(root.getPropertyValue('--ink'));
+  const colours = [...Array(32).keys()].map(bank => root.getPropertyValue(`--b${{bank}}`));
+  return [Math.min(...colours.map(colour => contrast(ink, shown(colour)))), new Set(colours).size];
+}})()"""
+PAGE = f"(() => {{{LUMINANCE} return [shown(paper), shown(getComputedStyle(document.body).color)]; }})()"
+# The least text, in pixels as shown; texts in SVGs are scaled with them. Without what only screen readers see.
+SMALLEST = """(() => {
+  const sizes = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const parent = walk.currentNode.parentElement;
+    if (parent.closest('.sr, script') || !parent.getClientRects().length || !walk.currentNode.data.trim()) continue;
+    const svg = parent.closest('svg');
+    const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+    sizes.push([parseFloat(getComputedStyle(parent).fontSize) * scale, parent.outerHTML.slice(0, 100)]);
+  }
+  return sizes.sort((a, b) => a[0] - b[0])[0];
+})()"""
+TARGET_TOP = "document.querySelector(':target').getBoundingClientRect().top"
+WIDTH = "document.documentElement.scrollWidth"
 
 
-def test_it_opens_without_an_error_and_fetches_nothing_but_itself(browser: Browser, page_file: Path) -> None:
-    browser.open(page_file)
+def rows(browser: Browser, section: str) -> list[list[str]]:
+    code = "[...document.querySelectorAll(arguments[0])].map(r => [...r.cells].map(c => c.textContent.trim()))"
+    return browser.script(code, f"{section} tbody tr")  # type: ignore[no-any-return]
+
+
+def numbers(browser: Browser, selector: str) -> list[float]:
+    return [float(text.replace(",", "")) for text in browser.texts(selector)]
+
+
+def target(browser: Browser) -> tuple[str, int, list[str]]:
+    """Return the path and the number of the line that the page has jumped to, and its counts."""
+    number, _, _, *counts = browser.texts("tr:target > *")
+    (path,) = browser.texts(".panel:has(:target) summary code")
+    return path, int(number), counts
+
+
+def sass(profile: Profile, line: int) -> list[str]:
+    return [one.sass for one in profile.instructions if (LONG, line) in one.stack]
+
+
+def under(browser: Browser, side: int) -> list[str]:
+    return browser.texts(f".under .sides table:nth-child({side}) tbody code")
+
+
+# ------------------------------------------------------------------------------------------------ what is there
+
+
+def test_it_shows_the_figures_of_the_profiles_and_fetches_nothing_but_itself(
+    browser: Browser, written: Written, profiles: list[Profile], recorded: Recorded
+) -> None:
+    browser.open(written("three"))
     assert browser.script("document.readyState") == "complete"
     assert browser.errors() == []
-    assert browser.fetched() == [page_file.as_uri()]
-
-
-def test_it_shows_the_figures_of_the_profiles(browser: Browser, page_file: Path, profiles: list[Profile]) -> None:
-    browser.open(page_file)
-    (row,) = [cells for cells in _rows(browser, "#metrics") if cells[0].startswith("Excessive")]
-    first, second, _, third = row[1:]
-    assert [first, second, third] == [f"{p.total.excessive:,}" for p in profiles]
-    counts, times = browser.texts(".glance li .counted"), browser.texts(".glance li .timed")
-    assert [count.split()[0] for count in counts] == [f"{p.total.excessive:,}" for p in profiles]
-    assert [time.split(" ms")[0] for time in times] == [f"{p.duration_ns / 1e6:.3f}" for p in profiles]
+    assert browser.fetched() == [written("three").as_uri()]
+    excess = [f"{profile.total.excessive:,}" for profile in profiles]
+    (row,) = [cells for cells in rows(browser, "#metrics") if cells[0].startswith("Excessive")]
+    assert [row[1], row[2], row[4]] == excess
+    assert [count.split()[0] for count in browser.texts(".glance li .counted")] == excess
+    times, ns = browser.texts(".glance li .timed"), [profile.duration_ns or 0 for profile in profiles]
+    assert [text.split(" ms")[0] for text in times] == [f"{duration / 1e6:.3f}" for duration in ns]
     assert times[1].endswith(" ms"), "the verdict has its speedup"
-    assert times[2].endswith(f" {profiles[0].duration_ns / profiles[2].duration_ns:.2f}×")
-
-
-def test_it_shows_every_access_kind_of_every_profile(
-    browser: Browser, page_file: Path, profiles: list[Profile]
-) -> None:
-    browser.open(page_file)
-    shown = [cells[-8:-2] for cells in _rows(browser, "#accesses")]
+    assert times[2].endswith(f" {ns[0] / ns[2]:.2f}×")
+    shown = [cells[-8:-3] for cells in rows(browser, "#accesses")]
     for label, profile in zip(KERNELS, profiles, strict=True):
         for total in profile.accesses.values():
-            counts = [f"{n:,}" for n in (total.wavefronts, total.ideal, total.excessive)]
-            assert [label, *counts, f"{total.degree:.2f}"] in [cells[:5] for cells in shown]
+            counts = [f"{count:,}" for count in (total.wavefronts, total.ideal, total.excessive)]
+            assert [label, *counts, f"{total.degree:.2f}"] in shown
+    (verdict,) = browser.texts(".verdict")
+    ratio = faster(recorded, "kernel1", "kernel2")
+    assert verdict == f"kernel2 removes all excessive wavefronts of kernel1 and is {ratio} times as fast."
+    figures = browser.texts(".glance li strong")
+    assert figures[:2] == ["1,886,388,224", f"{ns[0] / 1e6:.3f} ms"]
+    assert not [figure for figure in figures if len(figure) > 1 and figure in verdict], "no number is told twice"
 
 
-def test_the_jump_leads_to_the_worst_line(browser: Browser, page_file: Path, profiles: list[Profile]) -> None:
-    browser.open(page_file)
-    browser.script("document.querySelector('nav .jump').click()")
-    number, _, _, wavefronts, *_ = browser.texts("tr:target > *")
-    (path,) = browser.texts(".panel:has(:target) summary code")
-    assert wavefronts == f"{profiles[0].lines[path, int(number)].wavefronts:,}"
-    assert browser.script("document.querySelector('.panel:has(:target)').open")
-    assert browser.script("document.querySelector(':target').getBoundingClientRect().top") < 900
+PICTURES = {"three": "figure", "four": "figure", "foreign": "figure", "many": "#kernels tbody .bar"}
 
 
-def test_a_hostile_name_is_only_a_name(browser: Browser, hostile_file: Path) -> None:
-    browser.open(hostile_file)
-    assert not browser.alerted()
-    assert browser.errors() == []
-    assert browser.fetched() == [hostile_file.as_uri()]
-    assert browser.script("document.querySelectorAll('img, iframe, object, svg:not(.bankmap)').length") == 0
-    assert browser.script("document.querySelectorAll('script').length") == 3
-    browser.unfold(".source th button")
-    assert browser.script("document.querySelectorAll('.under table').length") > 10
-    assert browser.script("document.querySelectorAll('img, iframe, object, svg:not(.bankmap)').length") == 0
-    assert not browser.alerted()
-    (heading,) = browser.texts("h1")
-    assert heading.startswith(HOSTILE)
-    assert HOSTILE in browser.texts("td.text")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "three",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("four", "foreign", "many", "hostile", "transpose", "map", "bits")
+        ),
+    ],
+)
+def test_the_picture_is_on_the_first_screen_only_tables_scroll_sideways_and_no_text_is_small(
+    browser: Browser, written: Written, name: str
+) -> None:
+    browser.open(written(name))
+    for width, height in SCREENS:
+        browser.resize(width, height)
+        assert browser.script(WIDTH) <= width, width
+        if picture := PICTURES.get(name):
+            assert browser.box(picture).bottom <= height, width
+            assert browser.box(".bar").width > 20, width
+    browser.script(UNFOLD)
+    for width in (1280, 700, 390) if name in ("three", "many") else (1280, 390):
+        browser.resize(width)
+        assert browser.script(WIDTH) <= width, width
+        size, where = browser.script(SMALLEST)
+        assert size >= 11, where
 
 
-def test_what_would_reorder_or_hide_text_is_shown(browser: Browser, profiles: list[Profile], tmp_path: Path) -> None:
-    before = poisoned(profiles[0], lambda text: f"{text}\u202e\u2066\u200b\x1b[2J\u2028", HIDING)
-    file = tmp_path / "hiding.html"
-    file.write_text(report.render(compare([before, profiles[1]])), encoding="utf-8")
-    browser.open(file)
-    browser.unfold(".source th button")
-    unfolded = browser.texts(".under .sides table:first-child tbody code")
-    assert unfolded[0].endswith("\ufffd\ufffd\ufffd\ufffd[2J\ufffd")
-    assert hidden(str(browser.script("document.body.innerText"))) == []
+def test_the_way_to_the_sections_stays_in_view_and_a_link_into_a_hidden_one_shows_it(
+    browser: Browser, written: Written
+) -> None:
+    browser.open(written("three"))
+    for width, height in SCREENS:
+        browser.resize(width, height)
+        browser.script("document.querySelector('#metrics').scrollIntoView()")
+        nav, heading = browser.box("nav"), browser.box("#metrics h2")
+        assert 0 <= nav.top < nav.bottom <= heading.top < height, width
+    press, table = "#metrics h2 button", "document.querySelector('#metrics table').offsetParent !== null"
+    browser.script("document.querySelector(arguments[0]).focus()", press)
+    browser.press(browser.ENTER)
+    assert not browser.script(table)
+    assert browser.script("document.querySelector(arguments[0]).ariaExpanded", press) == "false"
+    browser.click("nav a[href='#metrics']")
+    browser.script("new Promise(resolve => setTimeout(resolve, 50))")
+    assert browser.script(table)
 
 
-@pytest.mark.parametrize("width", [400, 700, 1280])
-def test_only_tables_scroll_sideways(browser: Browser, page_file: Path, hostile_file: Path, width: int) -> None:
-    browser.resize(width)
-    for file in (page_file, hostile_file):
-        browser.open(file)
-        browser.script("document.querySelectorAll('details').forEach(part => part.open = true)")
-        assert browser.script("document.documentElement.scrollWidth") <= width
-        assert browser.script("document.documentElement.clientWidth") >= width - 20
-
-
-def test_it_follows_the_reader_into_the_dark(browser: Browser, page_file: Path) -> None:
-    colours = {}
+@pytest.mark.long
+def test_pages_follow_the_reader_into_the_dark_and_can_be_read_there(browser: Browser, written: Written) -> None:
+    papers, inks = {}, {}
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
-        browser.open(page_file)
-        style = "getComputedStyle(document.body)"
-        colours[scheme] = [_brightness(browser.script(f"{style}.{what}")) for what in ("backgroundColor", "color")]
-    assert colours["light"][0] > 600
-    assert colours["light"][1] < 200
-    assert colours["dark"][0] < 200
-    assert colours["dark"][1] > 600
-
-
-def test_the_theme_is_the_readers_choice_and_forgotten(browser: Browser, page_file: Path) -> None:
+        browser.open(written("four"))
+        papers[scheme], inks[scheme] = browser.script(PAGE)
+        assert 4.5 <= browser.script(HEAT) < 21, scheme
+        browser.open(written("map"))
+        contrast, colours = browser.script(BANKS)
+        assert (contrast >= 4.5, colours) == (True, 32), scheme
+    assert (papers["light"] > 0.8, inks["light"] < 0.1) == (True, True)
+    assert (papers["dark"] < 0.1, inks["dark"] > 0.6) == (True, True)
     browser.prefer("light")
-    browser.open(page_file)
-    colour = "getComputedStyle(document.body).backgroundColor"
+    browser.open(written("three"))
     shades = []
     for _ in range(4):
-        shades.append(_brightness(browser.script(colour)))
+        shades.append(browser.script(PAGE)[0])
         browser.press("t")
-    light, also_light, dark, again = shades
-    assert light == also_light == again > 600
-    assert dark < 200
-    browser.open(page_file)
-    assert browser.texts(".tools button")[-1] == "Theme: autot"
+    assert shades[0] == shades[1] == shades[3] == papers["light"]
+    assert shades[2] == papers["dark"], "the reader's choice: automatic, light, dark"
+    browser.open(written("three"))
+    assert browser.texts(".tools button")[-1] == "Theme: autot", "which is forgotten"
 
 
-def test_a_head_sorts_its_column_by_click_and_by_key(browser: Browser, page_file: Path) -> None:
-    browser.open(page_file)
-    press = "document.querySelectorAll('#mix .mix thead button')[1]"
-    column = "#mix .mix tbody tr td:nth-of-type(1) .share > :first-child"
-    browser.script(f"{press}.click()")
-    largest_first = _numbers(browser, column)
-    assert largest_first == sorted(largest_first, reverse=True)
-    assert browser.script(f"{press}.parentElement.ariaSort") == "descending"
-    browser.script(f"{press}.focus()")
-    browser.press(browser.ENTER)
-    assert _numbers(browser, column) == largest_first[::-1]
-    assert browser.script("document.querySelectorAll('#mix .mix [aria-sort]').length") == 1
-    browser.script("document.querySelectorAll('#mix .mix thead button')[0].click()")
-    names = browser.texts("#mix .mix tbody th")
-    assert names == sorted(names, key=str.lower)
-    assert browser.texts("#mix .mix tfoot th")[0].startswith("All")
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        pytest.param("four", ("",), marks=pytest.mark.long),
+        pytest.param("foreign", ("",), marks=pytest.mark.long),
+        pytest.param("map", ("body",), marks=pytest.mark.long),
+        pytest.param("bits", ("body",), marks=pytest.mark.slow),
+        pytest.param("many", ("header", "#kernels"), marks=pytest.mark.slow),
+        pytest.param("three", ("#banks", "#units", ".stallbars", "#fragments"), marks=pytest.mark.slow),
+    ],
+)
+def test_axe_finds_no_violation(browser: Browser, written: Written, name: str, parts: Sequence[str]) -> None:
+    browser.open(written(name))
+    browser.script(UNFOLD)
+    browser.driver.execute_script(SHORTEN)
+    for part in parts:
+        assert browser.violations(part) == [], part
+    if name in ("foreign", "map"):  # in the dark only the colours are others, and they are the same on every page
+        browser.prefer("dark")
+        assert browser.violations(*parts, "color-contrast") == []
 
 
-def test_changes_sort_by_what_they_mean(browser: Browser, page_file: Path) -> None:
-    browser.open(page_file)
-    browser.script("document.querySelectorAll('#stalls thead button')[3].click()")
-    shown = [float(t.replace("−", "-").removesuffix(" pp")) for t in browser.texts("#stalls .stalls td.change")[:9]]
-    assert shown == sorted(shown, reverse=True)
-    assert shown[0] > 0 > shown[-1]
+# ------------------------------------------------------------------------------------------------ lines and tables
 
 
-def test_the_search_leaves_what_was_searched(browser: Browser, page_file: Path, profiles: list[Profile]) -> None:
-    browser.open(page_file)
-    browser.press("/")
-    assert browser.script("document.activeElement.type") == "search"
-    assert browser.script("document.activeElement.closest('section').id") == "raw"
-    browser.press("shared EXCESSIVE")
-    wanted = sorted({n for p in profiles for n in p.metrics if "shared" in n.lower() and "excessive" in n.lower()})
-    assert browser.texts("#raw tbody tr:not([hidden]) th") == wanted
-    assert browser.texts("#raw [role=status]") == [f"{len(wanted):,} of {len(browser.texts('#raw tbody tr')):,}"]
-    assert browser.script("document.documentElement.dataset.theme ?? 'auto'") == "auto", "t was text, not a key"
-
-
-def test_the_next_hot_line_is_a_key_away(browser: Browser, page_file: Path, profiles: list[Profile]) -> None:
-    browser.open(page_file)
+def test_the_worst_lines_are_a_key_away_and_their_sass_unfolds(
+    browser: Browser, written: Written, profiles: list[Profile]
+) -> None:
+    browser.open(written("three"))
+    browser.click("nav .jump")
+    path, number, counts = target(browser)
+    assert counts[0] == f"{profiles[0].lines[path, number].wavefronts:,}"
+    assert browser.script("document.querySelector('.panel:has(:target)').open")
+    assert browser.script(TARGET_TOP) < 900
+    browser.open(written("three"))
     for _ in range(3):
         browser.press("n")
-        number, _, _, _, excessive, *_ = browser.texts("tr:target > *")
-        (path,) = browser.texts(".panel:has(:target) summary code")
-        assert int(excessive.replace(",", "")) == profiles[0].lines[path, int(number)].excessive > 0
-        assert 0 < browser.script("document.querySelector(':target').getBoundingClientRect().top") < 900
+        path, number, counts = target(browser)
+        assert int(counts[1].replace(",", "")) == profiles[0].lines[path, number].excessive > 0  # type: ignore[operator]
+        assert 0 < browser.script(TARGET_TOP) < 900
     there = browser.script("location.hash")
     browser.press("n")
     assert browser.script("location.hash") != there
     browser.press("p")
     assert browser.script("location.hash") == there
-
-
-def test_everything_unfolds_and_folds_again(browser: Browser, page_file: Path) -> None:
-    browser.open(page_file)
-    hidden = "[...document.querySelectorAll('.source tbody.folded')].filter(b => b.offsetParent).length"
-    assert browser.script(hidden) == 0
-    browser.press("e")
-    assert browser.script("document.querySelectorAll('main details:not([open])').length") == 0
-    assert browser.script(hidden) == browser.script("document.querySelectorAll('.source tbody.folded').length") > 0
-    browser.press("e")
-    assert browser.script("document.querySelectorAll('main details[open]').length") == 0
-
-
-def test_a_lines_sass_unfolds_under_it(browser: Browser, page_file: Path, profiles: list[Profile]) -> None:
-    browser.open(page_file)
-    path, number = "kernels/attention/attention.cuh", 89
-    button = f'document.querySelector(\'[data-path="{path}"] tr[id$="-{number}"] button\')'
-    browser.unfold(f'[data-path="{path}"] tr[id$="-{number}"] button')
-    for side, profile in enumerate(profiles[:2], start=1):
-        wanted = [i.sass for i in profile.instructions if (path, number) in i.stack]
-        assert browser.texts(f".under .sides table:nth-child({side}) tbody code") == wanted
-    assert browser.script(f"{button}.ariaExpanded") == "true"
-    browser.script(f"{button}.click()")
+    button = f'[data-path="{LONG}"] tr[id$="-89"] button'
+    browser.unfold(button)
+    assert [under(browser, side) for side in (1, 2)] == [sass(profile, 89) for profile in profiles[:2]]
+    assert browser.script("document.querySelector(arguments[0]).ariaExpanded", button) == "true"
+    browser.click(button)
     assert browser.texts(".under") == []
+    folded = "[...document.querySelectorAll('.source tbody.folded')].filter(b => b.offsetParent).length"
+    browser.open(written("three"))
+    assert browser.script(folded) == 0
+    browser.press("e")
+    assert browser.count("main details:not([open])") == 0
+    assert browser.script(folded) == browser.count(".source tbody.folded") > 0
+    browser.press("e")
+    assert browser.count("main details[open]") == 0
 
 
-def test_two_versions_of_a_source_unfold_side_by_side(
-    browser: Browser, profiles: list[Profile], tmp_path: Path
+@pytest.mark.long
+def test_a_long_source_in_two_versions_shows_the_few_lines_that_matter_side_by_side(
+    browser: Browser, written: Written, profiles: list[Profile]
 ) -> None:
-    before, after = profiles[:2]
-    edited = replace(
-        after,
-        sources={**after.sources, LONG: f"// edited\n{after.sources[LONG]}"},
-        instructions=tuple(
-            replace(i, stack=tuple((file, line + (file == LONG)) for file, line in i.stack)) for i in after.instructions
-        ),
-    )
-    file = tmp_path / "edited.html"
-    file.write_text(report.render(compare([before, edited])), encoding="utf-8")
-    browser.open(file)
-    browser.unfold(f'[data-path="{LONG}"] tr[data-lines="[89,90]"] button')
+    assert written("long").stat().st_size < 5_000_000
+    browser.open(written("long"))
+    assert browser.count(f'[data-path="{LONG}"] .text code') >= 3_000
+    shown = f"[...document.querySelectorAll('[data-path=\"{LONG}\"] tbody tr')].filter(r => r.offsetParent).length"
+    assert 20 < browser.script(shown) < 1_500
+    browser.press("n")
+    assert browser.script("document.querySelector(':target').offsetParent !== null")
     assert browser.texts(".source tr.added code") == ["+ // edited"]
-    for side, (profile, number) in enumerate(((before, 89), (edited, 90)), start=1):
-        wanted = [i.sass for i in profile.instructions if (LONG, number) in i.stack]
+    browser.unfold(f'[data-path="{LONG}"] tr[data-lines="[89,90]"] button')
+    for side, profile in enumerate(profiles[:2], start=1):
+        wanted = sass(profile, 89)
         assert len(wanted) > 10
-        assert browser.texts(f".under .sides table:nth-child({side}) tbody code") == wanted
-
-
-def test_a_profile_downloaded_from_the_page_is_the_profile(
-    browser: Browser, page_file: Path, profiles: list[Profile], tmp_path: Path
-) -> None:
-    browser.download_to(tmp_path)
-    browser.open(page_file)
-    assert browser.texts("#data button") == [f"Download {name}.json" for name in KERNELS]
-    browser.script("document.querySelectorAll('#data button')[1].click()")
-    file = tmp_path / "kernel2.json"
-    for _ in range(100):
-        if file.exists():
-            break
-        time.sleep(0.1)
-    assert file.read_bytes() == profiles[1].to_json().encode()
+        assert under(browser, side)[: len(wanted)] == wanted
     assert browser.errors() == []
 
 
-def test_another_script_may_not_run(browser: Browser, page_file: Path, tmp_path: Path) -> None:
-    tampered = tmp_path / "tampered.html"
-    html = page_file.read_text(encoding="utf-8")
-    tampered.write_text(html.replace("</body>", "<script>document.title = 'taken'</script></body>"), encoding="utf-8")
-    browser.open(tampered)
-    assert "taken" not in browser.script("document.title")
-    assert any("Content Security Policy" in error for error in browser.errors())
+def test_tables_sort_and_search(browser: Browser, written: Written, profiles: list[Profile]) -> None:
+    browser.open(written("three"))
+    press = "document.querySelectorAll('#mix .mix thead button')[1]"
+    column = "#mix .mix tbody tr td:nth-of-type(1) .share > :first-child"
+    browser.script(f"{press}.click()")
+    largest_first = numbers(browser, column)
+    assert largest_first == sorted(largest_first, reverse=True)
+    assert browser.script(f"{press}.parentElement.ariaSort") == "descending"
+    browser.script(f"{press}.focus()")
+    browser.press(browser.ENTER)
+    assert numbers(browser, column) == largest_first[::-1]
+    assert browser.count("#mix .mix [aria-sort]") == 1
+    browser.click("#mix .mix thead button")
+    names = browser.texts("#mix .mix tbody th")
+    assert names == sorted(names, key=str.lower)
+    assert browser.texts("#mix .mix tfoot th")[0].startswith("All")
+    browser.script("document.querySelectorAll('#stalls thead button')[3].click()")
+    changes = [text.replace("−", "-").removesuffix(" pp") for text in browser.texts("#stalls .stalls td.change")[:9]]
+    assert [float(text) for text in changes] == sorted(map(float, changes), reverse=True), "as numbers, not as text"
+    assert float(changes[0]) > 0 > float(changes[-1])
+    browser.script("scrollTo(0, 0)")
+    browser.press("/")
+    assert browser.script("[document.activeElement.type, document.activeElement.closest('section').id]") == [
+        "search", "raw",
+    ]  # fmt: skip
+    browser.press("shared EXCESSIVE")
+    metrics = {name for profile in profiles for name in profile.metrics}
+    wanted = sorted(name for name in metrics if "shared" in name.lower() and "excessive" in name.lower())
+    assert browser.texts("#raw tbody tr:not([hidden]) th") == wanted
+    assert browser.texts("#raw [role=status]") == [f"{len(wanted):,} of {browser.count('#raw tbody tr'):,}"]
+    assert browser.script("document.documentElement.dataset.theme ?? 'auto'") == "auto", "t was text, not a key"
+    browser.open(written("three"))
+    browser.driver.execute_script("document.querySelector('#instructions').scrollIntoView()")
+    browser.press("/")
+    assert browser.script("document.activeElement.closest('section').id") == "instructions", "where the reader is"
 
 
-def test_without_scripts_all_is_there_and_nothing_is_dead(browser: Browser, page_file: Path) -> None:
-    browser.scripting(False)
-    try:
-        browser.open(page_file)
-        assert browser.texts("button, input[type=search]") == []
-        assert len(browser.texts("#raw tbody tr")) > 100
-        assert browser.script("document.querySelectorAll('.gap input').length") > 0
-        browser.script("document.querySelector('.gap input').click()")
-        assert browser.script("document.querySelector('.gap + .folded').offsetParent !== null")
-    finally:
-        browser.scripting(True)
+def test_code_stays_in_view_beside_the_counts_of_four_profiles(
+    browser: Browser, written: Written, recorded: Recorded
+) -> None:
+    browser.resize(1280, 800)
+    browser.open(written("four"))
+    assert browser.texts("h1 bdi") == ["kernel1 #1", "kernel3"]
+    times = faster(recorded, "kernel1", "kernel3")
+    (verdict,) = browser.texts(".verdict")
+    assert verdict.startswith(f"Best of 4: kernel3 removes all excessive wavefronts of kernel1 #1 and is {times} times")
+    panel = "document.querySelector('.panel .scroll')"
+    assert browser.count(".panel:first-of-type thead .heat") == 4
+    assert browser.script(f"{panel}.scrollWidth <= {panel}.clientWidth")
+    code = browser.script(
+        f"[...{panel}.querySelectorAll('td.text')].filter(c => c.offsetParent)"
+        ".map(c => [c.getBoundingClientRect().left, c.getBoundingClientRect().right, c.scrollWidth <= c.clientWidth])"
+    )
+    assert len(code) > 100
+    assert all(0 < left < right <= 1280 and right - left > 480 and fits for left, right, fits in code)
+    assert browser.script("[...document.querySelectorAll('.source .more')].every(c => !c.offsetParent)")
+    browser.click(".counts input")
+    row = '.panel tr[id$="-89"]'
+    counts = browser.script("[...document.querySelector(arguments[0]).cells].slice(3, 6).map(c => c.textContent)", row)
+    assert counts == ["1,073,741,824", "939,524,096", "8.00"]
+    for width in (1280, 390):
+        browser.resize(width)
+        browser.script(f"{panel}.scrollLeft = 9999")
+        cell = browser.box(f"{row} > :nth-child(2)")
+        assert 0 < cell.left < cell.right < width
 
 
-def test_it_prints(browser: Browser, page_file: Path) -> None:
-    browser.open(page_file)
+@pytest.mark.long
+def test_many_profiles_and_many_launches_stay_readable(browser: Browser, written: Written) -> None:
+    browser.resize(1280)
+    browser.open(written("sixty"))
+    assert browser.count("#overview tbody tr") == 60
+    assert browser.texts("h1 small") == ["and 58 others"]
+    assert browser.script(WIDTH) <= 1280
+    assert browser.box("figure").top < 900
+    browser.script("document.querySelectorAll('#overview thead button')[1].click()")
+    excess = numbers(browser, "#overview tbody td:nth-of-type(1) .share > :first-child")
+    assert excess == sorted(excess, reverse=True)
+    assert browser.errors() == []
+    browser.open(written("many"))
+    assert browser.texts("#kernels tbody th") == ["f<0>", "f<1>", "f<2>"]
+    browser.click("#kernels tbody tr:last-child a")
+    assert browser.script("document.querySelector('#k2').open")
+    browser.unfold("#k2-source .source tr:nth-child(1 of [id]) button")
+    captions = {caption.split(":")[0] for caption in browser.texts("#k2-source .under caption")}
+    assert captions
+    assert captions <= {"old", "new"}
+    assert browser.texts("#data button")[:2] == ["Download f-0-old.json", "Download f-0-new.json"]
+    assert browser.errors() == []
+
+
+@pytest.mark.long
+def test_what_no_figure_depends_on_is_folded_and_all_is_there_in_print(browser: Browser, written: Written) -> None:
+    browser.open(written("foreign"))
+    assert browser.texts("[role=alert]") == []
+    assert browser.texts(".conditions .aside") == ["2 notes"]
+    assert not browser.script("document.querySelector('.conditions').open")
+    assert [note.partition(": ")[2] for note in browser.texts(".conditions li")] == [
+        "ncu wrote NaN for pcie__read_bytes.sum.",
+        "no instruction has a source line: compile with -lineinfo.",
+    ]
+    browser.open(written("three"))
+    browser.click("#metrics h2 button")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.script("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
+    assert browser.script("document.querySelector('#metrics table').offsetParent !== null")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     printed = browser.pdf()
     assert printed.startswith(b"%PDF-")
     assert 3 <= printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") <= 40
 
 
-def test_sixty_profiles_stay_readable(browser: Browser, profiles: list[Profile], tmp_path: Path) -> None:
-    file = tmp_path / "sixty.html"
-    file.write_text(report.render(compare(profiles * 20)), encoding="utf-8")
-    browser.resize(1280)
-    browser.open(file)
-    assert len(browser.texts("#overview tbody tr")) == 60
-    assert browser.texts("h1 small") == ["and 58 others"]
-    assert browser.script("document.documentElement.scrollWidth") <= 1280
-    assert browser.script("document.querySelector('figure').getBoundingClientRect().top") < 900
-    assert browser.errors() == []
-    browser.script("document.querySelectorAll('#overview thead button')[1].click()")
-    shown = _numbers(browser, "#overview tbody td:nth-of-type(1) .share > :first-child")
-    assert shown == sorted(shown, reverse=True)
+# ------------------------------------------------------------------------------------------------ hostile text, scripts
 
 
-def test_a_source_of_three_thousand_lines_shows_the_few_that_matter(
-    browser: Browser, profiles: list[Profile], tmp_path: Path
+def test_a_hostile_name_is_only_a_name_and_what_would_hide_or_reorder_text_is_shown(
+    browser: Browser, written: Written
 ) -> None:
-    file = tmp_path / "long.html"
-    file.write_text(report.render(compare([_long(profile) for profile in profiles[:2]])), encoding="utf-8")
-    assert file.stat().st_size < 5_000_000
-    browser.open(file)
-    assert browser.script(f"document.querySelectorAll('[data-path=\"{LONG}\"] .text code').length") >= 3_000
-    seen = f"[...document.querySelectorAll('[data-path=\"{LONG}\"] tbody tr')].filter(r => r.offsetParent).length"
-    assert 20 < browser.script(seen) < 1_500
-    browser.press("n")
-    assert browser.script("document.querySelector(':target').offsetParent !== null")
+    foreign = "img, iframe, object, svg:not(.bankmap)"
+    browser.open(written("hostile"))
+    assert browser.fetched() == [written("hostile").as_uri()]
+    assert (browser.count(foreign), browser.count("script")) == (0, 3)
+    browser.unfold(".source th button")
+    assert browser.count(".under table") > 4
+    assert browser.count(foreign) == 0
+    assert not browser.alerted()
     assert browser.errors() == []
+    (heading,) = browser.texts("h1")
+    assert heading.startswith(HOSTILE)
+    assert HOSTILE in browser.texts("td.text")
+    assert under(browser, 1)[0].endswith("\ufffd\ufffd\ufffd\ufffd[2J\ufffd")
+    assert hidden(str(browser.script("document.body.innerText"))) == []
 
 
-def _long(profile: Profile) -> Profile:
-    """Return a profile of 5,000 instructions, whose sites are spread over 3,000 lines."""
-    lines = profile.sources[LONG].splitlines()
-    start, own = profile.instructions[0].pc, len(profile.instructions)
-    instructions = []
-    for number in range(5_000):
-        one = profile.instructions[number % own]
-        moved = number // own * 2 * len(lines)
-        stack = tuple((file, line + moved if file == LONG else line) for file, line in one.stack)
-        instructions.append(replace(one, pc=start + 16 * number, stack=stack))
-    text = "\n".join((lines * (3_000 // len(lines) + 1))[:3_000])
-    return replace(profile, sources={**profile.sources, LONG: text}, instructions=tuple(instructions))
-
-
-def _numbers(browser: Browser, selector: str) -> list[float]:
-    return [float(text.replace(",", "")) for text in browser.texts(selector)]
-
-
-def _brightness(colour: str) -> int:
-    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
-
-
-def _rows(browser: Browser, section: str) -> list[list[str]]:
-    code = "[...document.querySelectorAll(arguments[0])].map(r => [...r.cells].map(c => c.textContent.trim()))"
-    return browser.script(code, f"{section} tbody tr")
-
-
-def test_a_page_of_many_kernels_works_for_each_of_them(browser: Browser, many_file: Path) -> None:
-    browser.open(many_file)
+def test_a_downloaded_profile_is_the_profile_and_no_other_script_may_run(
+    browser: Browser, written: Written, profiles: list[Profile], tmp_path: Path
+) -> None:
+    browser.download_to(tmp_path)
+    browser.open(written("three"))
+    assert browser.texts("#data button") == [f"Download {name}.json" for name in KERNELS]
+    browser.script("document.querySelectorAll('#data button')[1].click()")
+    file, deadline = tmp_path / "kernel2.json", time.monotonic() + 60
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert file.read_bytes() == profiles[1].to_json().encode()
     assert browser.errors() == []
-    assert browser.texts("#kernels tbody th") == ["f<0>", "f<1>", "f<2>"]
-    browser.script("document.querySelector('#kernels tbody tr:last-child a').click()")
-    assert browser.script("document.querySelector('#k2').open")
-    browser.unfold("#k2-source .source tr:nth-child(1 of [id]) button")
-    captions = browser.texts("#k2-source .under caption")
-    assert captions
-    assert {caption.split(":")[0] for caption in captions} <= {"old", "new"}
-    assert browser.texts("#data button")[:2] == ["Download f-0-old.json", "Download f-0-new.json"]
-    browser.resize(700)
-    browser.script("document.querySelectorAll('details').forEach(part => part.open = true)")
-    assert browser.script("document.documentElement.scrollWidth") <= 700
+    html, tampered = written("three").read_text(encoding="utf-8"), tmp_path / "tampered.html"
+    tampered.write_text(html.replace("</body>", "<script>document.title = 'taken'</script></body>"), encoding="utf-8")
+    browser.open(tampered)
+    assert "taken" not in browser.script("document.title")
+    assert any("Content Security Policy" in error for error in browser.errors())
+    browser.scripting(False)
+    browser.open(written("three"))
+    assert browser.texts("button, input[type=search]") == [], "without scripts nothing is dead"
+    assert browser.count("#raw tbody tr") > 100
+    browser.click(".gap input")
+    assert browser.script("document.querySelector('.gap + .folded').offsetParent !== null")
+
+
+# ------------------------------------------------------------------------------------------------ bank maps
+
+
+def shown_steps(browser: Browser, selector: str) -> list[str]:
+    """Return the classes of the steps that can be seen."""
+    seen = "[...document.querySelectorAll(arguments[0])].filter(e => e.getClientRects().length)"
+    return list(browser.script(f"{seen}.map(e => e.getAttribute('class').split(' ').at(-1))", selector))
+
+
+@pytest.mark.parametrize("scripting", [True, False])
+def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, written: Written, scripting: bool) -> None:
+    browser.scripting(scripting)
+    browser.open(written("three"))
+    assert shown_steps(browser, "#banks .bankmap .step") == ["step-1"] * 2, "the first phase on both maps"
+    browser.script("document.querySelector('#banks .steps input').focus()")
+    assert browser.texts("#banks .loads .step-1 strong") == ["Request 0, phase 0:"] * 2
+    for number in (2, 3):
+        browser.press(browser.RIGHT)
+        for part in (".bankmap .step", ".bankload", ".loads p"):
+            assert shown_steps(browser, f"#banks {part}") == [f"step-{number}"] * 2
+    browser.press(browser.LEFT)
+    assert shown_steps(browser, "#banks .bankmap .step") == ["step-2"] * 2
+    browser.script("document.querySelectorAll('#banks .steps label')[4].click()")
+    assert shown_steps(browser, "#banks .bankmap .step") == ["step-5"] * 2
+
+
+def test_maps_are_side_by_side_and_their_bars_are_what_the_phase_wants_of_each_bank(
+    browser: Browser, written: Written
+) -> None:
+    browser.open(written("map"))
+    browser.press(browser.TAB)
+    assert browser.script("document.activeElement.type") == "radio"
+    assert browser.script("document.activeElement.closest('fieldset').textContent").strip().startswith("Request.phase")
+    outline = "getComputedStyle(document.activeElement.nextElementSibling).outlineStyle"
+    assert browser.script(outline) == "solid", "the focus can be seen"
+    assert browser.script("document.querySelector('.loads').ariaLive") == "polite"
+    for number, first in ((1, 0), (3, 4)):
+        browser.script(f"document.querySelectorAll('.steps input')[{number - 1}].click()")
+        before, after = (f"figure:nth-of-type({side}) .bankload.step-{number} title" for side in (1, 2))
+        assert browser.texts(before) == [f"bank {bank}: 8 words" for bank in range(first, first + 4)]
+        assert browser.texts(after) == [f"bank {bank}: 1 word" for bank in range(32)]
+    browser.resize(1280)
+    for name in ("three", "transpose"):
+        browser.open(written(name))
+        left, right = (browser.box("#banks .bankmap", number) for number in (0, 1))
+        assert left.top == right.top
+        assert left.right < right.left < right.right <= 1280

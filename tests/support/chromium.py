@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from selenium import webdriver
@@ -26,6 +26,19 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+class Box(NamedTuple):
+    """Where an element is on the screen, in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
 
 
 class Browser:
@@ -46,6 +59,19 @@ class Browser:
 
     def script(self, code: str, *arguments: object) -> Any:
         return self.driver.execute_script(f"return {code}", *arguments)
+
+    def click(self, selector: str) -> None:
+        """Click on the first such element."""
+        self.script("document.querySelector(arguments[0]).click()", selector)
+
+    def count(self, selector: str) -> int:
+        return int(self.script("document.querySelectorAll(arguments[0]).length", selector))
+
+    def box(self, selector: str, number: int = 0) -> Box:
+        """Return where an element is, the first such one or another."""
+        element = "document.querySelectorAll(arguments[0])[arguments[1]]"
+        sides = "(r => [r.left, r.top, r.right, r.bottom])"
+        return Box(*self.script(f"{sides}({element}.getBoundingClientRect())", selector, number))
 
     def unfold(self, presses: str) -> None:
         """Click on these line numbers, and wait until the SASS is below each."""
@@ -101,12 +127,13 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
-    def violations(self, selector: str = "") -> list[str]:
+    def violations(self, selector: str = "", rule: str = "") -> list[str]:
         """Return what axe-core finds wrong with the page, or an element: each rule, and what first breaks it."""
         axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
         self.driver.execute_script(Path(axe.__path__[0], "axe.min.js").read_text(encoding="utf-8"))
         self.driver.set_script_timeout(300)  # of a busy machine
-        found = self.driver.execute_async_script("axe.run(arguments[0] || document).then(arguments[1])", selector)
+        code = "axe.run(arguments[0] || document, arguments[1] ? {runOnly: [arguments[1]]} : {}).then(arguments[2])"
+        found = self.driver.execute_async_script(code, selector, rule)
         return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found["violations"]]
 
     def alerted(self) -> bool:
