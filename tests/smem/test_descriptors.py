@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, Descriptor, box_chunks
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, WARPS, Descriptor, box_chunks, warpgroup_wavefronts
 from tests.support import measured
 
 ROWS = {"A": 64, "B": 128}
@@ -38,3 +40,19 @@ def test_boxes_are_where_they_were_measured() -> None:
         expected = np.full(len(held), -1)
         expected[chunks] = np.arange(down)[:, None] * WORDS + np.arange(columns // 4) * 4
         assert [-1 if word == "." else int(word) for word in held] == expected.tolist()
+
+
+def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
+    rows = measured.rows("wgmma")
+    assert len(rows) == 1298
+    for row in rows:
+        shape = re.search(r"64x(\d+)x", row["sass"])
+        assert shape is not None
+        a_in_shared = ", R" not in row["sass"].split("gdesc")[0].split(" ", 1)[1]
+        per_group = warpgroup_wavefronts(int(shape[1]), a_in_shared, ".SP." in row["sass"])
+        expected = int(row["executed"]) * per_group / WARPS
+        assert int(row["wavefronts"]) == int(row["ideal"]) == expected, row
+    # The rule names no descriptor, so the measurements must not all share one.
+    fields = ("mode", "leading", "stride", "start", "base_offset")
+    assert len({tuple(row[f"a_{field}"] for field in fields) for row in rows}) > 100
+    assert {row["a_mode"] for row in rows} == {row["b_mode"] for row in rows} == {"0", "1", "2", "3"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-import pytest
 
 from ncu_swizzle.smem import layout
 
@@ -18,14 +19,13 @@ def test_a_row_of_a_matrix_is_held_by_four_lanes_and_a_transposed_column_too() -
     assert (turned.element == plain.element.T).all()
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_every_lane_holds_two_elements_of_every_matrix_in_a_register_of_its_own(count: int, transposed: bool) -> None:
-    loaded = layout.matrices(count, transposed)
-    assert [each.name for each in loaded] == [f"matrix {number}" for number in range(count)]
-    for number, each in enumerate(loaded):
-        assert np.bincount(each.lane.ravel()).tolist() == [2] * 32
-        assert (each.element // 2 == number).all()
+def test_every_lane_holds_two_elements_of_every_matrix_in_a_register_of_its_own() -> None:
+    for count, transposed in itertools.product((1, 2, 4), (False, True)):
+        loaded = layout.matrices(count, transposed)
+        assert [each.name for each in loaded] == [f"matrix {number}" for number in range(count)]
+        for number, each in enumerate(loaded):
+            assert np.bincount(each.lane.ravel()).tolist() == [2] * 32
+            assert (each.element // 2 == number).all()
 
 
 def test_four_matrices_are_the_operand_a_of_m16n8k16() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from typing import Any
 
 import numpy as np
@@ -24,22 +24,15 @@ PHASED = [
 ]
 
 
+Request = tuple[str, NDArray[np.int64], NDArray[np.bool_]]
+
+
+@pytest.fixture(scope="module")
 def benchmark() -> Any:
-    """Import bench/wavefronts.py, which is a program."""
-    file = paths.kernels().parent / "bench" / "wavefronts.py"
-    spec = importlib.util.spec_from_file_location("bench_wavefronts", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-BENCHMARK = benchmark()
-MEASURED = {measured.op: measured for measured in BENCHMARK.measurements()}
+    """Return bench/wavefronts.py, which is a program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(paths.kernels().parent / "bench")
+        return importlib.import_module("wavefronts")
 
 
 def counts(op: str, addresses: Any, active: Any = None, source: Any = None) -> tuple[int, int]:
@@ -49,173 +42,138 @@ def counts(op: str, addresses: Any, active: Any = None, source: Any = None) -> t
     return int(result.actual[0]), int(result.ideal[0])
 
 
-@pytest.mark.parametrize("op", operations.NAMES)
-def test_what_is_known_is_what_was_measured(op: str) -> None:
-    measured = MEASURED[op]
-    result = wavefronts(op, measured.addresses, measured.active, measured.source)
-    np.testing.assert_array_equal(result.actual[result.known], measured.actual[result.known])
-    np.testing.assert_array_equal(result.ideal[result.known], measured.ideal[result.known])
+def test_what_is_known_is_what_was_measured_and_next_to_everything_is(benchmark: Any) -> None:
+    measurements = {measured.op: measured for measured in benchmark.measurements()}
+    assert measurements.keys() == set(operations.NAMES)
+    for op, measured in measurements.items():
+        result = wavefronts(op, measured.addresses, measured.active, measured.source)
+        np.testing.assert_array_equal(result.actual[result.known], measured.actual[result.known], op)
+        np.testing.assert_array_equal(result.ideal[result.known], measured.ideal[result.known], op)
+        assert len(measured.actual) >= 48, op
+        assert (~result.known).sum() == {"cp.async.cg.16": 9, "cp.async.cg.16.zfill": 1}.get(op, 0), op
 
 
-@pytest.mark.parametrize("op", operations.NAMES)
-def test_next_to_everything_measured_is_known(op: str) -> None:
-    measured = MEASURED[op]
-    assert len(measured.actual) >= 48
-    unknown = (~wavefronts(op, measured.addresses, measured.active, measured.source).known).sum()
-    assert unknown == {"cp.async.cg.16": 9, "cp.async.cg.16.zfill": 1}.get(op, 0)
-
-
-def test_the_table_in_the_docs_is_the_one_that_the_program_prints() -> None:
+def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any) -> None:
     text = (paths.kernels().parent / "docs" / "wavefronts.md").read_text(encoding="utf-8")
     table = text.split("<!-- accuracy -->\n")[1].split("\n<!-- /accuracy -->")[0]
-    assert table == BENCHMARK.accuracy(), "paste what python3 bench/wavefronts.py prints"
+    assert table == benchmark.accuracy(), "paste what python3 bench/wavefronts.py prints"
 
 
-# Worked examples of the articles
+# ---------------------------------------------------------------------------------------------- examples by hand
+
+ZERO = 0 * LANE
+ROW, CHUNK = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
+PAIRED, SCATTERED = 16 * (LANE // 2 % 8), 16 * (LANE * 5 % 8)
+COLUMN_MAJOR = 8 * CHUNK  # element (0, lane) of 8 x 8
+TAIL = np.where(LANE < 9, 16 * LANE, -1)  # the other lanes write zeros
+PHASES = 16 * CHUNK + 128 * ROW
+ALL = None  # lanes are active
+LD32, LD64, LD128 = "ld.shared.b32", "ld.shared.b64", "ld.shared.v4.b32"
+ST32, ST64, ST128 = "st.shared.b32", "st.shared.b64", "st.shared.v4.b32"
+PAST_L1, THROUGH_L1 = "cp.async.cg.16", "cp.async.ca.16"
+
+# What accesses, the addresses, the active lanes, the sources of a copy: wavefronts, and their ideal.
+EXAMPLES: list[tuple[str, Any, Any, Any, tuple[int, int]]] = [
+    # lanes of different phases do not conflict; of the same one they do: lane 1 in the chunk of lane 0, a row on
+    (ST128, PHASES, ALL, None, (4, 4)),
+    (ST128, np.where(LANE == 1, 128, PHASES), ALL, None, (5, 4)),
+    # rows of 128 bytes are 8-way, and the XOR of the row frees them
+    ("ldmatrix.x4", 128 * CHUNK + 16 * ROW, ALL, None, (32, 4)),
+    ("ldmatrix.x4", 128 * CHUNK + 16 * (ROW ^ CHUNK), ALL, None, (4, 4)),
+    ("ldmatrix.x1", 16 * LANE, LANE < 8, None, (1, 1)),
+    # fragments of 4 bytes on rows of 256 bytes are 8-way
+    (ST32, 256 * (LANE // 4) + 4 * (LANE % 4), ALL, None, (8, 1)),
+    (ST32, 272 * (LANE // 4) + 4 * (LANE % 4), ALL, None, (1, 1)),
+    # a column of a tile, by its pitch
+    *((op, 4 * pitch * LANE, ALL, None, (ways, 1)) for op in (LD32, ST32)
+      for pitch, ways in ((32, 32), (33, 1), (34, 2), (36, 4))),
+    # a row of column-major 8 x 8 floats before and after the swizzle of 3,2,3
+    (LD32, 4 * COLUMN_MAJOR, LANE < 8, None, (2, 1)),
+    (LD32, 4 * (COLUMN_MAJOR ^ (COLUMN_MAJOR >> 3 & 0b11100)), LANE < 8, None, (1, 1)),
+    # a broadcast is free for loads, and atomics take every lane
+    (LD32, ZERO, ALL, None, (1, 1)),
+    (LD128, ZERO, ALL, None, (2, 2)),
+    ("red.shared.add.u32", ZERO, ALL, None, (32, 1)),
+    ("atom.shared.cas.b32", ZERO, ALL, None, (64, 2)),
+    # 64-bit exchanges conflict within half a warp
+    ("atom.shared.exch.b64", 8 * LANE, ALL, None, (2, 2)),
+    ("atom.shared.exch.b64", 16 * LANE, ALL, None, (4, 2)),
+    ("atom.shared.cas.b64", 16 * LANE, ALL, None, (8, 4)),
+    # a 64-bit load of equal pairs takes one wavefront
+    (LD64, 8 * (LANE // 2), ALL, None, (1, 1)),
+    (LD64, 8 * (LANE & ~2), ALL, None, (2, 2)),  # pairs, but of 32 x 8 bytes: two rows of banks
+    (LD64, 8 * (LANE % 16), ALL, None, (2, 2)),  # no pairs
+    (ST64, 8 * (LANE // 2), ALL, None, (2, 2)),
+    # what lane 31 does to the lower half of a 128-bit load
+    (LD128, SCATTERED, ALL, None, (4, 4)),
+    (LD128, PAIRED, ALL, None, (2, 2)),
+    (LD128, SCATTERED, LANE != 31, None, (3, 3)),
+    (LD128, SCATTERED, LANE != 16, None, (4, 4)),
+    (LD128, PAIRED, LANE != 16, None, (2, 2)),
+    (LD128, PAIRED, LANE != 0, None, (3, 3)),  # lane 1 has no pair
+    # a single address is broadcast to 16 lanes of a 128-bit load at a time
+    (LD128, ZERO, LANE != 0, None, (2, 2)),
+    (LD128, ZERO, LANE % 2 == 0, None, (1, 1)),  # 16 lanes of both halves
+    (LD128, ZERO, (LANE % 2 == 0) | (LANE == 31), None, (2, 2)),  # 17
+    (LD128, 16 * (LANE // 16), LANE % 2 == 0, None, (2, 2)),  # an address for each half
+    ("ld.shared.v2.b32", ZERO, LANE != 0, None, (1, 1)),
+    # copies of rows permuted by XOR are ideal; past L1, a rotation by an odd number of chunks takes twice as many
+    *((op, 128 * ROW + 16 * (CHUNK ^ xor), ALL, None, (4, 4)) for op in (PAST_L1, THROUGH_L1) for xor in range(8)),
+    *((PAST_L1, 128 * ROW + 16 * ((CHUNK + shift) % 8), ALL, None, (8 if shift % 2 else 4, 4)) for shift in range(8)),
+    *((THROUGH_L1, 128 * ROW + 16 * ((CHUNK + shift) % 8), ALL, None, (4, 4)) for shift in range(8)),
+    # lanes that write zeros take a second pass past L1, and read no bank through it
+    (PAST_L1, 16 * LANE, ALL, TAIL, (2 + 4, 2 + 4)),
+    (PAST_L1, 16 * LANE, LANE < 8, TAIL, (1, 1)),  # none of them writes zeros
+    ("cp.async.cg.16.zfill", 16 * LANE, LANE < 8, TAIL, (2, 2)),
+    (THROUGH_L1, 16 * LANE, ALL, 128 * LANE, (32, 4)),  # all read one bank
+    (THROUGH_L1, 16 * LANE, ALL, np.where(CHUNK < 2, 128 * LANE, -1), (8, 4)),
+    # lanes that copy to one address count once past L1, and each through it
+    (PAST_L1, ZERO, ALL, None, (1, 1)),
+    (THROUGH_L1, ZERO, ALL, None, (32, 4)),
+    ("cp.async.ca.4", ZERO, ALL, None, (32, 1)),
+    # through L1, lanes conflict where they read as well as where they write
+    ("cp.async.ca.4", 4 * LANE, ALL, None, (4, 1)),  # four lines, read at the same banks
+    ("cp.async.ca.4", 4 * (CHUNK ^ ROW), ALL, None, (7, 1)),  # and written from different ones: 4 + 4 - 1
+    ("cp.async.ca.4", 4 * CHUNK, ALL, None, (4, 1)),  # the same conflicts twice are no more
+    # a source in another order
+    (PAST_L1, 16 * LANE, ALL, 16 * (31 - LANE), (4, 4)),  # chunks XOR 7
+    (PAST_L1, 16 * LANE, ALL, 4096 * ROW + 16 * CHUNK, (4, 4)),
+    ("cp.async.ca.4", 4 * LANE, ALL, 4 * LANE, (1, 1)),
+    ("cp.async.ca.4", 4 * LANE, ALL, 128 * LANE, (32, 1)),
+    # past L1, a chunk that goes to two places takes two wavefronts
+    (PAST_L1, 64 * LANE, LANE < 2, ZERO, (2, 1)),
+]  # fmt: skip
+
+
+def test_examples_counted_by_hand() -> None:
+    wrong = [
+        (op, np.asarray(addresses).tolist(), active, source, found, "not", expected)
+        for op, addresses, active, source, expected in EXAMPLES
+        if (found := counts(op, addresses, active, source)) != expected
+    ]
+    assert not wrong
+
+
 def test_phases_of_wide_accesses() -> None:
-    for op, lanes, phases in (("ld.shared.b32", 32, 1), ("ld.shared.b64", 16, 2), ("st.shared.v4.b32", 8, 4)):
+    for op, lanes, phases in ((LD32, 32, 1), (LD64, 16, 2), (ST128, 8, 4)):
         operation = operations.find(op)
         assert (operation.lanes, len(operation.phases)) == (lanes, phases)
     assert operations.find("ldmatrix.x2").phases == (range(8), range(8, 16))
 
 
-def test_lanes_of_different_phases_do_not_conflict() -> None:
-    addresses = 16 * (LANE % 8) + 128 * (LANE // 8)
-    assert counts("st.shared.v4.b32", addresses) == (4, 4)
-    within = addresses.copy()
-    within[1] = 128  # the chunk of lane 0, one row further on
-    assert counts("st.shared.v4.b32", within) == (5, 4)
-
-
-def test_ldmatrix_on_rows_of_128_bytes_is_8_way_and_the_xor_of_the_row_frees_it() -> None:
-    row, matrix = LANE % 8, LANE // 8
-    assert counts("ldmatrix.x4", 128 * row + 16 * matrix) == (32, 4)
-    assert counts("ldmatrix.x4", 128 * row + 16 * (matrix ^ row)) == (4, 4)
-
-
-def test_fragment_stores_of_4_bytes_on_rows_of_256_bytes_are_8_way() -> None:
-    group, pair = LANE // 4, LANE % 4
-    assert counts("st.shared.b32", 256 * group + 4 * pair) == (8, 1)
-    assert counts("st.shared.b32", 256 * group + 16 * group + 4 * pair) == (1, 1)
-
-
-@pytest.mark.parametrize(("pitch", "expected"), [(32, 32), (33, 1), (34, 2), (36, 4)])
-def test_a_column_of_a_tile(pitch: int, expected: int) -> None:
-    assert counts("ld.shared.b32", 4 * pitch * LANE) == (expected, 1)
-    assert counts("st.shared.b32", 4 * pitch * LANE) == (expected, 1)
-
-
-def test_a_row_of_column_major_8x8_floats_before_and_after_the_swizzle_of_3_2_3() -> None:
-    offset = 8 * (LANE % 8)
-    assert counts("ld.shared.b32", 4 * offset, LANE < 8) == (2, 1)
-    assert counts("ld.shared.b32", 4 * (offset ^ (offset >> 3 & 0b11100)), LANE < 8) == (1, 1)
-
-
-def test_a_broadcast_is_free_for_loads_and_costs_atomics_every_lane() -> None:
-    zero = np.zeros(WARP, int)
-    assert counts("ld.shared.b32", zero) == (1, 1)
-    assert counts("ld.shared.v4.b32", zero) == (2, 2)
-    assert counts("red.shared.add.u32", zero) == (32, 1)
-    assert counts("atom.shared.cas.b32", zero) == (64, 2)
-
-
-# Loads that merge
-def test_a_64_bit_load_of_equal_pairs_takes_one_wavefront() -> None:
-    assert counts("ld.shared.b64", 8 * (LANE // 2)) == (1, 1)
-    assert counts("ld.shared.b64", 8 * (LANE & ~2)) == (2, 2)  # pairs, but of 32 x 8 bytes: two rows of banks
-    assert counts("ld.shared.b64", 8 * (LANE % 16)) == (2, 2)  # no pairs
-    assert counts("st.shared.b64", 8 * (LANE // 2)) == (2, 2)
-
-
-def test_what_lane_31_does_to_the_lower_half_of_a_128_bit_load() -> None:
-    scattered = 16 * (LANE * 5 % 8)
-    paired = 16 * (LANE // 2 % 8)
-    assert counts("ld.shared.v4.b32", scattered) == (4, 4)
-    assert counts("ld.shared.v4.b32", paired) == (2, 2)
-    assert counts("ld.shared.v4.b32", scattered, LANE != 31) == (3, 3)
-    assert counts("ld.shared.v4.b32", scattered, LANE != 16) == (4, 4)
-    assert counts("ld.shared.v4.b32", paired, LANE != 16) == (2, 2)
-    assert counts("ld.shared.v4.b32", paired, LANE != 0) == (3, 3)  # lane 1 has no pair
-
-
-def test_a_single_address_is_broadcast_to_16_lanes_of_a_128_bit_load_at_a_time() -> None:
-    one = 0 * LANE
-    assert counts("ld.shared.v4.b32", one, LANE != 0) == (2, 2)
-    assert counts("ld.shared.v4.b32", one, LANE % 2 == 0) == (1, 1)  # 16 lanes of both halves
-    assert counts("ld.shared.v4.b32", one, (LANE % 2 == 0) | (LANE == 31)) == (2, 2)  # 17
-    assert counts("ld.shared.v4.b32", 16 * (LANE // 16), LANE % 2 == 0) == (2, 2)  # an address for each half
-    assert counts("ld.shared.v2.b32", one, LANE != 0) == (1, 1)
-
-
-# cp.async
-def test_a_copy_of_rows_in_order_or_permuted_by_xor_is_ideal() -> None:
-    row, chunk = LANE // 8, LANE % 8
-    for op in ("cp.async.cg.16", "cp.async.ca.16"):
-        for xor in range(8):
-            assert counts(op, 128 * row + 16 * (chunk ^ xor)) == (4, 4)
-
-
-def test_past_l1_a_rotation_by_an_odd_number_of_chunks_takes_twice_as_many() -> None:
-    row, chunk = LANE // 8, LANE % 8
-    for shift in range(8):
-        rotated = 128 * row + 16 * ((chunk + shift) % 8)
-        assert counts("cp.async.cg.16", rotated) == (8 if shift % 2 else 4, 4)
-        assert counts("cp.async.ca.16", rotated) == (4, 4)
-
-
-def test_lanes_that_write_zeros_take_a_second_pass_past_l1_and_read_no_bank_through_it() -> None:
-    row = 16 * LANE
-    tail = np.where(LANE < 9, row, -1)
-    assert counts("cp.async.cg.16", row, source=tail) == (2 + 4, 2 + 4)
-    assert counts("cp.async.cg.16", row, LANE < 8, tail) == (1, 1)  # none of them writes zeros
-    assert counts("cp.async.cg.16.zfill", row, LANE < 8, tail) == (2, 2)
-    assert counts("cp.async.ca.16", row, source=128 * LANE) == (32, 4)  # all read one bank
-    assert counts("cp.async.ca.16", row, source=np.where(LANE % 8 < 2, 128 * LANE, -1)) == (8, 4)
-
-
-def test_a_64_bit_exchange_conflicts_within_half_a_warp() -> None:
-    assert counts("atom.shared.exch.b64", 8 * LANE) == (2, 2)
-    assert counts("atom.shared.exch.b64", 16 * LANE) == (4, 2)
-    assert counts("atom.shared.cas.b64", 16 * LANE) == (8, 4)
-
-
-def test_lanes_that_copy_to_one_address_count_once_past_l1_and_each_through_it() -> None:
-    zero = np.zeros(WARP, int)
-    assert counts("cp.async.cg.16", zero) == (1, 1)
-    assert counts("cp.async.ca.16", zero) == (32, 4)
-    assert counts("cp.async.ca.4", zero) == (32, 1)
-
-
-def test_through_l1_lanes_conflict_where_they_read_as_well_as_where_they_write() -> None:
-    row, chunk = LANE // 8, LANE % 8
-    assert counts("cp.async.ca.4", 4 * LANE) == (4, 1)  # four lines, read at the same banks
-    assert counts("cp.async.ca.4", 4 * (chunk ^ row)) == (7, 1)  # and written from different ones: 4 + 4 - 1
-    assert counts("cp.async.ca.4", 4 * chunk) == (4, 1)  # the same conflicts twice are no more
-
-
-def test_a_source_in_another_order() -> None:
-    assert counts("cp.async.cg.16", 16 * LANE, source=16 * (31 - LANE)) == (4, 4)  # chunks XOR 7
-    assert counts("cp.async.cg.16", 16 * LANE, source=4096 * (LANE // 8) + 16 * (LANE % 8)) == (4, 4)
-    assert counts("cp.async.ca.4", 4 * LANE, source=4 * LANE) == (1, 1)
-    assert counts("cp.async.ca.4", 4 * LANE, source=128 * LANE) == (32, 1)
-
-
-def test_past_l1_a_chunk_that_goes_to_two_places_takes_two_wavefronts() -> None:
-    lanes = LANE < 2
-    assert counts("cp.async.cg.16", 64 * LANE, lanes, source=0 * LANE) == (2, 1)
-
-
 def test_a_sector_with_a_chunk_that_is_read_twice_is_not_known() -> None:
     lanes, source = LANE < 3, np.where(LANE < 2, 80, 64)
     addresses = np.where(LANE == 0, 64, np.where(LANE == 1, 96, 80))
-    unknown = wavefronts("cp.async.cg.16", addresses, lanes, source)
+    unknown = wavefronts(PAST_L1, addresses, lanes, source)
     assert (unknown.known[0], unknown.actual[0], unknown.ideal[0], unknown.excessive[0]) == (False, -1, 1, -1)
-    assert wavefronts("cp.async.cg.16", addresses, lanes, source + 16 * (LANE == 2) * 2).known[0]
+    assert wavefronts(PAST_L1, addresses, lanes, source + 16 * (LANE == 2) * 2).known[0]
 
 
-# What holds for any pattern
+# ---------------------------------------------------------------------------------------------- any pattern
+
+
 @st.composite
-def requests(draw: st.DrawFn, names: list[str]) -> tuple[str, NDArray[np.int64], NDArray[np.bool_]]:
+def requests(draw: st.DrawFn, names: list[str]) -> Request:
     """Draw an operation, up to 4 requests with few different banks, and their masks."""
     op = draw(st.sampled_from(names))
     operation = operations.find(op)
@@ -228,8 +186,8 @@ def requests(draw: st.DrawFn, names: list[str]) -> tuple[str, NDArray[np.int64],
     return op, addresses, active
 
 
-@given(requests(list(operations.NAMES)))
-def test_bounds(request: tuple[str, NDArray[np.int64], NDArray[np.bool_]]) -> None:
+@given(requests(list(operations.NAMES)), st.integers(1, 50))
+def test_what_holds_for_any_request(request: Request, rows: int) -> None:
     op, addresses, active = request
     result = wavefronts(op, addresses, active)
     some = active.any(axis=1)
@@ -239,43 +197,16 @@ def test_bounds(request: tuple[str, NDArray[np.int64], NDArray[np.bool_]]) -> No
     assert (result.actual[~some] == 0).all()
     assert (result.actual <= 2 * WARP).all()
     assert (result.excessive == result.actual - result.ideal).all()
-
-
-@given(requests(list(operations.NAMES)), st.integers(1, 50))
-def test_a_shift_by_whole_rows_of_banks_changes_nothing(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]], rows: int
-) -> None:
-    op, addresses, active = request
-    assert_equal(wavefronts(op, addresses + 128 * rows, active), wavefronts(op, addresses, active))
-
-
-@given(requests(list(operations.NAMES)))
-def test_addresses_of_inactive_lanes_do_not_matter(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]],
-) -> None:
-    op, addresses, active = request
-    assert_equal(wavefronts(op, np.where(active, addresses, -1), active), wavefronts(op, addresses, active))
-
-
-@given(requests(list(operations.NAMES)))
-def test_requests_together_are_the_requests_apart(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]],
-) -> None:
-    op, addresses, active = request
-    together = wavefronts(op, addresses, active)
+    assert_equal(wavefronts(op, addresses + 128 * rows, active), result)  # whole rows of banks further on
+    assert_equal(wavefronts(op, np.where(active, addresses, -1), active), result)  # inactive lanes do not matter
     for index in range(len(addresses)):
         alone = wavefronts(op, addresses[index], active[index])
-        assert (alone.actual[0], alone.ideal[0], alone.known[0]) == (
-            together.actual[index],
-            together.ideal[index],
-            together.known[index],
-        )
+        one = (result.actual[index], result.ideal[index], result.known[index])
+        assert (alone.actual[0], alone.ideal[0], alone.known[0]) == one
 
 
 @given(requests(PHASED), st.randoms(use_true_random=False))
-def test_the_order_of_lanes_within_a_phase_does_not_matter(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]], random: Any
-) -> None:
+def test_the_order_of_lanes_within_a_phase_does_not_matter(request: Request, random: Any) -> None:
     op, addresses, active = request
     order = LANE.copy()
     for phase in operations.find(op).phases:
@@ -284,9 +215,7 @@ def test_the_order_of_lanes_within_a_phase_does_not_matter(
 
 
 @given(requests([name for name, kind in KINDS.items() if kind == STORE]))
-def test_a_load_never_takes_more_than_the_store_of_its_width(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]],
-) -> None:
+def test_a_load_never_takes_more_than_the_store_of_its_width(request: Request) -> None:
     op, addresses, active = request
     load = wavefronts(op.replace("st.", "ld."), addresses, active)
     assert (load.actual <= wavefronts(op, addresses, active).actual).all()
@@ -294,16 +223,14 @@ def test_a_load_never_takes_more_than_the_store_of_its_width(
 
 # Compare-and-swap of a loop reads what a load before it has read.
 @given(requests([name for name, kind in KINDS.items() if kind == ATOMIC and name != SPIN]))
-def test_an_atomic_never_takes_less_than_a_load(request: tuple[str, NDArray[np.int64], NDArray[np.bool_]]) -> None:
+def test_an_atomic_never_takes_less_than_a_load(request: Request) -> None:
     op, addresses, active = request
     assert (wavefronts(op, addresses, active).actual >= wavefronts("ld.shared.b32", addresses, active).actual).all()
 
 
 @settings(max_examples=20)
 @given(requests(list(operations.NAMES)))
-def test_many_requests_are_counted_in_chunks_without_a_seam(
-    request: tuple[str, NDArray[np.int64], NDArray[np.bool_]],
-) -> None:
+def test_many_requests_are_counted_in_chunks_without_a_seam(request: Request) -> None:
     op, addresses, active = request
     few = wavefronts(op, addresses, active)
     times = (1 << 10) // len(addresses) + 1
@@ -316,22 +243,18 @@ def assert_equal(left: Any, right: Any) -> None:
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
 
 
-# Input
+# ---------------------------------------------------------------------------------------------- input
+
+
 def test_one_request_may_be_a_plain_list_and_none_at_all_is_fine() -> None:
     assert counts("ld.shared.b32", [4 * lane for lane in range(32)]) == (1, 1)
     for op in operations.NAMES:
         assert wavefronts(op, np.zeros((0, WARP), int)).actual.shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["ld.shared.f32", "ld.shared.u32", "ld.shared.s32"])
-def test_a_type_of_the_same_size_will_do(name: str) -> None:
-    assert operations.find(name).name == "ld.shared.b32"
-
-
-def test_the_widths_of_vectors() -> None:
-    assert operations.find("st.shared.v4.f32").name == "st.shared.v4.b32"
-    assert operations.find("ld.shared.v2.b64").name == "ld.shared.v4.b32"
-    assert operations.find("st.shared.v2.u16").name == "st.shared.b32"
+def test_types_and_vectors_of_the_same_size_will_do() -> None:
+    others = ("ld.shared.f32", "ld.shared.u32", "st.shared.v4.f32", "ld.shared.v2.b64", "st.shared.v2.u16")
+    assert [operations.find(name).name for name in others] == [LD32, LD32, ST128, LD128, ST32]
 
 
 def test_an_unknown_operation_names_the_nearest_one() -> None:
@@ -343,33 +266,23 @@ def test_an_unknown_operation_names_the_nearest_one() -> None:
             wavefronts(name, LANE)
 
 
-@pytest.mark.parametrize(
-    ("addresses", "message"),
-    [
-        (np.zeros(31, int), r"addresses of shape \(31,\)"),
-        (np.zeros((2, 3, 32), int), r"addresses of shape \(2, 3, 32\)"),
-        (np.zeros(32), "addresses of type float64"),
-        (LANE, r"ld.shared.b32 faults at address 1 \(request 0, lane 1\)"),
-        (-4 * LANE, r"faults at address -4"),
-    ],
-)
-def test_addresses_that_cannot_be(addresses: Any, message: str) -> None:
+WRONG: list[tuple[str, tuple[Any, ...], str]] = [
+    (LD32, (np.zeros(31, int),), r"addresses of shape \(31,\)"),
+    (LD32, (np.zeros((2, 3, 32), int),), r"addresses of shape \(2, 3, 32\)"),
+    (LD32, (np.zeros(32),), "addresses of type float64"),
+    (LD32, (LANE,), r"ld.shared.b32 faults at address 1 \(request 0, lane 1\)"),
+    (LD32, (-4 * LANE,), r"faults at address -4"),
+    (LD32, (4 * LANE, EVERY_LANE[:31]), r"active of shape \(1, 31\)"),
+    (LD32, (4 * LANE, LANE), "type int64"),
+    ("ldmatrix.x4", (16 * LANE, LANE < 31), r"ldmatrix\.x4 with inactive lanes"),
+    ("cp.async.ca.8", (8 * LANE, None, 4 * LANE), r"cp\.async\.ca\.8 faults at address 4"),
+    (PAST_L1, (16 * LANE, None, LANE << 45), "too far apart"),
+    ("cp.async.ca.8", (8 * LANE, None, np.zeros((2, WARP), int)), "2 requests in source, 1 in addresses"),
+]
+
+
+@pytest.mark.parametrize(("op", "arrays", "message"), WRONG, ids=[message for *_, message in WRONG])
+def test_arrays_that_do_not_fit_are_refused(op: str, arrays: tuple[Any, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message) as error:
-        wavefronts("ld.shared.b32", addresses)
+        wavefronts(op, *arrays)
     assert error.value.hint
-
-
-def test_masks_and_sources_that_cannot_be() -> None:
-    with pytest.raises(UsageError, match=r"active of shape \(1, 31\)"):
-        wavefronts("ld.shared.b32", 4 * LANE, EVERY_LANE[:31])
-    with pytest.raises(UsageError, match="type int64"):
-        wavefronts("ld.shared.b32", 4 * LANE, LANE)
-    with pytest.raises(UsageError, match=r"ldmatrix\.x4 with inactive lanes"):
-        wavefronts("ldmatrix.x4", 16 * LANE, LANE < 31)
-    assert counts("ldmatrix.x1", 16 * LANE, LANE < 8) == (1, 1)
-    with pytest.raises(UsageError, match=r"cp\.async\.ca\.8 faults at address 4"):
-        wavefronts("cp.async.ca.8", 8 * LANE, source=4 * LANE)
-    with pytest.raises(UsageError, match="too far apart"):
-        wavefronts("cp.async.cg.16", 16 * LANE, source=LANE << 45)
-    with pytest.raises(UsageError, match="2 requests in source, 1 in addresses"):
-        wavefronts("cp.async.ca.8", 8 * LANE, source=np.zeros((2, WARP), int))
