@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from elftools.elf.sections import Section
+from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError
 from ncu_swizzle.cubin import elf, symbols
@@ -15,11 +16,13 @@ from ncu_swizzle.cubin.demangled import demangle, distinct
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
 from ncu_swizzle.engines import module_image
+from tests.support.corpus import binaries, bytewise
+from tests.support.properties import chances, examples, holds
 
 HEADER = 64  # bytes of the file's header, and of each section's
 FIELDS = {"name": (0, 4), "type": (4, 4), "flags": (8, 8), "offset": (24, 8), "size": (32, 8), "link": (40, 4),
           "entry size": (56, 8)}  # fmt: skip
-EXTREMES = (0, 1, 7, 1 << 31, (1 << 32) - 1, 1 << 40, 1 << 62, 1 << 63, (1 << 64) - 1)
+EXTREMES = (0, 1, 7, 1 << 31, 1 << 62, (1 << 64) - 1)
 
 
 def read_everything(data: bytes) -> None:
@@ -59,52 +62,63 @@ def changed(data: bytes, at: int, width: int, value: int) -> bytes:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("field", FIELDS)
-def test_any_header_of_a_section_may_be_wrong(field: str, recorded_cubin: bytes) -> None:
-    at, width = FIELDS[field]
-    answers = {
-        refused(changed(recorded_cubin, head + at, width, value))
-        for head, _ in sections(recorded_cubin)
-        for value in EXTREMES
-    }
-    assert any(answers) == (field != "flags"), "flags are not read"
-    assert all("x.cubin" in answer for answer in answers if answer)
+def test_any_header_of_a_section_may_be_wrong(recorded_cubin: bytes) -> None:
+    for field, (at, width) in FIELDS.items():
+        answers = {
+            refused(changed(recorded_cubin, head + at, width, value))
+            for head, _ in sections(recorded_cubin)
+            for value in EXTREMES
+        }
+        assert any(answers) == (field != "flags"), "flags are not read"
+        assert all("x.cubin" in answer for answer in answers if answer), field
 
 
 @pytest.mark.long
-def test_any_symbol_may_be_wrong(recorded_cubin: bytes) -> None:
-    table = next(section for _, section in sections(recorded_cubin) if section.name == ".symtab")
-    for number in range(table.num_symbols()):
-        for at, width in ((0, 4), (6, 2), (8, 8), (16, 8)):
-            for value in EXTREMES:
-                refused(changed(recorded_cubin, table["sh_offset"] + 24 * number + at, width, value))
-
-
-@pytest.mark.long
-def test_any_attribute_or_line_may_be_wrong(recorded_cubin: bytes) -> None:
+def test_any_symbol_attribute_or_line_may_be_wrong(recorded_cubin: bytes) -> None:
     for _, section in sections(recorded_cubin):
+        start = section["sh_offset"]
+        if section.name == ".symtab":
+            for number in range(section.num_symbols()):
+                for at, width in ((0, 4), (6, 2), (8, 8), (16, 8)):
+                    for value in EXTREMES:
+                        refused(changed(recorded_cubin, start + 24 * number + at, width, value))
         if section.name.startswith((".nv.info", ".debug_line", ".rel", ".nv.constant")):
-            for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 5):
-                for byte in (0, 0x7F, 0x80, 0xFF):
+            for at in range(start, start + section["sh_size"], 11):
+                for byte in (0, 0x80, 0xFF):
                     refused(changed(recorded_cubin, at, 1, byte))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_random_damage(seed: int, recorded_cubin: bytes) -> None:
-    rng = random.Random(seed)
-    data = bytearray(recorded_cubin)
-    for _ in range(rng.choice((1, 2, 8, 64))):
-        at = rng.randrange(len(data))
-        match rng.randrange(4):
-            case 0:
-                data[at] = rng.randrange(256)
-            case 1:
-                data[at : at + 8] = struct.pack("<Q", rng.choice(EXTREMES))
-            case 2:
-                del data[at : at + rng.randrange(1, 64)]
-            case _:
-                data[at:at] = rng.randbytes(rng.randrange(1, 64))
-    refused(bytes(data))
+DAMAGES: dict[str, Callable[[bytes, Random], bytes]] = {
+    "a header field": binaries.with_hostile_header,
+    "a section's header": binaries.with_hostile_section,
+    "a symbol": binaries.with_hostile_symbol,
+    "names": binaries.with_hostile_names,
+    "the line table": lambda data, chance: binaries.with_damaged_section(data, chance, r"\.(nv_)?debug_"),
+    "attributes": lambda data, chance: binaries.with_damaged_section(data, chance, r"\.nv\.|\.note"),
+    **{name: lambda data, chance, name=name: bytewise.BINARY[name](data, data, chance) for name in bytewise.BINARY},
+}
+
+
+@pytest.mark.long
+@examples
+def test_a_damaged_cubin_is_read_or_refused(examples: int, recorded_cubin: bytes) -> None:
+    def check(name: str, chance: Random) -> None:
+        refused(DAMAGES[name](recorded_cubin, chance))
+
+    holds(examples * 3, check, st.sampled_from(list(DAMAGES)), chances)
+
+
+@examples
+def test_other_bytes_are_refused(examples: int) -> None:
+    def check(data: bytes) -> None:
+        assert refused(data)
+
+    holds(examples, check, st.binary(max_size=200) | st.binary(max_size=200).map(b"\x7fELF".__add__))
+
+
+def test_a_cubin_that_ends_early_is_refused(recorded_cubin: bytes) -> None:
+    lengths = range(0, len(recorded_cubin) - 1, 371)
+    assert [length for length in lengths if not refused(recorded_cubin[:length])] == []
 
 
 def test_reserved_memory_of_any_size_is_not_allocated(recorded_cubin: bytes) -> None:
@@ -122,20 +136,21 @@ def test_a_line_table_with_cycles_or_without_an_end(recorded_cubin: bytes) -> No
     rows = [TableRow(0, ("k.cu", 1), 2), TableRow(0, ("k.cu", 2), 1)] * 10_000
     table = LineTable(rows[:1], rows)
     assert len(table.stack(0)) <= 1000
-    for at, section in sections(recorded_cubin):
+    for _, section in sections(recorded_cubin):
         if section.name == ".debug_line":
             start, size = section["sh_offset"], section["sh_size"]
             program = 10 + struct.unpack_from("<I", recorded_cubin, start + 6)[0]
-            endless = (
-                recorded_cubin[: start + program]
-                + b"\x02"
-                + b"\x80" * (size - program - 1)
-                + recorded_cubin[start + size :]
-            )
-            assert len(endless) == len(recorded_cubin), at
+            number = b"\x02" + b"\x80" * (size - program - 1)
+            endless = recorded_cubin[: start + program] + number + recorded_cubin[start + size :]
+            assert len(endless) == len(recorded_cubin)
             assert line_table(endless, "any").rows == []
             return
     pytest.fail("the kernel has a line table")
+
+
+def test_what_is_no_cubin_has_no_stack() -> None:
+    for content in (b"", b"\x7fELF", b"no ELF at all"):
+        assert line_table(content, "kernel2").stack(0) == ()
 
 
 def test_names_that_are_not_text(recorded_cubin: bytes) -> None:

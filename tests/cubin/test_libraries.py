@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ncu_swizzle.cubin.lines import is_library, is_wmma
 
 LIBRARIES = (
@@ -36,15 +34,6 @@ OWN = (
 )
 
 
-@pytest.mark.parametrize("file", LIBRARIES)
-def test_a_library_s_header(file: str) -> None:
-    assert is_library(file)
-
-
-@pytest.mark.parametrize("file", OWN)
-def test_a_file_of_the_user_s(file: str) -> None:
-    assert not is_library(file)
-
-
-def test_the_header_of_wmma() -> None:
+def test_headers_of_libraries_are_told_from_the_user_s_files() -> None:
+    assert [file for file in (*LIBRARIES, *OWN) if is_library(file)] == [*LIBRARIES]
     assert [file for file in (*LIBRARIES, *OWN) if is_wmma(file)] == [LIBRARIES[0], LIBRARIES[5]]
