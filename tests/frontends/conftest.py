@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.engines import emulation
+from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import Profile
-from tests.support.cute_texts import SEVERAL
-from tests.support.python_kernels import FACTORS, SCALE
+from tests.support import process
+from tests.support.python_kernels import OURS, TEXTS
 from tests.support.python_recordings import EXAMPLES, launched, recorded
 
 
@@ -27,16 +29,15 @@ def kernels(work: Path) -> Path:
     """Return a folder with the examples' tiles, and a function that calls one of another file."""
     shutil.copy(EXAMPLES / "tiles.py", work)
     shutil.copy(EXAMPLES / "gluon_kernels.py", work)
-    (work / "scale.py").write_text(SCALE, encoding="utf-8")
-    (work / "factors.py").write_text(FACTORS, encoding="utf-8")
+    shutil.copytree(TEXTS / "triton", work, dirs_exist_ok=True)
     return work
 
 
 @pytest.fixture
 def cute(work: Path) -> Path:
-    """Return a folder with the examples, and the functions that are about errors."""
+    """Return a folder with the example, and with kernels of which one calls a function of another file."""
     shutil.copy(EXAMPLES / "cute_kernels.py", work)
-    (work / "several.py").write_text(SEVERAL, encoding="utf-8")
+    shutil.copytree(TEXTS / "cute", work, dirs_exist_ok=True)
     return work
 
 
@@ -46,3 +47,42 @@ def profiles() -> dict[str, Profile]:
     cubins = recorded()[1]
     names = {"matmul-tf32-triton3.6": "matmul-tf32-128x128x32", "column-sums-triton3.6": "column-sums"}
     return {key: emulation.emulate_cubin(launched(name), cubins[name]).profile for key, name in names.items()}
+
+
+@pytest.fixture
+def profiled(work: Path) -> Callable[..., Profile]:
+    """Return a function that gives the profile which `profile` writes of its only kernel."""
+
+    def run(*words: str) -> Profile:
+        done = process.run("profile", *words, *OURS, "-o", "run", "--force-overwrite", folder=work)
+        assert done.returncode == 0, done.stderr
+        (profile,) = run_folder.load(work / "run").profiles
+        return profile
+
+    return run
+
+
+@pytest.fixture
+def refused(work: Path) -> Callable[..., tuple[str, str]]:
+    """Return a function that gives the error and the hint of a `profile` that fails."""
+
+    def run(*words: str) -> tuple[str, str]:
+        done = process.run("profile", *words, *OURS, folder=work)
+        assert done.returncode == 2, (words, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        error, _, hint = done.stderr.partition("\n  try: ")
+        return error, hint.strip()
+
+    return run
+
+
+@pytest.fixture
+def linted(work: Path) -> Callable[..., tuple[int, str]]:
+    """Return a function that gives the exit code of `lint` and what it prints."""
+
+    def run(*words: str) -> tuple[int, str]:
+        done = process.run("lint", *words, "--config", "none", folder=work)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    return run

@@ -7,38 +7,23 @@ import shlex
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.reports import attribution, run_folder
+import pytest
+
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
-from tests.support import python_texts
 from tests.support.process import run
-from tests.support.python_kernels import NEEDS_TRITON, OURS, SCALE, TILES
+from tests.support.python_kernels import NEEDS_TRITON, TEXTS, TILES, Linted, Profiled, Refused, line_of
 from tests.support.python_recordings import EXAMPLES
 
-pytestmark = NEEDS_TRITON
+pytestmark = [NEEDS_TRITON, pytest.mark.long]
 
 SCALED = ("--grid", "n//B", "--arg", "x=float32[4096]", "--arg", "y=float32[4096]:out", "--arg", "n=4096",
           "--arg", "f=2.5", "--arg", "B=1024")  # fmt: skip
 
 
-def profiled(folder: Path, *words: str) -> Profile:
-    """Return the profile that `profile` writes of its only kernel."""
-    done = run("profile", *words, *OURS, "-o", "run", "--force-overwrite", folder=folder)
-    assert done.returncode == 0, done.stderr
-    (profile,) = run_folder.load(folder / "run").profiles
-    return profile
-
-
-def refused(folder: Path, *words: str, code: int = 2) -> tuple[str, str]:
-    """Return the error and the hint of a command that fails."""
-    done = run("profile", *words, *OURS, folder=folder)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    error, _, hint = done.stderr.partition("\n  try: ")
-    return error, hint.strip()
-
-
-def test_grid_block_and_shared_memory_are_the_compilers(kernels: Path) -> None:
-    profile = profiled(kernels, "tiles.py::transpose", *TILES, "--option", "num_warps=8")
+@pytest.mark.usefixtures("kernels")
+def test_grid_block_and_shared_memory_are_the_compilers(profiled: Profiled) -> None:
+    profile = profiled("tiles.py::transpose", *TILES, "--option", "num_warps=8")
     assert (profile.grid, profile.block) == ((8, 8, 1), (256, 1, 1))
     assert profile.metrics["launch__shared_mem_per_block_dynamic"].value == 32 * 32 * 4
     assert profile.kernel.name == "transpose"
@@ -56,22 +41,33 @@ MATRICES = ("--problem", "m=256,n=256,k=128", "--grid", "m//BM,n//BN", "--arg", 
             "--arg", "BM=128", "--arg", "BN=128", "--arg", "BK=64")  # fmt: skip
 
 
-def test_a_descriptor_s_matrix_needs_no_content_and_is_asked_for(work: Path) -> None:
+def test_a_descriptor_s_matrix_needs_no_content_and_is_asked_for(
+    work: Path, profiled: Profiled, refused: Refused
+) -> None:
     shutil.copy(EXAMPLES / "matmul.py", work)
     maps = ("--arg", "b=tensormap:float16[k,n]:box=64x128", "--arg", "c=tensormap:float16[m,n]:out:box=128x128")
     words = ("matmul.py::descriptors", *MATRICES, *maps, "--arg")
-    profile = profiled(work, *words, "a=tensormap:float16[m,k]:box=128x64")
+    profile = profiled(*words, "a=tensormap:float16[m,k]:box=128x64")
     assert {access.access for access in profile.shared() if access.wavefronts} >= {"HGMMA"}
-    error, hint = refused(work, *words, "a=float16[m,k]")
+    error, hint = refused(*words, "a=float16[m,k]")
     assert "'tensor' object has no attribute 'load'" in error
     assert hint == "--arg a=tensormap:float16[256,128]:box=64x64"
 
 
-def test_the_layout_of_a_gluon_descriptor_is_of_the_swizzle_given(work: Path) -> None:
-    (work / "k.py").write_text(python_texts.GLUON_DESCRIPTOR, encoding="utf-8")
-    words = ("k.py::through", "--grid", "1", "--arg", "x=float32[64,64]", "--arg", "y=float32[64,64]:out", "--arg")
-    widest = profiled(work, *words, "a=tensormap:float32[64,64]:box=64x32")
-    narrow = profiled(work, *words, "a=tensormap:float32[64,64]:box=64x32:swizzle=32")
+def test_the_layout_of_a_gluon_descriptor_is_of_the_swizzle_given(work: Path, profiled: Profiled) -> None:
+    shutil.copy(TEXTS / "triton" / "descriptor.py", work)
+    words = (
+        "descriptor.py::through",
+        "--grid",
+        "1",
+        "--arg",
+        "x=float32[64,64]",
+        "--arg",
+        "y=float32[64,64]:out",
+        "--arg",
+    )
+    widest = profiled(*words, "a=tensormap:float32[64,64]:box=64x32")
+    narrow = profiled(*words, "a=tensormap:float32[64,64]:box=64x32:swizzle=32")
     assert wavefronts(widest) < wavefronts(narrow)
 
 
@@ -79,10 +75,10 @@ def wavefronts(profile: Profile) -> int:
     return sum(access.wavefronts or 0 for access in profile.shared())
 
 
-def test_a_line_of_a_library_belongs_to_the_line_that_calls_it(kernels: Path) -> None:
-    profile = profiled(kernels, "scale.py::scale", *SCALED)
+def test_a_line_of_a_library_belongs_to_the_line_that_calls_it(kernels: Path, profiled: Profiled) -> None:
+    profile = profiled("scale.py::scale", *SCALED)
     assert profile.sources.keys() == {"scale.py", "factors.py"}
-    line = SCALE.splitlines().index("    tl.store(y + i, times(tl.sum(v) + v, f), mask=i < n)") + 1
+    line = line_of(kernels / "scale.py", "tl.store(y + i, times(tl.sum(v) + v, f), mask=i < n)")
     sites = list(attribution.sites(profile))
     assert sites
     for site in sites:
@@ -90,25 +86,42 @@ def test_a_line_of_a_library_belongs_to_the_line_that_calls_it(kernels: Path) ->
         assert site.line == ("scale.py", line)
 
 
-def test_heuristics_decide_what_they_decide_in_triton(kernels: Path) -> None:
+@pytest.mark.usefixtures("kernels")
+def test_heuristics_decide_what_they_decide_in_triton(profiled: Profiled) -> None:
     words = ("--grid", "1", "--arg", "x=float32[1000]", "--arg", "y=float32[1000]:out", "--arg", "n=1000")
-    profile = profiled(kernels, "scale.py::whole", *words)
+    profile = profiled("scale.py::whole", *words)
     assert any(access.opcode.startswith("LDS") for access in profile.shared())
 
 
-def test_heuristics_over_a_tuned_constant_wait_until_it_is_chosen(kernels: Path) -> None:
+@pytest.mark.usefixtures("kernels")
+def test_heuristics_over_a_tuned_constant_wait_until_it_is_chosen(profiled: Profiled, refused: Refused) -> None:
     words = ("--grid", "1", "--arg", "x=float32[1000]:out", "--arg", "n=1000")
-    error, hint = refused(kernels, "scale.py::chosen", *words)
+    error, hint = refused("scale.py::chosen", *words)
     assert "tuned over 2 configurations" in error
-    assert profiled(kernels, "scale.py::chosen", *words, *shlex.split(hint.partition(" is the first")[0]))
+    assert profiled("scale.py::chosen", *words, *shlex.split(hint.partition(" is the first")[0]))
 
 
-def test_gluons_layout_decides_whether_it_conflicts(kernels: Path) -> None:
-    done = run("lint", "gluon_kernels.py::transpose", *TILES, "--arg", "PHASES=1", "--config", "none", folder=kernels)
-    assert done.returncode == 1
-    assert "LDS: degree 32" in done.stdout
-    done = run("lint", "gluon_kernels.py::transpose", *TILES, "--arg", "PHASES=32", "--config", "none", folder=kernels)
-    assert done.returncode == 0, done.stdout
+@pytest.mark.usefixtures("kernels")
+def test_gluons_layout_decides_whether_it_conflicts(linted: Linted) -> None:
+    for phases, code, said in (("1", 1, "LDS: degree 32"), ("32", 0, "")):
+        answer = linted("gluon_kernels.py::transpose", *TILES, "--arg", f"PHASES={phases}")
+        assert (answer[0], said in answer[1]) == (code, True), answer
+
+
+def test_a_file_that_declares_its_launches_is_linted_and_profiled_by_name(kernels: Path) -> None:
+    done = run("lint", "declared.py", folder=kernels)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("pass")]
+    assert passed == ["turn-wide:", "turn-narrow:", "small:"]
+    done = run("profile", "declared.py::small", "--engine", "emulated", folder=kernels)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_tuple_is_passed_number_by_number(profiled: Profiled) -> None:
+    arrays = ("--arg", "x=float32[4096]", "--arg", "y=float32[4096]:out")
+    profile = profiled("declared.py::shifted", "--grid", "4", *arrays, "--arg", "sizes=(4000, 7)", "--arg", "B=1024")
+    assert profile.grid == (4, 1, 1)
 
 
 def test_two_ways_to_compile_are_compared(kernels: Path) -> None:
@@ -120,7 +133,7 @@ def test_two_ways_to_compile_are_compared(kernels: Path) -> None:
     assert "32.00" in done.stdout
 
 
-def test_configurations_of_autotune_are_variants_of_a_sweep(work: Path) -> None:
+def test_configurations_of_autotune_are_variants_of_a_sweep(work: Path, profiled: Profiled, refused: Refused) -> None:
     shutil.copy(EXAMPLES / "matmul.py", work)
     matrices = [part for name in "abc" for part in ("--arg", f"{name}=float16[s,s]")]
     sizes = [part for name in "mnk" for part in ("--arg", f"{name}=s")]
@@ -133,38 +146,33 @@ def test_configurations_of_autotune_are_variants_of_a_sweep(work: Path) -> None:
         "tuned-BM64-BN128-BK32-num_warps4-num_stages4",
         "tuned-BM128-BN128-BK16-num_warps8-num_stages3",
     }
-    error, hint = refused(work, "matmul.py::tuned", *launch[:-2])
+    error, hint = refused("matmul.py::tuned", *launch[:-2])
     assert "tuned over 3 configurations" in error
-    assert profiled(work, "matmul.py::tuned", *launch[:-2], *shlex.split(hint.partition(" is the first")[0]))
+    assert profiled("matmul.py::tuned", *launch[:-2], *shlex.split(hint.partition(" is the first")[0]))
 
 
-def test_errors_say_what_to_type(kernels: Path) -> None:
-    error, hint = refused(kernels, "scale.py::scale", *SCALED[:-2])
-    assert "scale.py::scale lacks B" in error
-    assert hint.startswith("--arg B=64")
-    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--arg", "m=3")
-    assert "has no parameter 'm'" in error
-    assert hint == "its parameters: x, y, n, f, B, KIND"
-    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--option", "num_warp=4")
-    assert "Triton has no option 'num_warp', did you mean 'num_warps'?" in error
-    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--arg", "KIND=other")
-    assert "scale.py::scale does not compile for sm_90" in error
-    assert "only the plain one" in error
-    assert hint.startswith("fix ")
-    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--block", "128")
-    assert "the block of scale.py::scale is the compiler's to choose" in error
-    assert hint == "--option num_warps=8 gives the block"
-    assert profiled(kernels, "scale.py::scale", *SCALED, "--option", "num_warps=8").block == (256, 1, 1)
-    error, hint = refused(kernels, "scale.py::scale", *SCALED[2:])
-    assert "scale has no grid" in error
-    assert hint == "--grid 128 gives it, one to three sizes"
-    assert profiled(kernels, "scale.py::scale", "--grid", "128", *SCALED[2:]).grid == (128, 1, 1)
-    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--std", "c++20")
-    assert "-std=c++20 is for nvcc, which does not compile scale.py" in error
-    assert hint == "--option num_warps=8"
-    error, hint = refused(kernels, "scale.py::scal", *SCALED)
+@pytest.mark.usefixtures("kernels")
+def test_errors_say_what_to_type(refused: Refused, profiled: Profiled) -> None:
+    for words, said, offered in (
+        (SCALED[:-2], "scale.py::scale lacks B", "--arg B=64"),
+        ((*SCALED, "--arg", "m=3"), "has no parameter 'm'", "its parameters: x, y, n, f, B, KIND"),
+        ((*SCALED, "--option", "num_warp=4"), "Triton has no option 'num_warp', did you mean 'num_warps'?", ""),
+        ((*SCALED, "--arg", "KIND=other"), "scale.py::scale does not compile for sm_90", "fix "),
+        ((*SCALED, "--arg", "KIND=other"), "only the plain one", ""),
+        ((*SCALED, "--block", "128"), "the block of scale.py::scale is the compiler's to choose",
+         "--option num_warps=8 gives the block"),
+        (SCALED[2:], "scale has no grid", "--grid 128 gives it, one to three sizes"),
+        ((*SCALED, "--std", "c++20"), "-std=c++20 is for nvcc, which does not compile scale.py",
+         "--option num_warps=8"),
+    ):  # fmt: skip
+        error, hint = refused("scale.py::scale", *words)
+        assert said in error
+        assert hint.startswith(offered)
+    error, hint = refused("scale.py::scal", *SCALED)
     assert "scale.py has no scal; its kernels: " in error
     assert hint.endswith("scale.py::scale")
+    assert profiled("scale.py::scale", *SCALED, "--option", "num_warps=8").block == (256, 1, 1), "as one hint says"
+    assert profiled("scale.py::scale", "--grid", "128", *SCALED[2:]).grid == (128, 1, 1), "as another one says"
 
 
 def test_a_project_file_needs_trust_unless_the_command_line_names_its_source(kernels: Path) -> None:
@@ -180,7 +188,8 @@ def test_a_project_file_needs_trust_unless_the_command_line_names_its_source(ker
         assert "turn: " in done.stdout
 
 
-def test_an_older_and_a_newer_architecture_are_compiled_for(kernels: Path) -> None:
+@pytest.mark.usefixtures("kernels")
+def test_an_older_and_a_newer_architecture_are_compiled_for(profiled: Profiled) -> None:
     for arch in ("sm_80", "sm_100"):
-        profile = profiled(kernels, "tiles.py::transpose", *TILES, "--arch", arch)
+        profile = profiled("tiles.py::transpose", *TILES, "--arch", arch)
         assert profile.machine.compute_capability == f"{arch[3:-1]}.{arch[-1]}"

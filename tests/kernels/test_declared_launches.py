@@ -8,7 +8,9 @@ import pytest
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels.project import declared
-from tests.support.python_texts import DECLARED
+from tests.support.places import DATA
+
+DECLARED = (DATA / "python" / "texts" / "triton" / "declared.py").read_text(encoding="utf-8")
 
 
 def specs_of(folder: Path, text: str) -> tuple[object, ...]:

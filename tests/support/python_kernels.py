@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.reports.model import Profile
+from tests.support.places import DATA
+
+TEXTS = DATA / "python" / "texts"  # Python files with kernels, a folder per language
 
 
 def needs_language(package: str, *tools: str) -> pytest.MarkDecorator:
@@ -28,37 +34,12 @@ TURN = ("--grid", "8,8", "--arg", "x=float32[256,256]", "--arg", "y=float32[256,
 TILES = (*TURN, "--arg", "rows=256", "--arg", "columns=256", "--arg", "BM=32", "--arg", "BN=32")
 OURS = ("--config", "none", "--engine", "emulated", "--baseline", "none", "--reference", "none")
 
-# A function that calls one of another file and one of Triton's, and one whose constant is a heuristic's.
-SCALE = """import triton
-import triton.language as tl
-from factors import times
+# What the fixtures `profiled`, `refused` and `linted` give: a profile; an error and its hint; an exit code and a text.
+Profiled = Callable[..., Profile]
+Refused = Callable[..., tuple[str, str]]
+Linted = Callable[..., tuple[int, str]]
 
 
-@triton.jit
-def scale(x, y, n, f, B: tl.constexpr, KIND: tl.constexpr = "plain"):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    v = tl.load(x + i, mask=i < n)
-    tl.static_assert(KIND == "plain", "only the plain one")
-    tl.store(y + i, times(tl.sum(v) + v, f), mask=i < n)
-
-
-@triton.heuristics({"B": lambda args: triton.next_power_of_2(args["n"])})
-@triton.jit
-def whole(x, y, n, B: tl.constexpr):
-    i = tl.arange(0, B)
-    tl.store(y + i, tl.cumsum(tl.load(x + i, mask=i < n), 0), mask=i < n)
-
-
-@triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128})], key=["n"])
-@triton.heuristics({"EVEN": lambda args: args["n"] % args["B"] == 0})
-@triton.jit
-def chosen(x, n, B: tl.constexpr, EVEN: tl.constexpr):
-    tl.store(x + tl.arange(0, B), EVEN + tl.program_id(0))
-"""
-FACTORS = """import triton
-
-
-@triton.jit
-def times(v, f):
-    return v * f
-"""
+def line_of(file: Path, text: str) -> int:
+    """Return the number of the line that is this text, without what indents it."""
+    return [line.strip() for line in file.read_text(encoding="utf-8").splitlines()].index(text) + 1

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
 SHAPES = "document.querySelectorAll('.chart')"
 
 
-def test_it_opens_without_an_error_and_fetches_nothing_but_itself(
+def test_it_opens_without_an_error_fetches_nothing_but_itself_and_needs_no_scripts(
     browser: Browser, page_file: Path, hostile_file: Path
 ) -> None:
     for file in (page_file, hostile_file):
@@ -27,13 +27,9 @@ def test_it_opens_without_an_error_and_fetches_nothing_but_itself(
         assert browser.fetched() == [file.as_uri()]
         assert not browser.alerted()
         assert browser.script("document.querySelectorAll('script, img, iframe, object').length") == 0
-
-
-def test_it_is_the_same_without_scripts(browser: Browser, page_file: Path) -> None:
     browser.scripting(False)
     browser.open(page_file)
     assert len(browser.texts(".points tbody tr")) == 20
-    browser.scripting(True)
 
 
 def test_the_table_shows_every_point(browser: Browser, page_file: Path, sweep: Sweep) -> None:
@@ -72,7 +68,8 @@ def test_every_figure_is_marked_where_it_belongs(browser: Browser, page_file: Pa
     assert max(flat) - min(flat) < 1, "the degree does not depend on n"
 
 
-def test_series_differ_in_colour_and_in_shape(browser: Browser, page_file: Path) -> None:
+def test_series_differ_in_colour_and_in_shape_in_the_light_and_in_the_dark(browser: Browser, page_file: Path) -> None:
+    lights = {}
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
         browser.open(page_file)
@@ -83,7 +80,11 @@ def test_series_differ_in_colour_and_in_shape(browser: Browser, page_file: Path)
         assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 4
         paper = browser.script("getComputedStyle(document.body).backgroundColor")
         assert all(contrast(colour, paper) >= 3 for colour, _ in marks), (scheme, marks)
-    browser.prefer("light")
+        text = browser.script("getComputedStyle(document.querySelector('.chart text')).fill")
+        lights[scheme] = luminance(paper)
+        assert abs(lights[scheme] - luminance(text)) > 0.2
+    assert lights["light"] > 0.8
+    assert lights["dark"] < 0.1
 
 
 def contrast(one: str, other: str) -> float:
@@ -98,27 +99,12 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@pytest.mark.parametrize("width", [400, 700, 1280])
-def test_only_charts_and_tables_scroll_sideways(
-    browser: Browser, page_file: Path, hostile_file: Path, width: int
-) -> None:
-    browser.resize(width)
+def test_only_charts_and_tables_scroll_sideways(browser: Browser, page_file: Path, hostile_file: Path) -> None:
     for file in (page_file, hostile_file):
         browser.open(file)
-        assert browser.script("document.documentElement.scrollWidth") <= width
-
-
-def test_it_follows_the_reader_into_the_dark(browser: Browser, page_file: Path) -> None:
-    light = {}
-    for scheme in ("light", "dark"):
-        browser.prefer(scheme)
-        browser.open(page_file)
-        light[scheme] = luminance(browser.script("getComputedStyle(document.body).backgroundColor"))
-        text = luminance(browser.script("getComputedStyle(document.querySelector('.chart text')).fill"))
-        assert abs(light[scheme] - text) > 0.2
-    browser.prefer("light")
-    assert light["light"] > 0.8
-    assert light["dark"] < 0.1
+        for width in (400, 700, 1280):
+            browser.resize(width)
+            assert browser.script("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.options import FleetOptions
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 from tests.support.fleets import Collected, examined, needs_fleet, worked
-from tests.support.places import ROOT
 
 TWO = FleetOptions(workers="2")
 
@@ -22,7 +20,9 @@ def tasks(*numbers: int, unit: str = "") -> list[FleetTask]:
     return [FleetTask(f"task {number}", number, unit) for number in numbers]
 
 
-@pytest.mark.parametrize("options", [FleetOptions(), pytest.param(TWO, marks=needs_fleet)], ids=["alone", "two"])
+@pytest.mark.parametrize(
+    "options", [FleetOptions(), pytest.param(TWO, marks=[needs_fleet, pytest.mark.long])], ids=["alone", "two"]
+)
 def test_every_task_is_done_once(options: FleetOptions, notes: Path, collected: Collected) -> None:
     with crew(FleetJob(work=worked, common=notes, examine=examined), options) as workers:
         assert {member.facts["python"] for member in workers.members} == {"{}.{}".format(*sys.version_info)}
@@ -42,6 +42,7 @@ def test_every_task_is_done_once(options: FleetOptions, notes: Path, collected: 
 
 
 @needs_fleet
+@pytest.mark.long
 def test_a_killed_worker_loses_nothing(notes: Path, collected: Collected) -> None:
     with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
         workers.run(tasks(1, 2, -2, 4, 5, 6, 7, 8, 9, 10), collected.place, collected.take)
@@ -53,6 +54,7 @@ def test_a_killed_worker_loses_nothing(notes: Path, collected: Collected) -> Non
 
 
 @needs_fleet
+@pytest.mark.long
 def test_a_unit_stays_together_and_moves_as_a_whole(notes: Path, collected: Collected) -> None:
     given = [*tasks(1, 2, -2, 3, unit="a"), *tasks(4, 5, 6, unit="b"), *tasks(7, 8, unit="c")]
     with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
@@ -65,6 +67,7 @@ def test_a_unit_stays_together_and_moves_as_a_whole(notes: Path, collected: Coll
 
 
 @needs_fleet
+@pytest.mark.long
 def test_a_task_that_workers_die_of_fails(notes: Path, collected: Collected) -> None:
     with crew(FleetJob(work=worked, common=notes, examine=examined), TWO) as workers:
         workers.run(tasks(1, -3, 3), collected.place, collected.take)
@@ -72,36 +75,26 @@ def test_a_task_that_workers_die_of_fails(notes: Path, collected: Collected) -> 
     assert str(collected.results[1].error).startswith("3 workers ended while they ran it: worker-")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_nonsense_is_refused(notes: Path) -> None:
+    job = FleetJob(work=worked, common=notes, examine=examined)
+    for options, said in (
         (FleetOptions(workers="0"), "neither gpus nor 1 to 256"),
         (FleetOptions(workers="many"), "neither gpus nor 1 to 256"),
         (FleetOptions(workers="9" * 5000), "neither gpus nor 1 to 256"),
         (FleetOptions(workers="2", scheduler="tcp://x:1"), "exclude each other"),
         (FleetOptions(gpu="H200"), "there are none"),
-    ],
-)
-def test_nonsense_is_refused(options: FleetOptions, said: str, notes: Path) -> None:
-    with pytest.raises(UsageError, match=said), crew(FleetJob(work=worked, common=notes, examine=examined), options):
-        pass
+    ):
+        with pytest.raises(UsageError, match=said), crew(job, options):
+            pass
 
 
 @needs_fleet
+@pytest.mark.long
 def test_a_cluster_that_is_not_there_is_said(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ncu_swizzle.sweep import cluster
 
     monkeypatch.setattr(cluster, "JOIN_S", 1.0)
+    job = FleetJob(work=worked, common=notes, examine=examined)
     for options in (FleetOptions(scheduler="tcp://127.0.0.1:9"), FleetOptions(scheduler="nonsense://x")):
-        with (
-            pytest.raises((EnvironmentLacking, UsageError)),
-            crew(FleetJob(work=worked, common=notes, examine=examined), options),
-        ):
+        with pytest.raises((EnvironmentLacking, UsageError)), crew(job, options):
             pass
-
-
-@pytest.mark.long
-def test_without_workers_dask_is_not_imported() -> None:
-    code = "import sys; from ncu_swizzle import cli; from ncu_swizzle.sweep import running"
-    check = "assert not {'dask', 'distributed', 'tornado'} & set(sys.modules), sorted(sys.modules)"
-    subprocess.run([sys.executable, "-c", f"{code}; {check}"], check=True, cwd=ROOT)

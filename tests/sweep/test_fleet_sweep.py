@@ -21,7 +21,7 @@ from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL
 from tests.support.processes import workers_of
 
-pytestmark = [needs_fleet, NEEDS_ALL]
+pytestmark = [needs_fleet, NEEDS_ALL, pytest.mark.long]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")
 TWO = ("--workers", "2")
 

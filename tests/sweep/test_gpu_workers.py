@@ -22,7 +22,7 @@ from tests.support.fleets import needs_fleet
 from tests.support.marks import needs_cc
 from tests.support.processes import marked, workers_of
 
-pytestmark = [needs_fleet, needs_cc]
+pytestmark = [needs_fleet, needs_cc, pytest.mark.long]
 SIZES = (1024, 2048, 3072)
 SWEEP = ("sweep", "kernel1", "kernel2", "--problem", f"seq={','.join(map(str, SIZES))}", "--engine", "ncu",
          "--csv", "-", "-o", "out")  # fmt: skip

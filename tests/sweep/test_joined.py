@@ -18,7 +18,7 @@ from tests.support.fleets import cluster, needs_fleet
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
-pytestmark = [needs_fleet, NEEDS_ALL]
+pytestmark = [needs_fleet, NEEDS_ALL, pytest.mark.long]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128", "--engine", "emulated", "--csv", "-")
 
 

@@ -17,23 +17,18 @@ from ncu_swizzle.sweep import plan, table
 # ---------------------------------------------------------------------------------------------- the plan
 
 
-@pytest.mark.parametrize(
-    ("texts", "found"),
-    [
+def test_sizes_are_lists_by_name() -> None:
+    table: list[tuple[list[str], dict[str, list[int]]]] = [
         (["n=1024,2048,4096"], {"n": [1024, 2048, 4096]}),
         (["n=1024", "n=2048", "m=1"], {"n": [1024, 2048], "m": [1]}),
         (["batch=1,2,seq=64, 128"], {"batch": [1, 2], "seq": [64, 128]}),
         ([], {}),
-    ],
-)
-def test_sizes_are_lists_by_name(texts: list[str], found: dict[str, list[int]]) -> None:
-    assert plan.sizes(texts) == found
-
-
-@pytest.mark.parametrize("text", ["1024", "n", "n=", "=3", "n=1,x", "n=-1", "n=1.5"])
-def test_a_size_that_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(UsageError, match="is neither NAME=SIZE nor a further size"):
-        plan.sizes(["m=1", text])
+    ]
+    for texts, sizes in table:
+        assert plan.sizes(texts) == sizes
+    for text in ("1024", "n", "n=", "=3", "n=1,x", "n=-1", "n=1.5"):
+        with pytest.raises(UsageError, match="is neither NAME=SIZE nor a further size"):
+            plan.sizes(["m=1", text])
 
 
 def test_a_family_stands_for_its_own_variants() -> None:
@@ -52,23 +47,22 @@ def test_a_family_stands_for_its_own_variants() -> None:
     assert len({point.folder for point in both.points}) == 12
 
 
-@pytest.mark.parametrize(
-    ("names", "variants", "sizes", "error", "said"),
-    [
-        (["gemn"], [], {}, UnknownKernel, "gemn"),
-        (["gemm"], ["round"], {}, UsageError, "the family gemm has no variant 'round'"),
-        (["kernel1", "gemm-plain"], [], {}, UsageError, "gemm-plain does not belong to the family attention"),
-        (["kernel1"], ["kernel2"], {}, UsageError, "--variants selects from one family"),
-        (["gemm"], [], {"n": [1024, 1000]}, BadProblem, "n=1000 is not supported: it must be a multiple of 256"),
-        (["gemm"], [], {"k": [1]}, BadProblem, "has no parameter 'k'"),
-        (["transpose"], [], {"n": range(1, 5000)}, UsageError, "that would be 24,995 points"),
-    ],
-)
-def test_what_cannot_be_swept_is_said_before_anything_runs(
-    names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=re.escape(said)):
-        plan.make_plan(*catalog.shipped().family_or_kernels(names), variants, sizes)
+UNSWEPT: list[tuple[list[str], list[str], dict[str, Sequence[int]], type[Exception], str]] = [
+    (["gemn"], [], {}, UnknownKernel, "gemn"),
+    (["gemm"], ["round"], {}, UsageError, "the family gemm has no variant 'round'"),
+    (["kernel1", "gemm-plain"], [], {}, UsageError, "gemm-plain does not belong to the family attention"),
+    (["kernel1"], ["kernel2"], {}, UsageError, "--variants selects from one family"),
+    (["gemm"], [], {"n": [1024, 1000]}, BadProblem, "n=1000 is not supported: it must be a multiple of 256"),
+    (["gemm"], [], {"k": [1]}, BadProblem, "has no parameter 'k'"),
+    (["transpose"], [], {"n": range(1, 5000)}, UsageError, "that would be 24,995 points"),
+]
+
+
+def test_what_cannot_be_swept_is_said_before_anything_runs() -> None:
+    known = catalog.shipped()
+    for names, variants, sizes, error, said in UNSWEPT:
+        with pytest.raises(error, match=re.escape(said)):
+            plan.make_plan(*known.family_or_kernels(names), variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:

@@ -79,19 +79,24 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert again.notes[1].endswith("is profiled again because of changes to options.")
 
 
-@pytest.mark.parametrize("file", ["profile.json", "point.json"])
-@pytest.mark.parametrize("ruin", [b"", b"{}", b"[1]", b'{"schema": 1}', b"\xff\xfe", b"[" * 100_000])
-def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path, recorded: Recorded) -> None:
-    place = tmp_path / "sweep"
-    sweep_of(catalog.shipped(), place, ("xor",))
-    (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
-    sweep = sweep_of(catalog.shipped(), place, ("xor",), resume=True)
-    assert [one.kept for one in sweep.outcomes] == [False]
-    assert run_folder.load_profile(place / "points" / "transpose-xor" / "n4096" / "profile.json") == recorded(
-        "transpose-xor"
-    )
-    assert "is profiled again" in sweep.notes[1]
-    assert sweep_of(catalog.shipped(), place, ("xor",), resume=True).outcomes[0].kept
+def test_a_ruined_point_is_profiled_again(tmp_path: Path, recorded: Recorded) -> None:
+    place, known = tmp_path / "sweep", catalog.shipped()
+    sweep_of(known, place, ("xor",))
+    point = place / "points" / "transpose-xor" / "n4096"
+    for file, ruin in (
+        ("profile.json", b""),
+        ("profile.json", b'{"schema": 1}'),
+        ("profile.json", b"[" * 100_000),
+        ("point.json", b"{}"),
+        ("point.json", b"[1]"),
+        ("point.json", b"\xff\xfe"),
+    ):
+        (point / file).write_bytes(ruin)
+        sweep = sweep_of(known, place, ("xor",), resume=True)
+        assert [one.kept for one in sweep.outcomes] == [False], (file, ruin[:20])
+        assert run_folder.load_profile(point / "profile.json") == recorded("transpose-xor")
+        assert "is profiled again" in sweep.notes[1]
+    assert sweep_of(known, place, ("xor",), resume=True).outcomes[0].kept
 
 
 def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,12 +122,9 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
     assert not again.outcomes[0].kept
 
 
-def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
+def test_one_sweep_at_a_time_writes_to_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
     with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
         sweep_of(catalog.shipped(), tmp_path, ("xor",))
     sweep_of(catalog.shipped(), tmp_path, ("xor",))
-
-
-def test_a_folder_that_cannot_be_written_to_is_said_at_once() -> None:
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
         sweep_of(catalog.shipped(), Path("/proc/sweep"), ("xor",))

@@ -1,6 +1,4 @@
-"""A file with functions of CuTe DSL's: several kernels, none, one that does not compile, and an object."""
-
-SEVERAL = """import cutlass
+import cutlass
 from cutlass import cute
 from cuda.bindings.driver import CUstream
 
@@ -49,4 +47,3 @@ class Doubled:
 
 
 doubled = Doubled(64)
-"""

@@ -1,0 +1,6 @@
+from cutlass import cute
+
+
+@cute.jit
+def put(tile, row, column, value):
+    tile[row, column] = value

@@ -1,0 +1,6 @@
+from numba import cuda
+
+
+@cuda.jit(device=True)
+def put(tile, row, column, value):
+    tile[row, column] = value
