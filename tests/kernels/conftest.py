@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.nvcc_options import Checkout
-from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.families import FAMILY
 from tests.support.hand_made import Hostile
 from tests.support.own_kernel import KERNEL, own
-from tests.support.sources import PLANE_AND_RANKED
 
 
 @pytest.fixture
@@ -29,19 +25,6 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(toolchain, "TOOLKIT", tmp_path / "toolkit")
     monkeypatch.setattr(toolchain, "packaged", lambda: [tmp_path / "packaged"])
     return tmp_path / "path"
-
-
-@pytest.fixture(scope="module")
-def plane_and_ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cubin]:
-    """Return the cubin of a source with two kernels, with line tables (and so PTX) and without."""
-    folder = tmp_path_factory.mktemp("signatures")
-    (folder / "source.cu").write_text(PLANE_AND_RANKED)
-    nvcc, made = str(Toolchain().find("nvcc")), {}
-    for name, options in (("with", ["-lineinfo"]), ("without", [])):
-        out = folder / f"{name}.cubin"
-        subprocess.run([nvcc, "-cubin", "-arch=sm_90", *options, "-o", str(out), str(folder / "source.cu")], check=True)
-        made[name] = Cubin(out.read_bytes(), out.name)
-    return made
 
 
 @pytest.fixture

@@ -31,16 +31,19 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("mode", [FILE, LINK, FOLDER])
-def test_no_name_leads_elsewhere(name: bytes, mode: str, made: Hostile, inside: Path) -> None:
-    content = made.tree((FILE, b"kept", made.blob())) if mode == FOLDER else made.blob()
-    for tree in (made.tree((mode, name, content)), made.tree((FOLDER, b"sub", made.tree((mode, name, content))))):
-        commit = made.commit(tree)
+def test_no_name_leads_elsewhere(made: Hostile, inside: Path) -> None:
+    blob = made.blob()
+    folder = made.tree((FILE, b"kept", blob))
+    trees = [(name, made.tree((FILE, name, blob))) for name in NAMES]
+    for name in (b"..", b".GIT", b"../kept", b"a\\..\\..\\kept"):
+        below = made.tree((LINK, name, blob))
+        trees += [(name, made.tree((FOLDER, b"sub", below))), (name, made.tree((FOLDER, name, folder)))]
+    for name, tree in trees:
         with pytest.raises(NcuSwizzleError, match=r"is not unpacked: its entry|git does not list"):
-            git.unpack(made.folder, commit, inside)
-        assert everything(inside.parent) == {"inside": "folder", "kept": "mine\n"}
-        assert not git.blobs(made.folder, commit) or name == b"a/b", "nor is it compared with files"
+            git.unpack(made.folder, made.commit(tree), inside)
+        assert everything(inside.parent) == {"inside": "folder", "kept": "mine\n"}, name
+    for name in (b".git", b"../kept", b"..\\kept"):
+        assert not git.blobs(made.folder, made.commit(made.tree((FILE, name, blob)))), "nor is it compared with files"
 
 
 def test_no_entry_comes_twice_or_lies_behind_a_link(made: Hostile, inside: Path) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import Untrusted, UsageError
+from ncu_swizzle.base.errors import Untrusted
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_NVCC
+from tests.support.refusals import refused, unlike
 
 ALLOWED = """
 -DX | -D X | -DX=1 | -D X=1 | -D=X | --define-macro X=1 | --define-macro=X=1 | '-DF(x)=(x)+1' | '-DS="a b"'
@@ -71,26 +72,30 @@ def given(form: str, bounded: Checkout) -> tuple[str, ...]:
     return nvcc_options.split([form], bounded.folder)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_changes_the_code_or_the_warnings_is_allowed(form: str, bounded: Checkout) -> None:
-    passed = bounded.options(given(form, bounded), "here")
-    assert len(passed) == 1
-    assert passed == bounded.options(passed, "here"), "once in one word, it is the same option"
+def test_what_changes_the_code_or_the_warnings_is_allowed(bounded: Checkout) -> None:
+    for form in FORMS:
+        passed = bounded.options(given(form, bounded), "here")
+        assert len(passed) == 1, form
+        assert passed == bounded.options(passed, "here"), f"{form}: once in one word, it is the same option"
 
 
+@pytest.mark.long  # a process each
 @NEEDS_NVCC
-@pytest.mark.parametrize("form", FORMS)
-def test_nvcc_knows_each_of_them(form: str, bounded: Checkout, tmp_path: Path) -> None:
+def test_nvcc_knows_each_of_them(bounded: Checkout, tmp_path: Path) -> None:
     """A spelling that nvcc reads in another way than this list would be a hole."""
     (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
-    options = [*bounded.options(given(form, bounded), "here"), "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
-    command = [str(Toolchain().find(NVCC)), "--dryrun", *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    steps = [line.split()[1] for line in done.stderr.splitlines() if not line.startswith("#$ _") and " -" in line]
-    assert {step.strip('"').rpartition("/")[2] for step in steps if "=" not in step} <= {"gcc", "cicc", "ptxas", "g++"}
+    program = str(Toolchain().find(NVCC))
+    for form in FORMS:
+        options = [*bounded.options(given(form, bounded), "here"), "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
+        command = [program, "--dryrun", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (form, done.stderr)
+        steps = [line.split()[1] for line in done.stderr.splitlines() if not line.startswith("#$ _") and " -" in line]
+        programs = {step.strip('"').rpartition("/")[2] for step in steps if "=" not in step}
+        assert programs <= {"gcc", "cicc", "ptxas", "g++"}, form
 
 
+@pytest.mark.long
 @NEEDS_NVCC
 @pytest.mark.usefixtures("real_tools")
 def test_together_they_compile(bounded: Checkout) -> None:
@@ -112,13 +117,16 @@ def test_together_they_compile(bounded: Checkout) -> None:
     assert Toolchain().compile(unit, bounded.options(words, "here"), "sm_90", []).startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("form", BAD_FORMS)
-def test_everything_else_needs_trust(form: str, bounded: Checkout) -> None:
-    words = given(form, bounded)
-    with pytest.raises(Untrusted, match=r"^here: .*needs your trust: it is not among the options") as refused:
-        bounded.options(words, "here")
-    assert refused.value.hint == TRUST
-    assert Checkout(bounded.folder, trusted=True).options(words, "here") == words
+def test_everything_else_needs_trust(bounded: Checkout) -> None:
+    trusting = Checkout(bounded.folder, trusted=True)
+    expected = dict.fromkeys(BAD_FORMS, r"^Untrusted: here: .*needs your trust: it is not among the options")
+    assert not unlike(expected, lambda form: refused(bounded.options, given(form, bounded), "here"))
+    assert {
+        form for form in BAD_FORMS if trusting.options(given(form, bounded), "here") != given(form, bounded)
+    } == set()
+    with pytest.raises(Untrusted) as untrusted:
+        bounded.options(("-v",), "here")
+    assert untrusted.value.hint == TRUST
 
 
 def test_a_header_that_links_out_of_the_checkout_needs_trust(bounded: Checkout) -> None:
@@ -126,25 +134,22 @@ def test_a_header_that_links_out_of_the_checkout_needs_trust(bounded: Checkout) 
         bounded.options(given("-include link.h", bounded), "here")
 
 
-@pytest.mark.parametrize("words", SHELL)
-@pytest.mark.parametrize("trusted", [True, False])
-def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(
-    words: tuple[str, ...], trusted: bool, bounded: Checkout
-) -> None:
-    with pytest.raises(UsageError, match="to a shell, which may execute it") as refused:
-        Checkout(bounded.folder, trusted).options(words, "here")
-    assert not isinstance(refused.value, Untrusted)
-    assert str(refused.value).startswith("here: ")
+def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(bounded: Checkout) -> None:
+    expected = dict.fromkeys(SHELL, "^UsageError: here: .*to a shell, which may execute it")
+    for trusted in (True, False):
+        checkout = Checkout(bounded.folder, trusted)
+        assert not unlike(expected, lambda words, checkout=checkout: refused(checkout.options, words, "here"))
 
 
+@pytest.mark.long
 @NEEDS_NVCC
-@pytest.mark.parametrize("words", SHELL[:2] + SHELL[3:4] + SHELL[7:8] + SHELL[-2:-1])
-def test_nvcc_does_hand_it_to_a_shell(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_nvcc_does_hand_it_to_a_shell(tmp_path: Path) -> None:
     """If this fails, NVIDIA has mended nvcc, and the refusals may be reconsidered."""
     (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
-    command = [str(Toolchain().find(NVCC)), *words, "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert (tmp_path / "marker").exists()
+    for words in SHELL[:2] + SHELL[3:4] + SHELL[7:8] + SHELL[-2:-1]:
+        command = [str(Toolchain().find(NVCC)), *words, "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        (tmp_path / "marker").unlink()
 
 
 def test_the_list_has_each_option_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,60 +21,66 @@ from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, signature_in_source, signature_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
-from tests.support.sources import NAMED, PLANE_AND_RANKED
+from tests.support.places import DATA
+from tests.support.sources import NAMED
 
 
-def signature(cubin: Cubin, name: str, source: str = PLANE_AND_RANKED) -> KernelSignature:
-    symbol = symbols.find(cubin, name)
-    return signature_of(cubin, symbol, source, lambda: Toolchain().disassemble(cubin.data, cubin.name))
+SOURCE = (DATA / "kernels" / "plane_and_ranked.cu").read_text(encoding="utf-8")
+KINDS = {"with": ["-lineinfo"], "without": []}  # line tables, and so PTX
 
 
-@pytest.mark.long
+@cache
+def cubin(kind: str) -> Cubin:
+    return Cubin(Toolchain().compile(SOURCE, KINDS[kind], "sm_90", []), f"{kind}.cubin")
+
+
+def signature(kind: str, name: str, source: str = SOURCE) -> KernelSignature:
+    compiled = cubin(kind)
+    symbol = symbols.find(compiled, name)
+    return signature_of(compiled, symbol, source, lambda: Toolchain().disassemble(compiled.data, compiled.name))
+
+
 @NEEDS_ALL
-@pytest.mark.parametrize("kind", ["with", "without"])
-def test_a_kernel_says_what_it_takes(kind: str, plane_and_ranked: dict[str, Cubin]) -> None:
-    plane = signature(plane_and_ranked[kind], "plane")
-    assert [(p.name, p.size) for p in plane.parameters] == [
-        ("in", 8), ("out", 8), ("c", 16), ("stride", 8), ("scale", 8), ("corner", 12)]  # fmt: skip
-    assert (plane.block_axes, plane.grid_axes, plane.dynamic_shared, plane.max_threads) == (2, 2, True, 512)
-    ranked = signature(
-        plane_and_ranked[kind], "ranked", PLANE_AND_RANKED[PLANE_AND_RANKED.index("__global__ void ranked") :]
-    )
-    assert (ranked.block_axes, ranked.grid_axes, ranked.dynamic_shared) == (1, 1, False), "groups ask for every axis"
-    assert signature(plane_and_ranked[kind], "ranked", "").block_axes == 3
+def test_a_kernel_says_what_it_takes() -> None:
+    for kind in KINDS:
+        plane = signature(kind, "plane")
+        assert [(p.name, p.size) for p in plane.parameters] == [
+            ("in", 8), ("out", 8), ("c", 16), ("stride", 8), ("scale", 8), ("corner", 12)]  # fmt: skip
+        assert (plane.block_axes, plane.grid_axes, plane.dynamic_shared, plane.max_threads) == (2, 2, True, 512)
+        ranked = signature(kind, "ranked", SOURCE[SOURCE.index("__global__ void ranked") :])
+        assert (ranked.block_axes, ranked.grid_axes, ranked.dynamic_shared) == (1, 1, False)
+        assert signature(kind, "ranked", "").block_axes == 3, "groups ask for every axis"
 
 
-@pytest.mark.long
 @NEEDS_ALL
-def test_without_its_source_the_ptx_tells_pointers_from_numbers(plane_and_ranked: dict[str, Cubin]) -> None:
-    kinds = [(p.pointee, p.kind) for p in signature(plane_and_ranked["with"], "plane", "").parameters]
+def test_without_its_source_the_ptx_tells_pointers_from_numbers() -> None:
+    kinds = [(p.pointee, p.kind) for p in signature("with", "plane", "").parameters]
     assert kinds == [("", "pointer"), ("", "pointer"), (None, "struct"), ("", ""), (None, "f"), (None, "struct")]
 
 
-@pytest.mark.long
 @NEEDS_ALL
-@pytest.mark.parametrize("kind", ["with", "without"])
-@pytest.mark.parametrize("source", [PLANE_AND_RANKED, ""])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["plane", "ranked"])
-def test_a_guessed_launch_is_one_that_is_accepted(
-    kind: str, source: str, name: str, plane_and_ranked: dict[str, Cubin], tmp_path: Path
-) -> None:
-    kernel = signature(plane_and_ranked[kind], name, source)
-    guess = guess_launch_guess(kernel)
-    arguments = parse_arguments(guess.launch.args, Path(), guess.problem)
-    sizes = [8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments]
-    check.refuse_mismatch(plane_and_ranked[kind], kernel.symbol, arguments, sizes)
-    (tmp_path / "source.cu").write_text(PLANE_AND_RANKED)
-    spec = KernelSpec(name=name, source=tmp_path / "source.cu")
-    text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guess).text()
-    entry = tomllib.loads(text)["kernel"][name]
-    launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guess.launch.args)
-    problem = tuple(Parameter(*item) for item in guess.problem.items())
-    family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
-    launch = Target(family, family.kernels[0], guess.problem).launch
-    grid, block = launch.grid, launch.block
-    assert block[0] * block[1] * block[2] <= kernel.max_threads
-    assert min(grid) >= 1
+def test_a_guessed_launch_is_one_that_is_accepted(kind: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "source.cu").write_text(SOURCE)
+    for source in (SOURCE, ""):
+        kernel = signature(kind, name, source)
+        guess = guess_launch_guess(kernel)
+        arguments = parse_arguments(guess.launch.args, Path(), guess.problem)
+        sizes = [
+            8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments
+        ]
+        check.refuse_mismatch(cubin(kind), kernel.symbol, arguments, sizes)
+        spec = KernelSpec(name=name, source=tmp_path / "source.cu")
+        text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guess).text()
+        entry = tomllib.loads(text)["kernel"][name]
+        launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guess.launch.args)
+        problem = tuple(Parameter(*item) for item in guess.problem.items())
+        family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
+        resolved = Target(family, family.kernels[0], guess.problem).launch
+        x, y, z = resolved.block
+        assert x * y * z <= kernel.max_threads
+        assert min(resolved.grid) >= 1
 
 
 def test_a_source_alone_says_less() -> None:
