@@ -1,48 +1,98 @@
-"""Every way in which ncu is known to fail, through the real command line; and what stays behind: nothing."""
+"""Every way in which ncu is known to fail, said in process and by the command; and what stays behind: nothing."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ncu_swizzle.base.errors import EnvironmentLacking, ProgramFailed
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.engines import failures, ncu
 from ncu_swizzle.engines.failures import MachineState
+from ncu_swizzle.engines.settings import Options
 from ncu_swizzle.reports.comparison import SHARED_PIPE
+from tests.support import process
 from tests.support.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.support.places import ROOT
 from tests.support.processes import alive
 from tests.support.recordings import Recorded
 from tests.support.stand_in import ALONE, Fake
 
+# Those in which more matters than what ncu prints and returns: what it leaves, how it ends, where it prints.
+PROCESSES = [
+    name
+    for name, scenario in SCENARIOS.items()
+    if scenario.ending != "exit" or scenario.report != "none" or scenario.stream != "stdout" or name == "busy"
+]
+
 # ---------------------------------------------------------------------------------------------- each failure
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_every_failure_is_explained_with_its_cure(name: str, fake: Fake) -> None:
+def collected(fake: Fake, scenario: str, **more: str) -> tuple[str, ...]:
+    """Profile kernel2 with the stand-in for ncu into the empty folder `work`; return ncu's warnings."""
+    program = ["python3", "-m", "ncu_swizzle.kernels", "--facts", str(fake.work.parent / "facts.json"), "kernel2"]
+    environment = fake.environment(scenario, **more)
+    return ncu.collect(fake.program, program, fake.work / "kernel2.ncu-rep", Options(), 2, environment)
+
+
+def different(name: str, error: NcuSwizzleError) -> str:
+    """Return an error that is not the one which a failure should become; nothing if it is."""
     scenario = SCENARIOS[name]
-    limit = ("--timeout", "2") if scenario.ending == "hang" else ()
-    home = {"HOME": "/proc"} if name == "home" else {}
-    done = fake.run(name, "profile", "kernel2", *ALONE, *limit, **home)
-    assert done.returncode == scenario.exit_code, done.stderr
-    message, _, hint = done.stderr.partition("  try: ")
-    assert scenario.said in message
-    assert scenario.hint in hint
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert list(fake.work.iterdir()) == [], "nothing half-written is left"
-    assert done.stderr.count("trying again in") == (len(ncu.WAITS_S) if name == "busy" else 0)
+    right = (error.exit_code == scenario.exit_code, scenario.said in str(error), scenario.hint in str(error.hint))
+    return "" if all(right) else f"{name}: {error.exit_code}: {error}\n  try: {error.hint}"
+
+
+def test_every_failure_is_explained_with_its_cure() -> None:
+    errors = {
+        name: ncu.diagnose(SCENARIOS[name].prints, SCENARIOS[name].status) for name in SCENARIOS.keys() - PROCESSES
+    }
+    assert [text for name, error in errors.items() if (text := different(name, error))] == []
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_whatever_ncu_leaves_and_however_it_ends_nothing_stays(
+    name: str, fake: Fake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ncu, "WAITS_S", (0.0, 0.0, 0.0))
+    with caplog.at_level(logging.WARNING), pytest.raises(NcuSwizzleError) as failed:
+        collected(fake, name)
+    assert different(name, failed.value) == ""
+    assert list(fake.work.iterdir()) == []
+    assert caplog.text.count("trying again in") == (3 if name == "busy" else 0)
+
+
+def test_counters_that_become_free_are_waited_for(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert ncu.WAITS_S == (1, 2, 4)
+    monkeypatch.setattr(ncu, "WAITS_S", (0.0, 0.0, 0.0))
+    with caplog.at_level(logging.WARNING):
+        collected(fake, "busy-twice", FAKE_NCU_TRIES=str(tmp_path / "tries"))
+    assert caplog.text.count("another profiler (often DCGM) holds") == 2
+    assert [file.name for file in fake.work.iterdir()] == ["kernel2.ncu-rep"]
+
+
+def test_a_failure_through_the_command_line(fake: Fake) -> None:
+    for name, environment in {"driver": {}, "home": {"HOME": "/proc"}}.items():
+        scenario = SCENARIOS[name]
+        done = fake.run(name, "profile", "kernel2", *ALONE, **environment)
+        assert (done.returncode, done.stdout) == (scenario.exit_code, ""), done.stderr
+        message, _, hint = done.stderr.partition("  try: ")
+        assert scenario.said in message
+        assert scenario.hint in hint
+        assert list(fake.work.iterdir()) == [], "nothing half-written is left"
 
 
 def test_the_page_of_failures_has_every_one_of_them() -> None:
@@ -55,26 +105,17 @@ def test_the_page_of_failures_has_every_one_of_them() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", WARNED)
-def test_what_ncu_warns_of_is_a_note_on_the_screen_and_in_the_report(name: str, fake: Fake) -> None:
-    _, _, said = WARNED[name]
-    done = fake.run(name)
+def test_what_ncu_warns_of_is_a_note_on_the_screen_and_in_the_report(fake: Fake) -> None:
+    for _, printed, said in WARNED.values():
+        assert said in " ".join(ncu.notes(printed))
+    said = WARNED["slow"][2]
+    done = fake.run("slow")
     assert done.returncode == 0, done.stderr
     assert said in " ".join(done.stdout.split())
     folder = fake.work / "swizzle-out" / "kernel2"
     assert said in (folder / "report.html").read_text(encoding="utf-8")
-    again = _report(fake, folder / "kernel2.json")
+    again = process.run("report", str(folder / "kernel2.json"), folder=fake.work, env=fake.environment("none"))
     assert said in " ".join(again.stdout.split()), "saved with the profile"
-
-
-def _report(fake: Fake, saved: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", "report", str(saved), "-o", str(fake.work / "again.html")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=fake.environment("none"),
-    )
 
 
 def test_a_program_that_speaks_as_ncu_is_not_believed() -> None:
@@ -100,13 +141,6 @@ def test_what_lies_around_explains_a_silent_ncu() -> None:
     assert "ERR_NVGPUCTRPERM" in str(told)
 
 
-@pytest.mark.long
-@given(st.text(), st.integers(-64, 255))
-def test_whatever_ncu_prints_there_is_an_error_to_raise(log: str, status: int) -> None:
-    assert str(ncu.diagnose(log, status))
-    ncu.notes(log)
-
-
 def test_an_unknown_failure_keeps_ncu_s_last_words() -> None:
     error = ncu.diagnose("one\n==ERROR== Something new\n", -11)
     assert type(error) is ProgramFailed
@@ -114,17 +148,23 @@ def test_an_unknown_failure_keeps_ncu_s_last_words() -> None:
     assert "==ERROR== Something new" in str(error)
 
 
-def test_counters_that_become_free_are_waited_for(fake: Fake, tmp_path: Path) -> None:
-    done = fake.run("busy-twice", FAKE_NCU_TRIES=str(tmp_path / "tries"))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: another profiler (often DCGM) holds") == 2
-    assert "trying again in 2 s" in done.stderr
-    assert "kernel2" in done.stdout
+def test_a_flood_becomes_a_short_message() -> None:
+    for log in (
+        "==ERROR== " * 200_000,
+        "==ERROR== '" + "x" * 2_000_000 + "' does not exist or is not an executable",
+        "==ERROR== '" + "x" * 1_500 + "' does not exist or is not an executable",
+        "==WARNING== Unable to access the following 3 metrics: " + "m," * 1_000_000,
+        "y" * 2_000_000,
+    ):
+        error = ncu.diagnose(log, 1)
+        assert len(str(error)) + len(error.hint) < 3_000, log[:60]
+        assert all(len(note) <= 301 for note in ncu.notes(log)), log[:60]
 
 
 # ---------------------------------------------------------------------------------------------- silent bad data
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PATCHED)
 def test_figures_that_cannot_be_never_reach_a_verdict(name: str, fake: Fake, recorded: Recorded) -> None:
     share = {"FAKE_NCU_SHARE": repr(recorded("kernel2").number(SHARED_PIPE))}
@@ -134,21 +174,21 @@ def test_figures_that_cannot_be_never_reach_a_verdict(name: str, fake: Fake, rec
     assert said in " ".join(done.stdout.split())
     folder = fake.work / "swizzle-out" / "kernel2"
     assert said in (folder / "report.html").read_text(encoding="utf-8")
-    found = json.loads((folder / "kernel2.json").read_text(encoding="utf-8"))
-    assert (SHARED_PIPE in found["metrics"]) == (name != "nan")
+    saved = json.loads((folder / "kernel2.json").read_text(encoding="utf-8"))
+    assert (SHARED_PIPE in saved["metrics"]) == (name != "nan")
     gate = fake.run(name, "check", str(folder), "--max-excessive", "0", "--config", "none", "--baseline", "none")
     assert gate.returncode == (0 if name == "nan" else 5), gate.stdout
-    if name != "nan":
-        assert "inconclusive" in gate.stdout
+    assert ("inconclusive" in gate.stdout) == (name != "nan")
 
 
 # ---------------------------------------------------------------------------------------------- ended from outside
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for something to happen; the deadline is only against hanging."""
     deadline = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.05)
 
 
@@ -160,6 +200,7 @@ def family(pids: Sequence[int]) -> Iterator[int]:
         yield from family([int(child) for child in children])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
@@ -167,86 +208,92 @@ def test_a_signal_ends_the_whole_tree_and_leaves_nothing(
     number: signal.Signals, status: int, word: str, fake: Fake, tmp_path: Path
 ) -> None:
     pids = tmp_path / "tree"
-    process = fake.start("hang", FAKE_NCU_TREE=str(pids))
-    wait_for(lambda: pids.is_file() and len(pids.read_text(encoding="utf-8").split()) == 2)
-    tree = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
-    wait_for(lambda: len(list(family(tree[1:]))) == 3)  # the shell and its two
-    whole = [*tree[:1], *family(tree[1:])]
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
+    command = fake.start("hang", FAKE_NCU_TREE=str(pids))
+    try:
+        wait_for(lambda: pids.is_file() and len(pids.read_text(encoding="utf-8").split()) == 2)
+        tree = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
+        wait_for(lambda: len(list(family(tree[1:]))) == 3)  # the shell and its two
+        started = [*tree[:1], *family(tree[1:])]
+        command.send_signal(number)
+        _, said = command.communicate(timeout=60)
+    finally:
+        command.kill()
+    assert command.returncode == status, said
     assert said == f"{word}: nothing was written\n"
-    assert not [pid for pid in whole if alive(pid)]
+    assert not [pid for pid in started if alive(pid)]
     assert list(fake.work.iterdir()) == []
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
-)
-def test_a_signal_after_something_was_written_says_what(
-    number: signal.Signals, status: int, word: str, fake: Fake
-) -> None:
+def test_a_signal_after_something_was_written_says_what(fake: Fake) -> None:
     """A pipe that nobody reads holds the command up between what it has written and what it is still to write."""
     os.mkfifo(fake.work / "pipe")
-    command = fake.command("profile", "kernel2", *ALONE, "--json", "kept.json", "--csv", "-")
-    process = subprocess.Popen(
-        ["sh", "-c", 'exec "$0" "$@" 1<>pipe', *command],
+    pipe = os.open(fake.work / "pipe", os.O_RDWR)
+    size = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+
+    def queued() -> int:
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    command = subprocess.Popen(
+        fake.command("profile", "kernel2", *ALONE, "--json", "kept.json", "--csv", "-"),
+        stdout=pipe,
         stderr=subprocess.PIPE,
         text=True,
         cwd=fake.work,
         env=fake.environment("ok"),
     )
-    wait_for((fake.work / "kept.json").is_file)
-    time.sleep(1)  # for the table to fill the pipe
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
-    assert said == f"{word}: swizzle-out/kernel2, kept.json had been written before\n"
+    try:
+        wait_for(lambda: queued() == size)
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate(timeout=60)
+    finally:
+        command.kill()
+        os.close(pipe)
+    assert command.returncode == 130, said
+    assert said == "interrupted: swizzle-out/kernel2, kept.json had been written before\n"
     assert (fake.work / "swizzle-out" / "kernel2" / "run.json").is_file()
 
 
 # ---------------------------------------------------------------------------------------------- several at once
 
 
+def at_once(fake: Fake, *commands: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
+    """Run commands with the stand-in for ncu at the same time, in one folder."""
+    with ThreadPoolExecutor(len(commands)) as threads:
+        return list(threads.map(lambda words: fake.run("ok", *words), commands))
+
+
 @pytest.mark.long
 def test_runs_at_once_in_one_folder_do_not_collide(fake: Fake) -> None:
-    running = [fake.start("ok") for _ in range(4)]
-    ended = [(process.communicate(timeout=300)[1], process.returncode) for process in running]
-    assert [status for _, status in ended] == [0] * 4, ended
-    names = sorted(place.name for place in (fake.work / "swizzle-out").iterdir())
-    assert names == ["kernel2", "kernel2-2", "kernel2-3", "kernel2-4"]
-    for name in names:
-        files = {file.name for file in (fake.work / "swizzle-out" / name).iterdir()}
+    runs = at_once(fake, *(("profile", "kernel2", *ALONE),) * 3)
+    assert [run.returncode for run in runs] == [0] * 3, [run.stderr for run in runs]
+    folders = sorted((fake.work / "swizzle-out").iterdir())
+    assert [folder.name for folder in folders] == ["kernel2", "kernel2-2", "kernel2-3"]
+    for folder in folders:
+        files = {file.name for file in folder.iterdir()}
         assert files == {"kernel2.json", "kernel2.ncu-rep", "kernel2.facts.json", "report.html", "run.json"}
 
 
 @pytest.mark.long
 def test_of_runs_at_once_into_one_named_folder_one_wins(fake: Fake) -> None:
-    running = [fake.start("ok", "profile", "kernel2", *ALONE, "-o", "out") for _ in range(3)]
-    ended = [(process.communicate(timeout=300)[1], process.returncode) for process in running]
-    assert sorted(status for _, status in ended) == [0, 2, 2], ended
-    assert sum("already holds" in said for said, _ in ended) == 2
-    assert sorted(place.name for place in fake.work.iterdir()) == ["out"]
+    runs = at_once(fake, *(("profile", "kernel2", *ALONE, "-o", "out"),) * 2)
+    assert sorted(run.returncode for run in runs) == [0, 2], [run.stderr for run in runs]
+    assert sum("already holds" in run.stderr for run in runs) == 1
+    assert [path.name for path in fake.work.iterdir()] == ["out"]
 
 
-@pytest.mark.long
 def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -> None:
     names = ("kernel1", "kernel2", "tma-128", "transpose-plain")
     for name in names:
         recorded(name).save(fake.work / f"{name}.json")
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "ncu_swizzle", "check", f"{name}.json", "--save-baseline"],
-            stdout=subprocess.DEVNULL,
-            cwd=fake.work,
-            env=fake.environment("none"),
+    with ThreadPoolExecutor(len(names)) as threads:
+        save = threads.map(
+            lambda name: process.command("check", f"{name}.json", "--save-baseline", folder=fake.work), names
         )
-        for name in names
-    ]
-    assert [process.wait(120) for process in running] == [0] * len(names)
-    found = json.loads((fake.work / "ncu-swizzle-baseline.json").read_text(encoding="utf-8"))
-    assert sorted(entry["kernel"] for entry in found["kernels"]) == sorted(names)
+        runs = list(save)
+    assert [run.returncode for run in runs] == [0] * len(names), [run.stderr for run in runs]
+    saved = json.loads((fake.work / "ncu-swizzle-baseline.json").read_text(encoding="utf-8"))
+    assert sorted(entry["kernel"] for entry in saved["kernels"]) == sorted(names)
 
 
 # ---------------------------------------------------------------------------------------------- a full disk
@@ -273,32 +320,11 @@ def test_a_full_disk_is_told(fake: Fake) -> None:
 
 @pytest.mark.long
 def test_a_full_device_for_the_output_is_told(fake: Fake) -> None:
+    command = [sys.executable, "-m", "ncu_swizzle", "list"]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ncu_swizzle", "list"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            env=fake.environment("ok"),
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=fake.environment("ok")
         )
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output: No space left on device")
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "log",
-    [
-        "==ERROR== " * 200_000,
-        "==ERROR== '" + "x" * 2_000_000 + "' does not exist or is not an executable",
-        "==ERROR== '" + "x" * 1_500 + "' does not exist or is not an executable",
-        "==WARNING== Unable to access the following 3 metrics: " + "m," * 1_000_000,
-        "y" * 2_000_000,
-    ],
-    ids=["marks", "name", "shorter name", "metrics", "line"],
-)
-def test_a_flood_becomes_a_short_message(log: str) -> None:
-    error = ncu.diagnose(log, 1)
-    assert len(str(error)) + len(error.hint) < 3_000
-    assert all(len(note) <= 301 for note in ncu.notes(log))

@@ -24,7 +24,6 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.sources import NAMED
 
-
 SOURCE = (DATA / "kernels" / "plane_and_ranked.cu").read_text(encoding="utf-8")
 KINDS = {"with": ["-lineinfo"], "without": []}  # line tables, and so PTX
 
