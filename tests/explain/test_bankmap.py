@@ -42,35 +42,35 @@ def is_latin(square: Ints) -> bool:
     return bool((np.sort(square, axis=1) == full).all() and (np.sort(square, axis=0) == full[:, None]).all())
 
 
-@pytest.mark.parametrize("width", [2, 4, 8])
-def test_rows_of_cells_that_are_several_elements_high_are_summed(width: int) -> None:
-    (plain,) = maps("(24,3):(1,24)", 1, None, f"row:{width}")
-    assert plain.counts is not None
-    assert len(plain.lines) == 24 // width
-    assert sum(actual for actual, _ in plain.lines) == plain.counts.actual
+def counted(bank_map: BankMap) -> tuple[int, int, int]:
+    """Return the wavefronts: actual, ideal, excessive."""
+    assert bank_map.counts is not None
+    return bank_map.counts.actual, bank_map.counts.ideal, bank_map.counts.excessive
+
+
+def test_rows_of_cells_that_are_several_elements_high_are_summed() -> None:
+    for width in (2, 4, 8):
+        (plain,) = maps("(24,3):(1,24)", 1, None, f"row:{width}")
+        assert len(plain.lines) == 24 // width
+        assert sum(actual for actual, _ in plain.lines) == counted(plain)[0]
 
 
 def test_article_001_cell_by_cell() -> None:
     before, after = maps("(8,8):(1,8)", 4, "3,2,3", "row")
     assert before.banks.tolist() == banks_of(PLAIN_001)
     assert after.banks.tolist() == banks_of(SWIZZLED_001)
-    assert before.counts is not None
-    assert after.counts is not None
-    assert (before.counts.excessive, after.counts.excessive) == (8, 0), "Row-wise bank conflicts: 8, then 0"
+    assert (counted(before), counted(after)) == ((16, 8, 8), (8, 8, 0)), "Row-wise bank conflicts: 8, then 0"
     assert before.lines == ((2, 1),) * 8
     assert (before.ways == 2).all(), "columns 0 and 4, 1 and 5 … collide in every row"
     columns, _ = maps("(8,8):(1,8)", 4, "3,2,3", "column")
-    assert columns.counts is not None
-    assert columns.counts.excessive == 0
+    assert counted(columns)[2] == 0
 
 
 def test_article_000_toy_of_four_banks() -> None:
     before, after = maps("(4,4):(4,1)", 4, "2,0,2", "column", banks=4)
     assert before.banks.tolist() == [[0, 1, 2, 3]] * 4
     assert after.banks.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
-    assert before.counts is not None
-    assert after.counts is not None
-    assert (before.counts.actual, after.counts.actual) == (16, 4)
+    assert (counted(before)[0], counted(after)[0]) == (16, 4)
     _, sudoku = maps("(4,4):(4,1)", 4, "sudoku", "column", banks=4)
     assert not sudoku.conflicts
 
@@ -87,14 +87,12 @@ def test_article_000_phases_of_sixteen_bytes() -> None:
     assert set(phases[0].banks) == {0}, "every row of the matrix starts in the same bank"
 
 
-@pytest.mark.parametrize("name", ["ldmatrix", "ldmatrix.trans", "mma", "rows:16"])
-def test_article_000_every_access_of_its_kernel(name: str) -> None:
-    before, after = maps("(64,128):(128,1)", 2, "3,3,4", name)
-    assert before.counts is not None
-    assert after.counts is not None
-    assert after.counts.excessive == 0
-    degree = before.counts.actual / before.counts.ideal
-    assert degree == (1 if name == "rows:16" else 8)
+def test_article_000_every_access_of_its_kernel() -> None:
+    degrees = {"ldmatrix": 8, "ldmatrix.trans": 8, "mma": 8, "rows:16": 1}
+    for name, degree in degrees.items():
+        before, after = maps("(64,128):(128,1)", 2, "3,3,4", name)
+        actual, ideal, _ = counted(before)
+        assert (actual / ideal, counted(after)[2]) == (degree, 0), name
 
 
 def test_article_002_addresses_and_places() -> None:
@@ -121,10 +119,8 @@ def test_article_002_padding() -> None:
 
 def test_article_004_rows_of_one_lap() -> None:
     before, after = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
-    assert before.counts is not None
-    assert after.counts is not None
-    assert before.counts.actual == 8 * before.counts.ideal
-    assert after.counts.excessive == 0
+    actual, ideal, _ = counted(before)
+    assert (actual, counted(after)[2]) == (8 * ideal, 0)
     assert sorted(after.banks[:8, 0].tolist()) == [0, 4, 8, 12, 16, 20, 24, 28], "eight rows, eight groups of banks"
 
 
@@ -135,18 +131,16 @@ def held_by(fragment: layout.Fragment, lane: int) -> tuple[tuple[int, int], ...]
     return tuple((int(rows[i]), int(columns[i])) for i in order)
 
 
-# What the PTX ISA's tables say of lane T = 4 g + t and its elements.
-@pytest.mark.parametrize("lane", range(32))
-def test_the_fragments_of_mma(lane: int) -> None:
-    g, t = divmod(lane, 4)
-    a8, b8, c8 = layout.fragments(8)
-    assert held_by(a8, lane) == ((g, 2 * t), (g, 2 * t + 1), (g + 8, 2 * t), (g + 8, 2 * t + 1))
-    assert held_by(b8, lane) == ((2 * t, g), (2 * t + 1, g))
-    assert held_by(c8, lane) == held_by(a8, lane)
-    a16, b16, c16 = layout.fragments(16)
-    assert held_by(a16, lane) == (*held_by(a8, lane), *((row, column + 8) for row, column in held_by(a8, lane)))
-    assert held_by(b16, lane) == (*held_by(b8, lane), *((row + 8, column) for row, column in held_by(b8, lane)))
-    assert held_by(c16, lane) == held_by(c8, lane)
+def test_the_fragments_of_mma() -> None:
+    """The PTX ISA's tables, for lane 4 g + t."""
+    (a8, b8, c8), (a16, b16, c16) = layout.fragments(8), layout.fragments(16)
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        of_a = ((g, 2 * t), (g, 2 * t + 1), (g + 8, 2 * t), (g + 8, 2 * t + 1))
+        of_b = ((2 * t, g), (2 * t + 1, g))
+        assert [held_by(fragment, lane) for fragment in (a8, b8, c8, c16)] == [of_a, of_b, of_a, of_a]
+        assert held_by(a16, lane) == (*of_a, *((row, column + 8) for row, column in of_a))
+        assert held_by(b16, lane) == (*of_b, *((row + 8, column) for row, column in of_b))
 
 
 def test_squares_are_made_of_the_ones_before() -> None:
@@ -191,14 +185,15 @@ def test_an_access_may_be_of_any_lanes() -> None:
     assert bankmap.build(tile, one).ways[:, 2:].max() == 0, "two columns are read, the others are not"
 
 
-@pytest.mark.parametrize(
-    "text", ["rowz", "row:3", "row:32", "ldmatrix:8", "cp.async:2", "ld.shared.b33@tid,0", "ld.shared.b32@tid",
-             "ld.shared.b32@tid*9,0", "ld.shared.b32@tid/0,0", "ld.shared.b32@open(1),0", "mma:16", ""]
-)  # fmt: skip
-def test_what_is_no_access_is_refused(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        access.parse(text, layout.parse_layout("(32,32):(32,1)"), 4)
-    assert caught.value.hint
+def test_what_is_no_access_is_refused() -> None:
+    tile = layout.parse_layout("(32,32):(32,1)")
+    for text in (
+        "rowz", "row:3", "row:32", "ldmatrix:8", "cp.async:2", "ld.shared.b33@tid,0", "ld.shared.b32@tid",
+        "ld.shared.b32@tid*9,0", "ld.shared.b32@tid/0,0", "ld.shared.b32@open(1),0", "mma:16", "",
+    ):  # fmt: skip
+        with pytest.raises(UsageError) as refused:
+            access.parse(text, tile, 4)
+        assert refused.value.hint, text
 
 
 def test_matrices_need_whole_rows() -> None:

@@ -26,7 +26,7 @@ from ncu_swizzle.smem.judge import Constraints, Differences, find_matrix
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import NAMES
 from ncu_swizzle.smem.suggestions import Suggestion, suggest
-from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, Swizzle, XorMatrix
 
 NO_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 
@@ -53,34 +53,24 @@ def check(found: Suggestion, writes: Sequence[str], reads: Sequence[str]) -> Non
             assert (one.wavefronts(tile).excessive == 0).all(), (str(tile), one.name)
 
 
-@pytest.mark.parametrize(
-    ("text", "element_bytes", "writes", "reads", "chosen"),
-    [
-        ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=3, base=3, shift=3)),  # 128-byte half tiles
-        ("(64,32):(32,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=2, base=3, shift=3)),  # 64-byte tiles
-        ("(64,16):(16,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=1, base=3, shift=3)),  # 32-byte tiles
-        ("(32,32):(32,1)", 4, ["row:16"], ["column:16"], Swizzle(bits=3, base=2, shift=3)),  # floats
-        ("(8,8):(1,8)", 4, ["column"], ["row"], Swizzle(bits=3, base=2, shift=3)),  # article 001's tile
-        (
-            "(64,128):(128,1)",
-            2,
-            ["rows:16", "mma"],
-            ["ldmatrix", "ldmatrix.trans", "rows:16"],
-            Swizzle(bits=3, base=3, shift=4),
-        ),
-        ("(32,32):(32,1)", 4, ["row"], ["column"], Swizzle(bits=5, base=0, shift=5)),
-        ("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Swizzle(bits=3, base=3, shift=3)),  # GEMM: A
-        ("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix.trans"], Swizzle(bits=3, base=3, shift=4)),  # GEMM: B
-    ],
-)
-def test_the_articles_choices(
-    text: str, element_bytes: int, writes: list[str], reads: list[str], chosen: Transform
-) -> None:
-    found = ask(text, element_bytes, writes, reads)
-    check(found, writes, reads)
-    assert found.best is not None
-    assert found.best.mapping.transform == chosen
-    assert found.best.extra_bytes == 0
+def test_the_articles_choices() -> None:
+    rows = [
+        ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], (3, 3, 3)),  # 128-byte half tiles
+        ("(64,32):(32,1)", 2, ["rows:16"], ["ldmatrix"], (2, 3, 3)),  # 64-byte tiles
+        ("(64,16):(16,1)", 2, ["rows:16"], ["ldmatrix"], (1, 3, 3)),  # 32-byte tiles
+        ("(32,32):(32,1)", 4, ["row:16"], ["column:16"], (3, 2, 3)),  # floats
+        ("(8,8):(1,8)", 4, ["column"], ["row"], (3, 2, 3)),  # article 001's tile
+        ("(64,128):(128,1)", 2, ["rows:16", "mma"], ["ldmatrix", "ldmatrix.trans", "rows:16"], (3, 3, 4)),
+        ("(32,32):(32,1)", 4, ["row"], ["column"], (5, 0, 5)),
+        ("(128,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], (3, 3, 3)),  # GEMM: A
+        ("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix.trans"], (3, 3, 4)),  # GEMM: B
+    ]
+    for text, element_bytes, writes, reads, (bits, base, shift) in rows:
+        found = ask(text, element_bytes, writes, reads)
+        check(found, writes, reads)
+        assert found.best is not None
+        assert found.best.mapping.transform == Swizzle(bits=bits, base=base, shift=shift), text
+        assert found.best.extra_bytes == 0
 
 
 def test_padding_is_among_the_answers_with_its_bytes() -> None:
@@ -171,19 +161,16 @@ def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
         Constraints(arch="sm_1")
 
 
-@pytest.mark.parametrize(
-    "name", ["kernel1", "transpose-plain", "vectors-4-stride", "vectors-8-stride", "vectors-16-stride"]
-)
-def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
+def test_catalogue_kernels_get_what_their_swizzled_variants_have() -> None:
     families = catalog.shipped()
-    family, kernel = families.named(name)
-    (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
-    found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
-    named = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
-    swizzled = named.get(name, name.replace("stride", "swizzle"))
-    (after,) = declared_tiles.tiles_of(Target(*families.named(swizzled), family.problem()))
-    assert found.best is not None
-    assert found.best.mapping == after.mapping
+    swizzled = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
+    swizzled |= {f"vectors-{width}-stride": f"vectors-{width}-swizzle" for width in (4, 8, 16)}
+    for name, variant in swizzled.items():
+        (tile,) = declared_tiles.tiles_of(families.target(name))
+        found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
+        (after,) = declared_tiles.tiles_of(families.target(variant))
+        assert found.best is not None
+        assert found.best.mapping == after.mapping, name
 
 
 # ---------------------------------------------------------------------------------------------- the search
@@ -286,30 +273,22 @@ def cuda_code(tile: Mapping, ops: Iterable[str]) -> str:
 
 @pytest.mark.long
 @NO_NVCC
-def test_the_cuda_code_compiles_as_it_is_pasted(tmp_path: Path) -> None:
-    tile = MAPPINGS[0]
-    source = cuda_code(tile, NAMES)
-    printed = printed_by(source, loop(tile, "Tile::at(r, c)"), tmp_path, "-Werror", "all-warnings")
-    assert printed == (tile.all_elements() * tile.element_bytes).ravel().tolist()
-    assert f"kBytes = {tile.bytes}" in source
-
-
-@pytest.mark.long
-@NO_NVCC
 def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
-    """Each mapping's code in a namespace of its own, compiled together: a compilation takes a second."""
-    alone = re.findall(r"#include .*\n", cuda_code(MAPPINGS[0], NAMES))
-    sources, loops, expected = list(alone), [], []
+    """The first mapping's code as it is pasted, each other one's in a namespace of its own: one compilation."""
+    pasted = cuda_code(MAPPINGS[0], NAMES)
+    included = re.findall(r"#include .*\n", pasted)
+    assert f"kBytes = {MAPPINGS[0].bytes}" in pasted
+    sources, loops = [pasted], [loop(MAPPINGS[0], "Tile::at(r, c)")]
     for number, tile in enumerate([*MAPPINGS[1:], *ONLY_CUDA]):
         source = cuda_code(tile, OPS)
         assert f"kBytes = {tile.bytes}" in source
-        assert re.findall(r"#include .*\n", source) == alone
+        assert re.findall(r"#include .*\n", source) == included
         body = re.sub(r"#include .*\n", "", source)
         sources.append(f"namespace n{number} {{\n{body}\n}}")
         loops.append(loop(tile, f"n{number}::Tile::at(r, c)"))
-        expected += (tile.all_elements() * tile.element_bytes).ravel().tolist()
+    expected = [(tile.all_elements() * tile.element_bytes).ravel() for tile in [*MAPPINGS, *ONLY_CUDA]]
     printed = printed_by("\n".join(sources), "\n".join(loops), tmp_path, "-Werror", "all-warnings")
-    assert printed == expected
+    assert printed == np.concatenate(expected).tolist()
 
 
 @pytest.mark.long
@@ -330,9 +309,8 @@ def test_the_cute_code_is_the_mapping(tmp_path: Path) -> None:
     assert printed_by("\n".join(sources), "\n".join(loops), tmp_path, f"-I{cute_headers()}") == expected
 
 
-@pytest.mark.parametrize("tile", ONLY_CUDA, ids=str)
-def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
-    assert code.cute(tile) is None
+def test_cute_has_no_word_for_tables_and_sums() -> None:
+    assert [code.cute(tile) for tile in ONLY_CUDA] == [None, None]
 
 
 @NO_NVCC

@@ -15,136 +15,149 @@ from ncu_swizzle.base.files import replacing
 from ncu_swizzle.fix import copies, shown, sources
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.includers import host_names, mentioned_by_host
-from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
-from ncu_swizzle.fix.spliced import splice
-from ncu_swizzle.gate import reporting
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
 from ncu_swizzle.kernels import catalog, naming
+from tests.support.fix_corpus import Projects, described_too
 from tests.support.marks import NEEDS_ALL
-from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 
 
-@pytest.mark.long
+@pytest.fixture
+def headers(project: Projects) -> Path:
+    """Return a project whose kernels hand tiles to functions, or take types, of headers in another folder."""
+    return project("headers")
+
+
 @NEEDS_ALL
-def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
-    header = described / "include" / "turned.cuh"
-    fixed = fix_all("src/floats.cu")
-    assert fixed.outcome == "proved"
-    assert fixed.read >= {header, described / "src" / "floats.cu"}
-    patch = shown.patch_of(fixed)
-    assert [line for line in patch.splitlines() if line.startswith("+++")] == [
-        "+++ b/src/floats.cu", "+++ b/include/turned.cuh",
-    ]  # fmt: skip
+def test_a_header_is_rewritten_with_its_source(headers: Path) -> None:
+    header, source = headers / "include" / "turned.cuh", headers / "src" / "floats.cu"
+    fix = fix_all("src/floats.cu")
+    assert fix.outcome == "proved"
+    assert fix.read >= {header, source}
+    patch = shown.patch_of(fix)
+    files = [line for line in patch.splitlines() if line.startswith("+++")]
+    assert files == ["+++ b/src/floats.cu", "+++ b/include/turned.cuh"]
     assert "ncu_swizzle_begin" not in patch
-    (note,) = fixed.kernels[0].notes
-    assert note.startswith(f"Not looked at: what includes turned.cuh from outside of {described}, and what reads it")
-    document = shown.render(fixed)
-    assert "Before and after: include/turned.cuh" in document
+    (note,) = fix.kernels[0].notes
+    assert note.startswith(f"Not looked at: what includes turned.cuh from outside of {headers}, and what reads it")
+    assert "Before and after: include/turned.cuh" in shown.render(fix)
 
-    files = shown.write(fixed, described, applied=True)
+    written = shown.write(fix, headers, applied=True)
     assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
-    assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
-    assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
+    assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in source.read_text()
+    assert json.loads(shown.to_json(fix, written.patch))["files"] == written.applied.split(", ")
     assert fix_all("src/floats.cu").outcome == "clean"
 
 
-@pytest.mark.long
 @NEEDS_ALL
-def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None:
-    source(described, "others", "panel")
+def test_what_else_includes_a_header_is_proved_or_named(headers: Path) -> None:
+    floats, others = headers / "src" / "floats.cu", headers / "src" / "others.cu"
+    others.write_text(floats.read_text().replace("floats", "others"))
     (tile,) = fix_all("src/floats.cu").kernels[0].tiles
     assert "turned.cuh, which others.cu includes, too: no launch of its kernels is described" in tile.reason
     assert (tile.proved, tile.unknown) == (False, True)
 
-    with (described / "ncu-swizzle.toml").open("a") as file:
-        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    (described / "src" / "others.cu").write_text(KERNEL.replace("NAME", "others").partition("    ARRAY[")[0] + "}\n")
+    described_too(headers, "others", "src/others.cu")
+    others.write_text('#include "turned.cuh"\n__global__ void others(float *out, const float *in) {}\n')
     (unharmed,) = fix_all("src/floats.cu").kernels
     assert unharmed.proved
 
 
-@pytest.mark.long
 @NEEDS_ALL
-def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Path) -> None:
-    (described / "include" / "turned.cuh").write_text(f"#pragma once\n{BODY.replace('NAME', 'body')}")
-    kernel = '#include "turned.cuh"\n__global__ void NAME(float *out, const float *in) { body(out, in); }\n'
+def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(headers: Path) -> None:
+    body = (headers / "include" / "body.cuh").read_text().replace("NAME", "body")
+    (headers / "include" / "turned.cuh").write_text(f"#pragma once\n{body}")
     for name in ("floats", "others"):
-        (described / "src" / f"{name}.cu").write_text(kernel.replace("NAME", name))
-    with (described / "ncu-swizzle.toml").open("a") as file:
-        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    fixed = fix_all("src/floats.cu")
-    (floats,) = fixed.kernels
+        kernel = f"__global__ void {name}(float *out, const float *in) {{ body(out, in); }}\n"
+        (headers / "src" / f"{name}.cu").write_text(f'#include "turned.cuh"\n{kernel}')
+    described_too(headers, "others", "src/others.cu")
+    fix = fix_all("src/floats.cu")
+    (floats,) = fix.kernels
     assert floats.proved
-    assert (floats.tiles[0].file, floats.tiles[0].line) == ("../include/turned.cuh", 4)
+    assert (floats.tiles[0].file, floats.tiles[0].line) == ("../include/turned.cuh", 3)
     assert [(other.kernel, other.mapped) for other in floats.others] == [("others", True)]
-    assert [file.path.name for file in fixed.files] == ["turned.cuh"]
+    assert [file.path.name for file in fix.files] == ["turned.cuh"]
     assert "proved for their kernels, too: others (others.cu)" in "".join(shown.sentences(floats))
 
 
-@pytest.mark.long
 @NEEDS_ALL
-def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> None:
-    (described / "include" / "turned.cuh").write_text(BODY)
-    twice = "".join(f'#define NAME {name}\n#include "turned.cuh"\n#undef NAME\n' for name in ("one", "two"))
-    kernel = f"{twice}__global__ void floats(float *out, const float *in) {{ one(out, in); }}\n"
-    (described / "src" / "floats.cu").write_text(kernel)
-    fixed = fix_all("src/floats.cu")
-    assert fixed.outcome == "refused"
-    (tile,) = fixed.kernels[0].tiles
-    assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/turned.cuh", 3)
-    assert "turned.cuh is included more than once, and may differ each time" in tile.reason
-    assert "Not looked into: turned.cuh" in "".join(shown.sentences(fixed.kernels[0]))
+def test_a_header_that_is_included_twice_or_out_of_the_project_stays(headers: Path) -> None:
+    fix = fix_all("src/twice.cu")
+    assert fix.outcome == "refused"
+    (tile,) = fix.kernels[0].tiles
+    assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/body.cuh", 2)
+    assert "body.cuh is included more than once, and may differ each time" in tile.reason
+    assert "Not looked into: body.cuh" in "".join(shown.sentences(fix.kernels[0]))
 
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_header_out_of_the_project_stays(described: Path) -> None:
-    inside = described / "src"
-    fixed = fix_all("src/floats.cu", FixQuery(within=lambda folder: folder == inside))
-    assert not fixed.changed
-    assert "turned, which this file does not define" in fixed.kernels[0].tiles[0].reason
+    inside = headers / "src"
+    fix = fix_all("src/floats.cu", FixQuery(within=lambda folder: folder == inside))
+    assert not fix.changed
+    assert "turned, which this file does not define" in fix.kernels[0].tiles[0].reason
 
 
 @NEEDS_ALL
 @pytest.mark.slow
 def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(catalog.shipped().target("transpose-plain").family.folder)
-    fixed = fix_all("transpose-plain", FixQuery(options=FixOptions()))
-    (tile,) = fixed.kernels[0].tiles
+    fix = fix_all("transpose-plain", FixQuery(options=FixOptions()))
+    (tile,) = fix.kernels[0].tiles
     assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", True)
-    assert [file.path.name for file in fixed.files] == ["1_plain.cu"]
+    assert [file.path.name for file in fix.files] == ["1_plain.cu"]
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (".build/all.cu", '#include "../src/floats.cu"\n', "which ../.build/all.cu includes, too"),
+        ("gen.c", "#include HEADER\n", "gen.c has '#include HEADER', and what that names is not followed"),
+    ],
+    ids=["a unity build", "a macro"],
+)
+def test_other_units_that_reach_what_changes_leave_it_unknown(file: str, text: str, said: str, headers: Path) -> None:
+    (headers / file).parent.mkdir(exist_ok=True)
+    (headers / file).write_text(text)
+    fix = fix_all("src/floats.cu")
+    assert (fix.outcome, fix.changed) == ("unknown", False)
+    assert said in fix.kernels[0].tiles[0].reason
+
+
+@NEEDS_ALL
+def test_host_code_that_mentions_a_changed_type_is_in_the_way(headers: Path) -> None:
+    """Only the code of kernels is compared, so that a size on the host would be missed."""
+    others = headers / "src" / "others.cu"
+    kernel = '#include "rows.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
+    others.write_text(f"{kernel}unsigned long bytes() {{ return sizeof(Rows); }}\n")
+    described_too(headers, "others", "src/others.cu")
+    query = FixQuery(options=FixOptions(only=MappingKind.PADDING))
+    (tile,) = fix_all("src/member.cu", query).kernels[0].tiles
+    assert "the patch changes Rows of rows.cuh, which the host code of others.cu mentions (line 3)" in tile.reason
+    assert (tile.proved, tile.unknown) == (False, True)
+    others.write_text(kernel)
+    assert fix_all("src/member.cu", query).kernels[0].proved
+
+
+def test_what_only_the_device_runs_is_not_seen_by_the_host() -> None:
+    before = b"__device__ int at(int r) { return r; }\nint both(int r) {\n    return r; }\n#define W 32\n"
+    after = before.replace(b"return r; }", b"return r * 2; }").replace(b"W 32", b"W 33")
+    assert host_names(before, after) == {"both", "W"}
+    assert mentioned_by_host(b"__global__ void k() { int a[W]; }\n", {"W"}) is None
+    assert mentioned_by_host(b"__host__ __device__ int f() {\n    return W; }\n", {"W"}) == ("W", 2)
+    assert mentioned_by_host(b"int a;\n#define TWICE (2 * W)\n", {"W"}) == ("W", 2)
 
 
 def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
-    described: Path, tmp_path_factory: pytest.TempPathFactory
+    headers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     target = naming.everything().target("floats")
-    project = described / "include"
-    assert b"void turned" in copies.source_of(copies.with_headers(target, described))
-    (project / "cute").mkdir()
-    (project / "cute" / "tile.hpp").write_text("int of_cute;\n")
+    include = headers / "include"
+    assert b"void turned" in copies.source_of(copies.with_headers(target, headers))
+    (include / "cute").mkdir()
+    (include / "cute" / "tile.hpp").write_text("int of_cute;\n")
     other = tmp_path_factory.mktemp("other") / "turned.cuh"
-    (project / "turned.cuh").rename(other)
-    (project / "linked.cuh").symlink_to(other)
+    (include / "turned.cuh").rename(other)
+    (include / "linked.cuh").symlink_to(other)
     target.source.write_text('#include "cute/tile.hpp"\n#include "linked.cuh"\n')
-    assert copies.source_of(copies.with_headers(target, described)) == target.source.read_bytes()
-
-
-def test_sarif_has_a_change_for_each_file() -> None:
-    files = {Path("/p/k.cu"): b'#include "t.cuh"\nint k;\n', Path("/p/t.cuh"): b"#pragma once\nint t;\n"}
-    before = splice(Path("/p/k.cu"), files[Path("/p/k.cu")], lambda name, *_: Path("/p", name), files.__getitem__).text
-    after = before.replace(b"int k;", b"long k;").replace(b"int t;", b"long t;")
-    fixed = SourceFix(source=Path("/p/k.cu"), before=before, after=after, kernels=())
-    verdict = Verdict(
-        checks=(Check(outcome=Outcome.failed, kernel="k", criterion=MAX_DEGREE, message="", place=Place("k.cu", 2)),)
-    )
-    (correction,) = shown.corrected(verdict, [fixed]).corrections
-    offered = Verdict(checks=verdict.checks, corrections=(type(correction)(("k",), "", correction.files),))
-    (result,) = json.loads(reporting.render_sarif(offered))["runs"][0]["results"]
-    changes = result["fixes"][0]["artifactChanges"]
-    assert {
-        change["artifactLocation"]["uri"]: change["replacements"][0]["insertedContent"]["text"] for change in changes
-    } == {"file:///p/k.cu": "long k;\n", "file:///p/t.cuh": "long t;\n"}
+    assert copies.source_of(copies.with_headers(target, headers)) == target.source.read_bytes()
 
 
 def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,62 +185,3 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     paths[2].write_bytes(b"old")
     sources.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"new"] * 3
-
-
-ELSEWHERE = {
-    "a .cpp": ({"host/plot.cpp": '#include <turned.cuh>\n'}, "which ../host/plot.cpp includes, too: no launch"),
-    "a chain": ({"a.tcc": '#include "turned.cuh"\n', "b.cxx": '#include "a.tcc"\n'}, "which ../b.cxx includes, too"),
-    "a unity build": ({".build/all.cu": '#include "../src/floats.cu"\n'}, "which ../.build/all.cu includes, too"),
-    "an umbrella": ({"include/all.h": '#include "turned.cuh"\n'}, "which ../include/all.h includes, too"),
-    "a macro": ({"gen.c": "#include HEADER\n"}, "gen.c has '#include HEADER', and what that names is not followed"),
-}  # fmt: skip
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "a unity build" else pytest.mark.slow) for name in ELSEWHERE]
-)
-def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, described: Path) -> None:
-    files, said = ELSEWHERE[name]
-    for file, text in files.items():
-        (described / file).parent.mkdir(exist_ok=True)
-        (described / file).write_text(text)
-    fixed = fix_all("src/floats.cu")
-    assert (fixed.outcome, fixed.changed) == ("unknown", False)
-    assert said in fixed.kernels[0].tiles[0].reason
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_host_code_that_mentions_a_changed_type_is_in_the_way(described: Path) -> None:
-    """Only the code of kernels is compared, so that a size on the host would be missed."""
-    shared = "#pragma once\nstruct Rows { float a[32][32]; };\n"
-    (described / "include" / "turned.cuh").write_text(shared)
-    floats = KERNEL.replace("NAME", "floats").replace("float ARRAY[32][32]", "Rows rows")
-    read = "out[threadIdx.x] = rows.a[threadIdx.x][0];"
-    text = floats.replace("ARRAY", "rows.a").replace("turned(rows.a, out);", read)
-    (described / "src" / "floats.cu").write_text(text)
-    (described / "src" / "others.cu").write_text(
-        '#include "turned.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
-        "unsigned long bytes() { return sizeof(Rows); }\n"
-    )
-    with (described / "ncu-swizzle.toml").open("a") as file:
-        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    query = FixQuery(options=FixOptions(only=MappingKind.PADDING))
-    (tile,) = fix_all("src/floats.cu", query).kernels[0].tiles
-    assert "the patch changes Rows of turned.cuh, which the host code of others.cu mentions (line 3)" in tile.reason
-    assert (tile.proved, tile.unknown) == (False, True)
-    (described / "src" / "others.cu").write_text(
-        '#include "turned.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
-    )
-    assert fix_all("src/floats.cu", query).kernels[0].proved
-
-
-def test_what_only_the_device_runs_is_not_seen_by_the_host() -> None:
-    before = b"__device__ int at(int r) { return r; }\nint both(int r) {\n    return r; }\n#define W 32\n"
-    after = before.replace(b"return r; }", b"return r * 2; }").replace(b"W 32", b"W 33")
-    assert host_names(before, after) == {"both", "W"}
-    assert mentioned_by_host(b"__global__ void k() { int a[W]; }\n", {"W"}) is None
-    assert mentioned_by_host(b"__host__ __device__ int f() {\n    return W; }\n", {"W"}) == ("W", 2)
-    assert mentioned_by_host(b"int a;\n#define TWICE (2 * W)\n", {"W"}) == ("W", 2)

@@ -1,21 +1,117 @@
-"""What is launched on a GPU, and how what it said is judged."""
+"""What launches on a GPU say of a proved fix is added to it, and a fix that they refute is not offered.
+
+The launches are faked; tests/gpu/test_fix_on_gpu.py makes them.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ncu_swizzle.fix import on_gpu
-from ncu_swizzle.fix.claims import ClaimState
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.engines.measured import LaunchJob
+from ncu_swizzle.fix import on_gpu, shown
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
+from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.kernels import catalog, gpu
 from ncu_swizzle.kernels.family import Target, write
 from ncu_swizzle.kernels.family import read as read_family_json
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes
 from tests.support.marks import NEEDS_ALL
+from tests.support.places import ROOT
+
+HELD, FAILED, UNKNOWN = ClaimState.HELD, ClaimState.FAILED, ClaimState.UNKNOWN
+PROVED = Proof(claims=(Claim(about=About.MEANING, state=HELD, reason="the same elements"),))
+RECORDED = ROOT / "recordings" / "h100" / "transpose" / "transpose-plain.ncu-rep"
+Launched = Callable[..., KernelFix]
 
 
-@pytest.mark.long
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Launched:
+    """Return a function that measures a proved fix on a GPU whose launches come to what it is given."""
+    before, after = fixes.apply("rows-transpose", tmp_path)
+    text = after.source.read_bytes()
+    tile = TileFix(name="tile", line=5, excess_before=992, mapping="Swizzle<5,0,5>", excess_after=0, proved=True)
+    fix = KernelFix(
+        kernel=before.name,
+        source=before.source,
+        before=before.source.read_bytes(),
+        after=text,
+        tiles=(tile,),
+        proof=PROVED,
+    )
+    monkeypatch.setattr(gpu, "absent", lambda: "")
+    monkeypatch.setattr(gpu, "devices", lambda: [("a GPU", (9, 0))])
+
+    def come_to(
+        after: str = "a", took: float = 1.0, old: int = 0, new: int = 0, error: NcuSwizzleError | None = None
+    ) -> KernelFix:
+        facts = {
+            "outputs": [{"before": {"y": ["a"] * 3}, "after": {"y": [after] * 3}}],
+            "times_ms": {"before": [1.0] * 5, "after": [took] * 5},
+        }
+
+        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
+            assert all(Path(kernel.cubin).is_file() for job in jobs for kernel in job.kernels)
+            return [error or facts for _ in jobs], ""
+
+        def found_by(tool: str, jobs: Sequence[LaunchJob], *_: Any) -> int:
+            names = [kernel.name for job in jobs for kernel in job.kernels]
+            return {"before": old, "after": new}[names[0]] if tool == "racecheck" else 0
+
+        monkeypatch.setattr(on_gpu, "run_batch", run_batch)
+        monkeypatch.setattr(on_gpu, "found_by", found_by)
+        (measured,) = on_gpu.measured([fix], [before], text, Toolchain())
+        return measured
+
+    return come_to
+
+
+@NEEDS_ALL
+def test_what_the_gpu_says_is_kept_with_the_proof(launched: Launched) -> None:
+    measured = launched(took=0.5)
+    assert measured.proved
+    assert [claim.about for claim in measured.measured] == [About.OUTPUTS, About.SANITIZER, About.TIME]
+    assert measured.measured[2].reason == "500.0 us for 1,000.0 us, in turns: 2.00 times as fast"
+    kept = json.loads(json.dumps(shown.kernel_json(measured)["measured"]))
+    assert [claim["state"] for claim in kept] == ["held"] * 3
+    assert launched(old=2, new=2).proved, "hazards that were there before are not the fix's"
+    unlaunched = launched(error=EnvironmentLacking("PyCUDA cannot be imported"))
+    assert unlaunched.proved
+    assert [claim.state for claim in unlaunched.measured] == [UNKNOWN, HELD, UNKNOWN]
+
+
+@NEEDS_ALL
+def test_what_the_gpu_refutes_is_not_offered(launched: Launched) -> None:
+    refuted: list[tuple[dict[str, Any], str]] = [
+        ({"after": "b"}, "on the GPU: y differs"),
+        ({"took": 1.1}, "--no-gpu offers it without timing it"),
+        ({"new": 2}, "racecheck: 2 errors; before the fix: memcheck: 0 errors, racecheck: 0 errors"),
+        ({"error": ProgramFailed("the kernel failed: an illegal address")}, "an illegal address"),
+    ]
+    for launches, reason in refuted:
+        fix = launched(**launches)
+        assert reason in fix.tiles[0].reason
+        assert (fix.proved, fix.after) == (False, fix.before), reason
+        assert SourceFix(source=fix.source, before=fix.before, after=fix.after, kernels=(fix,)).outcome == "refused"
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "absent", lambda: "no driver")
+    fix = KernelFix(kernel="k", source=Path("k.cu"), before=b"before", after=b"after", proof=PROVED)
+    (unmeasured,) = on_gpu.measured([fix], [], b"after", Toolchain())
+    assert (unmeasured.proved, unmeasured.not_measured) == (True, "no GPU")
+    refused = replace(fix, after=fix.before)
+    assert on_gpu.unmeasured([refused], "no GPU") == (refused,)
+
+
 @NEEDS_ALL
 def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
     before, after = fixes.apply("carved-matmul", tmp_path / "after")
@@ -28,46 +124,39 @@ def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
     assert [Target(family, kernel, before.problem).launch.shared for kernel in (old, new)] == [8192, 8192 + 128]
 
 
-@pytest.mark.parametrize(
-    ("after", "state", "reason"),
-    [
-        (["a", "a"], ClaimState.HELD, "bit-identical"),
-        (["b", "b"], ClaimState.FAILED, "y differs"),
-        (["a", "b"], ClaimState.FAILED, "y differs"),
-    ],
-)
-def test_outputs_must_be_bit_identical(after: list[str], state: ClaimState, reason: str) -> None:
-    claim = on_gpu._outputs([{"before": {"y": ["a", "a"]}, "after": {"y": after}}])
-    assert claim.state is state
-    assert reason in claim.reason
+def test_outputs_must_be_bit_identical_unless_they_vary_by_themselves() -> None:
+    rows = [
+        ({"y": ["a", "a"]}, {"y": ["a", "a"]}, HELD, "y: bit-identical for 1 draws of random inputs"),
+        ({"y": ["a", "a"]}, {"y": ["b", "b"]}, FAILED, "y differs"),
+        ({"y": ["a", "a"]}, {"y": ["a", "b"]}, FAILED, "y differs"),
+        ({"y": ["a", "b"]}, {"y": ["a", "b"]}, UNKNOWN, "y differs from launch to launch, before the fix too"),
+        ({"x": ["a", "b"], "y": ["c", "c"]}, {"x": ["b", "a"], "y": ["d", "d"]}, FAILED, "y differs"),
+        ({}, {}, UNKNOWN, "no argument is described as an output"),
+    ]
+    claims = [on_gpu._outputs([{"before": before, "after": after}]) for before, after, _, _ in rows]
+    assert [(claim.state, claim.reason) for claim in claims] == [(state, reason) for _, _, state, reason in rows]
 
 
-def test_outputs_that_vary_by_themselves_prove_nothing() -> None:
-    claim = on_gpu._outputs([{"before": {"y": ["a", "b"]}, "after": {"y": ["a", "b"]}}])
-    assert claim.state is ClaimState.UNKNOWN
-    assert on_gpu._outputs([{"before": {}, "after": {}}]).state is ClaimState.UNKNOWN
+def test_a_fix_may_not_be_slower_but_by_chance() -> None:
+    rows = [
+        ([0.9] * 5, HELD),
+        ([1.015] * 5, HELD),
+        ([1.03] * 5, FAILED),
+        ([1.03, 1.03, 1.03, 1.03, 0.9], UNKNOWN),
+        ([1.03] * 12 + [0.9] * 3, FAILED),
+        ([1.3] * 11 + [0.9] * 4, UNKNOWN),
+    ]
+    states = [on_gpu._time({"before": [1.0] * len(after), "after": after}).state for after, _ in rows]
+    assert states == [state for _, state in rows]
+    # One slow sample before the fix makes it no faster.
+    assert on_gpu._time({"before": [1.0, 1.0, 1.0, 1.0, 9.0], "after": [1.03] * 4 + [9.3]}).state is FAILED
 
 
-def test_an_output_that_varies_hides_no_wrong_one() -> None:
-    draw = {"before": {"x": ["a", "b"], "y": ["c", "c"]}, "after": {"x": ["b", "a"], "y": ["d", "d"]}}
-    claim = on_gpu._outputs([draw])
-    assert (claim.state, claim.reason) == (ClaimState.FAILED, "y differs")
-
-
-@pytest.mark.parametrize(
-    ("after", "state"),
-    [
-        ([0.9] * 5, ClaimState.HELD),
-        ([1.015] * 5, ClaimState.HELD),
-        ([1.03] * 5, ClaimState.FAILED),
-        ([1.03, 1.03, 1.03, 1.03, 0.9], ClaimState.UNKNOWN),
-        ([1.03] * 12 + [0.9] * 3, ClaimState.FAILED),
-        ([1.3] * 11 + [0.9] * 4, ClaimState.UNKNOWN),
-    ],
-)
-def test_a_fix_may_not_be_slower_but_by_chance(after: list[float], state: ClaimState) -> None:
-    assert on_gpu._time({"before": [1.0] * len(after), "after": after}).state is state
-
-
-def test_one_slow_sample_before_the_fix_makes_it_no_faster() -> None:
-    assert on_gpu._time({"before": [1.0, 1.0, 1.0, 1.0, 9.0], "after": [1.03] * 4 + [9.3]}).state is ClaimState.FAILED
+def test_a_measured_report_says_what_the_conflicts_cost() -> None:
+    shipped = catalog.shipped()
+    fix = KernelFix(kernel="transpose-plain", source=Path("k.cu"), before=b"", after=b"")
+    (costly,) = on_gpu.with_costs([fix], [shipped.target("transpose-plain")], RECORDED)
+    assert "Removing the excess would save an estimated 49% of the duration" in next(iter(shown.sentences(costly)))
+    with pytest.raises(UsageError, match="says nothing of what conflicts cost gemm_plain") as refused:
+        on_gpu.with_costs([fix], [shipped.target("gemm-plain")], RECORDED)
+    assert refused.value.hint == "it has launches of transpose_plain"

@@ -1,35 +1,56 @@
-"""Correct fixes of the corpus are proved, and nothing else is."""
+"""Correct fixes are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.fix import proving, values
-from ncu_swizzle.fix.claims import About, ClaimState, Proof
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove, prove_version
 from tests.support import fixes
+from tests.support.adversaries import PLAIN, XOR, adversaries
 from tests.support.fix_corpus import REFUSED, OnceEmulated, specs, with_text
 from tests.support.fixes import FIXES, array, padded, swizzled
 from tests.support.marks import NEEDS_ALL
+from tests.support.mutants import Fate, Mutant, fate, mutants
 
 pytestmark = NEEDS_ALL
-FAST = ("rows-transpose", "carved-matmul", "ldmatrix-gemm")
+FAST = ("rows-transpose", "carved-matmul", "async-columns", "ldmatrix-gemm")
+ADVERSARIES = adversaries()
+LONG, SLOW = ("edges", "ticket", "blocks", "turned"), ("queue", "list", "clock", "zeros")
+MARKS = dict.fromkeys(LONG, "long") | dict.fromkeys(SLOW, "slow")
+NAMED: dict[str, dict[str, tuple[str, Location | None]]] = {  # reasons, with their lines
+    "copies": {"it waits for one copy fewer": (
+        "synchronises by DEPBAR.LE SB0, 0x1, and the new kernel does not do so here", None,
+    )},
+    "turned": {
+        "one block of 4,000 writes another column": ("writes tile[", ("turned.cu", 6)),
+        "one block reads and writes an element more": ("block (7, 0, 0)", None),  # although the results are the same
+    },
+}  # fmt: skip
+OF_EACH, WANTED = 24, 200  # mutants of a fix, evenly spread over all of them; of those of all fixes that are wrong
+FEW = {"rows-transpose": 4, "async-columns": 3}
 
 
-def proved(name: str, folder: Path, settings: EmulationSettings) -> Proof:
-    before, after = fixes.apply(name, folder)
-    return prove(before, after, FIXES[name].moved, settings)
+def refuted(proof: Proof, about: About = About.MEANING) -> Claim:
+    """Return the claim that fails."""
+    claim = proof.claim(about)
+    assert claim is not None
+    assert claim.state is ClaimState.FAILED, claim
+    return claim
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FIXES])
 def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
-    proof = proved(name, tmp_path, settings)
+    before, after = fixes.apply(name, tmp_path)
+    proof = prove(before, after, FIXES[name].moved, settings)
     assert proof.held, proof.obstacle
     assert [claim.about for claim in proof.claims] == [About.REBUILT, About.EXCESS, About.MEANING, About.RESOURCES]
     assert set(proof.after.moved.values()) == {0}
@@ -38,111 +59,148 @@ def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationS
     assert "the same elements per thread" in accesses
     assert "unknown" not in results
     assert "no results" not in results
+    if name == "carved-matmul":
+        assert proof.resources_before is not None
+        assert proof.resources_after is not None
+        shared = proof.resources_before.shared_dynamic, proof.resources_after.shared_dynamic
+        assert shared == (8192, 8192 + 128)
+        assert "8,320 bytes of shared memory per block for 8,192" in proof.claims[-1].reason
 
 
-@pytest.mark.long
-def test_what_a_fix_takes_is_told(tmp_path: Path, settings: EmulationSettings) -> None:
-    proof = proved("carved-matmul", tmp_path, settings)
-    assert proof.resources_before is not None
-    assert proof.resources_after is not None
-    assert proof.resources_before.shared_dynamic == 8192
-    assert proof.resources_after.shared_dynamic == 8192 + 128
-    claim = proof.claim(About.RESOURCES)
-    assert claim is not None
-    assert "8,320 bytes of shared memory per block for 8,192" in claim.reason
+def test_what_data_decide_cannot_be_proved(once_emulated: OnceEmulated) -> None:
+    for name, (reason, file, line) in REFUSED.items():
+        if name == "refused-registers":  # by what the patch costs
+            continue
+        kernel = once_emulated(name)
+        outcome = proving.compare(kernel, kernel, [], 60)
+        assert outcome.state is ClaimState.UNKNOWN, name
+        assert outcome.reason.startswith(reason)
+        assert outcome.line == (file, line)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in REFUSED if name != "refused-registers"])
-def test_what_data_decide_cannot_be_proved(name: str, once_emulated: OnceEmulated) -> None:
-    kernel = once_emulated(name)
-    reason, file, line = REFUSED[name]
-    outcome = proving.compare(kernel, kernel, [], 60)
-    assert outcome.state is ClaimState.UNKNOWN
-    assert outcome.reason.startswith(reason)
-    assert outcome.line == (file, line)
-
-
-@pytest.mark.long
-def test_a_forgotten_subscript_is_found_and_its_line_named(
+def test_a_wrong_version_of_a_fix_is_refused(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
-    target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
-    (old, new), *_ = fix.edits
-    wrong = with_text(target, fix.text(target).replace(new, old), tmp_path)
-    proof = prove_version(once_emulated("rows-transpose"), wrong, fix.moved, settings)
-    assert proof.state is ClaimState.FAILED
-    claim = proof.claim(About.MEANING)
-    assert claim is not None
+    old, fix = once_emulated("rows-transpose"), FIXES["rows-transpose"]
+    target, fixed = fixes.apply("rows-transpose", tmp_path)
+    (subscript, mapped), *_ = fix.edits
+    forgotten = with_text(target, fix.text(target).replace(mapped, subscript), tmp_path / "forgotten")
+    claim = refuted(prove_version(old, forgotten, fix.moved, settings))
     assert claim.line == ("rows_transpose.cu", 11)
     assert "writes tile[" in claim.reason
+    elsewhere = array("tile", 1024, 4, lambda i: swizzled(32)(i) ^ 1)
+    refuted(prove_version(old, fixed, [elsewhere], settings))
+    broken = with_text(target, "__global__ void transpose(int) { nothing }", tmp_path / "broken")
+    proof = prove_version(old, broken, [], settings)
+    assert proof.obstacle == refuted(proof, About.REBUILT)
 
 
-@pytest.mark.long
-def test_a_fix_that_leaves_conflicts_is_refused(
+def test_a_fix_that_leaves_conflicts_is_refused_unless_they_are_allowed(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
-    target = specs()["rows-transpose"]
+    target, old = specs()["rows-transpose"], once_emulated("rows-transpose")
     half = target.source.read_text(encoding="utf-8").replace("tile[32][32]", "tile[32][34]")
     moved = array("tile", 1024, 4, padded(32, 2), after=32 * 34)
-    old = once_emulated("rows-transpose")
-    proof = prove_version(old, with_text(target, half, tmp_path), [moved], settings)
-    assert proof.state is ClaimState.FAILED
-    assert proof.obstacle is not None
-    assert proof.obstacle.about is About.EXCESS
+    after = with_text(target, half, tmp_path)
+    proof = prove_version(old, after, [moved], settings)
+    assert proof.obstacle == refuted(proof, About.EXCESS)
     assert "tile still has" in proof.obstacle.reason
     allowed = replace(moved, least=proof.after.moved["tile"] or 0, reason="as little as possible")
-    assert prove_version(old, with_text(target, half, tmp_path), [allowed], settings).held
-
-
-def test_a_wrong_mapping_proves_nothing(
-    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
-) -> None:
-    target, after = fixes.apply("macro-transpose", tmp_path)
-    wrong = array("tile", 1024, 4, lambda i: swizzled(32)(i) ^ 1)
-    old = once_emulated(target.name)
-    proof = prove_version(old, after, [wrong], settings)
-    claim = proof.claim(About.MEANING)
-    assert claim is not None
-    assert claim.state is ClaimState.FAILED
-
-
-def test_a_version_that_does_not_compile_is_refused(
-    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
-) -> None:
-    target = specs()["rows-transpose"]
-    broken = with_text(target, "__global__ void transpose(int) { nothing }", tmp_path)
-    proof = prove_version(once_emulated("rows-transpose"), broken, [], settings)
-    assert proof.state is ClaimState.FAILED
-    assert proof.obstacle is not None
-    assert proof.obstacle.about is About.REBUILT
+    assert prove_version(old, after, [allowed], settings).held
 
 
 def test_other_results_are_found_where_the_accesses_are_the_same(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
-    target, fix = specs()["ldmatrix-gemm"], FIXES["ldmatrix-gemm"]
+    target, fix, kernel = specs()["ldmatrix-gemm"], FIXES["ldmatrix-gemm"], once_emulated("ldmatrix-gemm")
     text = fix.text(target).replace("mma(sums[0], fa, fb[0], fb[2])", "mma(sums[0], fa, fb[2], fb[0])")
-    wrong = with_text(target, text, tmp_path)
-    proof = prove_version(once_emulated("ldmatrix-gemm"), wrong, fix.moved, settings)
-    claim = proof.claim(About.MEANING)
-    assert claim is not None
-    assert claim.state is ClaimState.FAILED
+    claim = refuted(prove_version(kernel, with_text(target, text, tmp_path), fix.moved, settings))
     assert "of c, which block" in claim.reason
+    itself = values.compare(kernel, kernel, [(0, 0, 0), (3, 1, 0)], 60)
+    assert itself.complete
+    assert itself.same == 2 * 32 * 32 * 4
 
 
-@pytest.mark.long
-def test_the_results_of_a_kernel_are_its_own(once_emulated: OnceEmulated) -> None:
-    kernel = once_emulated("ldmatrix-gemm")
-    compared = values.compare(kernel, kernel, [(0, 0, 0), (3, 1, 0)], 60)
-    assert compared.complete
-    assert compared.same == 2 * 32 * 32 * 4
-
-
-@pytest.mark.long
 def test_accesses_fill_the_arrays_of_a_kernel(once_emulated: OnceEmulated) -> None:
     kernel = once_emulated("stages-matmul")
     (stage,) = kernel.arrays
     everything = np.concatenate([made.addresses[made.active] for made in kernel.emulated.counts.requests.values()])
     assert everything.min() == stage.start
     assert everything.max() == stage.start + stage.size - 4
+
+
+# ---------------------------------------------------------------------------------------------- adversaries
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=getattr(pytest.mark, MARKS[name]) if name in MARKS else ()) for name in ADVERSARIES],
+)
+def test_wrong_versions_are_not_proved_and_equal_ones_are(
+    name: str, tmp_path: Path, settings: EmulationSettings
+) -> None:
+    adversary = ADVERSARIES[name]
+    old = executable(adversary.target, settings)
+    right = prove_version(old, adversary.right(tmp_path), adversary.moved, settings)
+    assert right.held, right.obstacle
+    versions = {what: adversary.version(what, tmp_path) for what in adversary.wrong}
+    wrong = {what: prove_version(old, after, adversary.moved, settings) for what, after in versions.items()}
+    assert [what for what, proof in wrong.items() if proof.held] == []
+    assert all(proof.claim(About.REBUILT) or proof.claim(About.MEANING) for proof in wrong.values())
+    for what, (reason, line) in NAMED.get(name, {}).items():
+        claim = refuted(wrong[what])
+        assert reason in claim.reason
+        assert line in (None, claim.line), what
+
+
+@pytest.mark.long
+def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, settings: EmulationSettings) -> None:
+    clock = ADVERSARIES["clock"]
+    text = clock.target.source.read_text(encoding="utf-8")
+    idle = text.replace("time[", "if (at < 0) y[0] = AT(0, at & 63);\n    time[")
+    before = with_text(clock.target, idle, tmp_path / "before")
+    after = with_text(clock.target, idle.replace(PLAIN, XOR), tmp_path / "after")
+    claim = prove(before, after, clock.moved, settings).claim(About.MEANING)
+    assert claim is not None
+    assert claim.state is ClaimState.UNKNOWN
+    assert "does not execute" in claim.reason
+    assert claim.line == ("clock.cu", 9)
+
+
+# ---------------------------------------------------------------------------------------------- mutants
+
+# Not every mutant is wrong: ``x ^ y & 31`` and ``x ^ y`` are the same for y below 32. One that is proved must leave the
+# same bytes in every block, for inputs that the proof has not seen.
+
+
+def some(name: str, count: int) -> list[Mutant]:
+    target = specs()[name]
+    every = list(mutants(target.source.read_text(encoding="utf-8"), FIXES[name].text(target)))
+    step = max(1.0, len(every) / count)
+    return [every[int(k * step)] for k in range(min(count, len(every)))]
+
+
+def fates(name: str, count: int, folder: Path, settings: EmulationSettings, old: OnceEmulated) -> Counter[Fate]:
+    met: Counter[Fate] = Counter()
+    for number, mutant in enumerate(some(name, count)):
+        became = fate(old(name), specs()[name], mutant.text, FIXES[name], folder / f"{name}-{number}", settings)
+        assert became is not Fate.WRONG, f"{name}, {mutant.what}"
+        met[became] += 1
+    return met
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_mutants_are_refused(
+    name: str, tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
+    assert fates(name, FEW[name], tmp_path, settings, once_emulated)[Fate.REFUSED] >= FEW[name] - 1
+
+
+@pytest.mark.slow
+def test_all_of_200_wrong_ones_are_refused(
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
+    met: Counter[Fate] = Counter()
+    for name in FIXES:
+        met += fates(name, OF_EACH, tmp_path, settings, once_emulated)
+    assert met[Fate.REFUSED] >= WANTED, met

@@ -44,6 +44,23 @@ class OnceEmulated(Protocol):
     def __call__(self, name: str) -> Executable: ...
 
 
+class Projects(Protocol):
+    """Copies a project to fix by its name, and makes it the current folder."""
+
+    def __call__(self, name: str) -> Path: ...
+
+
+def described_too(project: Path, name: str, source: str) -> None:
+    """Add a kernel to a project, launched as its first one is."""
+    file = project / "ncu-swizzle.toml"
+    described = file.read_text(encoding="utf-8")
+    first = described.partition("\n\n")[0]
+    launch = "\n".join(line for line in first.splitlines() if not line.startswith(("[", "source", "entry")))
+    file.write_text(
+        f'{described}\n[kernel.{name}]\nsource = "{source}"\nentry = "{name}"\n{launch}\n', encoding="utf-8"
+    )
+
+
 REFUSED: dict[str, tuple[str, str, int]] = {
     name: tuple(why) for name, why in json.loads((CORPUS / "refused.json").read_text(encoding="utf-8")).items()
 }

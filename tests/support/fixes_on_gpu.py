@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,6 @@ SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}
 SAMPLES = 5  # of each version's time
 TIMEOUT_S = 600
 HEAD = ["| kernel | outputs | compute-sanitizer | time |", "|---|---|---|---|"]
-Launches = Callable[..., None]  # says what the faked launches of a GPU come to
 Pairs = Mapping[str, tuple[Target, Target]]
 
 

@@ -1,0 +1,2 @@
+#pragma once
+struct Rows { float a[32][32]; };
