@@ -22,7 +22,7 @@ WORDS = (
     *("R3", "RZ", "UR4", "URZ", "P0", "!PT", "UP1", "0x10", "-0x1", "1.5", "+INF", "c[0x0][0x210]", "[R2]", "|R3|"),
     *("[UR4+0x8]", "desc[UR4][R2.64]", "SR_TID.X", "B0", "~R5", "xyz"),
 )
-MODIFIERS = (
+MODIFIERS = [
     "64",
     "128",
     "X",
@@ -39,7 +39,7 @@ MODIFIERS = (
     "RED",
     "DIV",
     "CLEAR",
-)
+]
 KERNELS = [("warps", "scan"), ("warps", "votes"), ("warps", "bitonic"), ("blocks", "linear"), ("blocks", "edges")]
 LETTERS = st.text(alphabet="@!-~|[](){}.,+ RUPBcxZT0123456789abcdefxdesg;\n\t\x1b", max_size=60)
 REGISTERS = st.integers(0, 254).map("R{}".format) | st.just("RZ") | st.integers(0, 62).map("UR{}".format)

@@ -16,12 +16,14 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.emulation import IN, OUT, pointers
 from tests.support.fix_corpus import CORPUS
 from tests.support.marks import NEEDS_ALL
+from tests.support.places import DATA
 
 pytestmark = NEEDS_ALL
+KERNELS = DATA / "kernels"
 
 
-def left_by(source: str, launch: Launch, arch: str = "sm_90", number: int = 0, first: int | None = None) -> Results:
-    code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
+def left_by(text: str, launch: Launch, arch: str = "sm_90", number: int = 0, first: int | None = None) -> Results:
+    code = Toolchain().compile(text, ["-O3", "-std=c++17"], arch, [])
     cubin = Cubin(code, "kernel.cubin")
     (name,) = cubin.kernels
     prepared = emulated_launch.code(cubin, name, Toolchain().disassemble(code, "kernel.cubin"))
@@ -43,13 +45,16 @@ def corpus(name: str) -> str:
     return (CORPUS / name).read_text(encoding="utf-8")
 
 
+def source(name: str) -> str:
+    return (KERNELS / f"{name}.cu").read_text(encoding="utf-8")
+
+
 @pytest.mark.long
 def test_matrices_are_transposed_by_ldmatrix() -> None:
     halves = np.arange(128 * 128, dtype=np.uint16).reshape(128, 128)
     launch = Launch(
         grid=(2, 2, 1),
         block=(128, 1, 1),
-        shared_dynamic=0,
         parameters=swapped(pointers(128)),
         memory={IN: halves.tobytes()},
     )
@@ -67,7 +72,6 @@ def test_copies_arrive() -> None:
     launch = Launch(
         grid=(2, 1, 1),
         block=(128, 1, 1),
-        shared_dynamic=0,
         parameters=swapped(pointers(0))[:16],
         memory={IN: rows.tobytes()},
     )
@@ -76,51 +80,17 @@ def test_copies_arrive() -> None:
     assert np.allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-ZEROS = """
-#include <cuda_pipeline.h>
-__global__ void filled(int* out, const int* in, int n) {
-  __shared__ alignas(16) int row[128];
-  const int t = threadIdx.x;
-  __pipeline_memcpy_async(&row[t], &in[t], 4, t < n ? 0 : 4);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  __syncthreads();
-  out[t] = row[127 - t];
-}
-"""
-
-
 def test_what_a_copy_leaves_out_is_zero_or_unknown() -> None:
     launch = Launch(
         grid=(1, 1, 1),
         block=(128, 1, 1),
-        shared_dynamic=0,
         parameters=pointers(100),
         memory={IN: np.arange(1, 129, dtype=np.int32).tobytes()},
     )
-    written = left_by(ZEROS, launch).written
+    written = left_by(source("filled"), launch).written
     words, known = written.value.astype(np.uint8).view(np.int32), written.known.reshape(-1, 4).all(axis=1)
     expected = np.where(np.arange(128) < 100, np.arange(1, 129), 0)[::-1]
     assert (words[known] == expected[known]).all()
-
-
-PRODUCT = """
-#include <mma.h>
-using namespace nvcuda;
-__global__ void product(float* out, const half* in, int n) {
-  __shared__ half a[256], b[256];
-  for (int i = threadIdx.x; i < 256; i += 32) { a[i] = in[i]; b[i] = in[256 + (i ^ n)]; }
-  __syncwarp();
-  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
-  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
-  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums;
-  wmma::fill_fragment(sums, 0.0f);
-  wmma::load_matrix_sync(left, a, 16);
-  wmma::load_matrix_sync(right, b, 16);
-  wmma::mma_sync(sums, left, right, sums);
-  for (int k = 0; k < sums.num_elements; ++k) out[k * 32 + threadIdx.x] = __sinf(sums.x[k]);
-}
-"""
 
 
 @pytest.mark.long
@@ -128,23 +98,13 @@ def test_products_are_the_same_only_for_the_same_matrices() -> None:
     content = np.random.default_rng(0).standard_normal(512).astype(np.float16).tobytes()
 
     def product(n: int) -> NDArray[np.generic]:
-        launch = Launch(
-            grid=(1, 1, 1), block=(32, 1, 1), shared_dynamic=0, parameters=pointers(n), memory={IN: content}
-        )
-        return array(left_by(PRODUCT, launch), "uint32")
+        launch = Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=pointers(n), memory={IN: content})
+        return array(left_by(source("product"), launch), "uint32")
 
     first = product(0)
     assert (first == product(0)).all()
     assert (first != product(1)).all()
     assert len(np.unique(first)) == 256
-
-
-COUNTING = """
-__global__ void counting(int* out, const int* in, int n) {
-  atomicAdd(&out[in[threadIdx.x] & 15], n + (int)threadIdx.x);
-  if (threadIdx.x == 3) out[64] = n;
-}
-"""
 
 
 @pytest.mark.long
@@ -154,37 +114,25 @@ def test_atomic_operations_are_listed(known: bool) -> None:
     launch = Launch(
         grid=(1, 1, 1),
         block=(32, 1, 1),
-        shared_dynamic=0,
         parameters=pointers(5),
         memory={IN: numbers.astype(np.int32).tobytes()} if known else {},
     )
-    found = left_by(COUNTING, launch)
+    found = left_by(source("counting"), launch)
     assert not found.unseen
     if not known:  # their addresses depend on data, which is drawn
-        assert found.atomics == left_by(COUNTING, launch).atomics
-        assert found.atomics != left_by(COUNTING, launch, number=1).atomics
+        assert found.atomics == left_by(source("counting"), launch).atomics
+        assert found.atomics != left_by(source("counting"), launch, number=1).atomics
         return
     assert sorted(each[2] for each in found.atomics) == sorted(OUT + 4 * (numbers & 15))
     assert sorted(each[3] for each in found.atomics) == sorted(5 + numbers)
     assert len(found.written.address) == 4
 
 
-BEHIND = """
-__global__ void behind(int* out, const int* in, int n) {
-  const int t = threadIdx.x, others = out[64 + t];
-  out[t] = t;
-  __syncthreads();
-  const int ticket = atomicAdd(&out[128], 1);
-  out[32 + t] = out[t ^ 1] + (ticket == n) + others - out[64 + t];
-}
-"""
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("first", [5, 6])
 def test_blocks_see_what_they_wrote_and_tickets_in_between(first: int) -> None:
-    launch = Launch(grid=(2, 1, 1), block=(32, 1, 1), shared_dynamic=0, parameters=pointers(5), memory={})
-    found = left_by(BEHIND, launch, first=first)
+    launch = Launch(grid=(2, 1, 1), block=(32, 1, 1), parameters=pointers(5), memory={})
+    found = left_by(source("behind"), launch, first=first)
     assert found.written.known.all()
     assert found.accesses == found.executed
     tickets = first + np.arange(32)  # the compiler lets one lane ask for all of its warp

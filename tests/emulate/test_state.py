@@ -9,34 +9,20 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import RequestLog
-from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group, State, Unknown
 from ncu_swizzle.emulate.values import Value, constant
+from tests.support.programs import code
 
-EXECUTION = {
-    "now",
-    "view",
-    "log",
-}  # what is set anew before each instruction; requests, which are taken back one by one
-LINES = (
-    "S2R R0, SR_TID.X",
-    "STL [R1], R0",
-    "BSSY B0, 0x60",
-    "ISETP.LT.AND P0, PT, R0, 0x10, PT",
-    "@P0 BRA 0x60",
-    "STS [R0*0x4], R0",
-    "BSYNC B0",
-    "BAR.SYNC 0x0",
-    "MOV R2, RZ",
-    "IADD3 R2, R2, 0x4, RZ",
-    "LDS R3, [R2]",
-    "ISETP.LT.AND P0, PT, R2, 0x64, PT",
-    "@P0 BRA 0x90",
-    "EXIT",
+# What is set anew before each instruction; requests, which are taken back one by one.
+EXECUTION = {"now", "view", "log"}
+PROGRAM = code(
+    *("S2R R0, SR_TID.X", "STL [R1], R0", "BSSY B0, {meet}", "ISETP.LT.AND P0, PT, R0, 0x10, PT", "@P0 BRA {meet}"),
+    *("STS [R0*0x4], R0", "meet: BSYNC B0", "BAR.SYNC 0x0", "MOV R2, RZ", "next: IADD3 R2, R2, 0x4, RZ"),
+    *("LDS R3, [R2]", "ISETP.LT.AND P0, PT, R2, 0x64, PT", "@P0 BRA {next}", "EXIT"),
 )
 
 
@@ -134,7 +120,7 @@ def test_the_order_of_groups_does_not_matter() -> None:
 
 
 def test_nothing_else_changes_during_a_run() -> None:
-    program = prepare(Code(name="t", instructions=tuple(Sass(16 * at, line) for at, line in enumerate(LINES))))
+    program = prepare(PROGRAM)
     m = machine()
     m.log, m.guards = RequestLog(m, program.instructions), program.guards
     _ = m.extents, m.coarsest, m.clusters.size, m.clusters.ranks  # computed once, and kept

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
-from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.run import emulate
+from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
 
 COUNTER, OUT, TABLE = 0x7F0000000000, 0x7F0000001000, 0x7F0000002000
@@ -20,17 +21,6 @@ ADD = "ATOMG.E.ADD.STRONG.GPU PT, R5, desc[UR4][R2.64], R4"
 INC = ADD.replace("ADD", "INC")
 ASK = ("LDC.64 R2, c[0x0][0x210]", "MOV R4, 0x1", ADD)
 TAIL = ("SHF.L.U32 R7, R0, 0x3, RZ", "STS [R7+0x80], R0", "EXIT")  # two wavefronts a warp
-
-
-def code(*lines: str) -> Code:
-    """Return a kernel; `{name}` is the address of the line that begins with `name:`."""
-    names = {line.split(":")[0]: hex(16 * at) for at, line in enumerate(lines) if line.split(":")[0].isidentifier()}
-    bodies = (line.split(": ")[-1] for line in lines)
-    return Code(
-        name="test",
-        instructions=tuple(Sass(16 * at, body.format(**names)) for at, body in enumerate(bodies)),
-        shared_bytes=8192,
-    )
 
 
 def one_asks(*after: str, ask: tuple[str, ...] = ASK, before: tuple[str, ...] = ()) -> Code:
@@ -73,13 +63,9 @@ UNKNOWN = (None, None, None)
 RESET = ("LDC.64 R2, c[0x0][0x210]", "STG.E desc[UR4][R2.64], RZ")
 
 
-@pytest.mark.parametrize("blocks", [1, 5, 24])
-@pytest.mark.parametrize("reset", [(), RESET])
-def test_one_block_is_the_last(blocks: int, reset: tuple[str, ...]) -> None:
-    assert tail(last_block(blocks, reset=reset), launch(blocks)) == (2, 4, 2)
-
-
-def test_one_block_of_many_is_the_last() -> None:
+def test_one_block_is_the_last() -> None:
+    for blocks, reset in itertools.product((1, 5, 24), ((), RESET)):
+        assert tail(last_block(blocks, reset=reset), launch(blocks)) == (2, 4, 2)
     row = access(emulate(last_block(100_000), launch(100_000)), "STS [R7")
     assert (row.executed, row.wavefronts, row.ideal) == (2, 4, 2)
 
@@ -133,57 +119,40 @@ def test_each_block_of_two_kinds_may_be_the_last() -> None:
 # ---------------------------------------------------------------------------------------------- what stays unknown
 
 
-def check_unknown(source: Code, run: Launch) -> None:
-    row = access(emulate(source, run), "STS [R7")
+HERE = "LDC.64 R2, c[0x0][0x210]"
+LAST_OF_5 = (LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL)
+STAYS_UNKNOWN = {
+    "the ticket is compared with the block": (
+        one_asks("ISETP.NE.AND P1, PT, R6, R1, PT", "@P1 EXIT", *TAIL), launch(5)
+    ),
+    "two atomics add to one counter": (
+        one_asks(HERE, "@!P0 RED.E.ADD.STRONG.GPU desc[UR4][R2.64], R4", *LAST_OF_5), launch(5)
+    ),
+    "a block asks twice": (
+        last_block(5, ask=(*ASK, "ISETP.EQ.AND P3, PT, R1, 0x2, PT", f"@P3 {ADD}")), launch(5)
+    ),
+    "the first block writes the counter": (
+        one_asks(LAST.replace("{last}", "RZ"), HERE, f"@!P1 {RESET[1]}", *LAST_OF_5), launch(5)
+    ),
+    "another block may write the counter": (  # the last block's store reaches the counter only from one block
+        one_asks(HERE, "IMAD.WIDE.U32 R2, R1, 0x4, R2", RESET[1], *LAST_OF_5), launch(5)
+    ),
+    "a store whose address is unknown": (
+        one_asks(HERE, "IMAD.WIDE.U32 R2, R9, 0x4, R2", RESET[1], *LAST_OF_5), launch(5)
+    ),
+    "the counter is not given": (last_block(5), launch(5, memory={OUT: bytes(512)})),
+    "half of the counter is given": (last_block(5), launch(5, memory={COUNTER + 4: bytes(4)})),
+    "what a block adds depends on it": (last_block(5, ask=(ASK[0], "IADD3 R4, R1, 0x1, RZ", ADD)), launch(5)),
+    "blocks of a cluster": (last_block(6), launch(6, cluster=2)),
+    "no axis is free": (last_block(20), launch(5, rows=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", STAYS_UNKNOWN)
+def test_what_may_depend_on_the_order_stays_unknown(why: str) -> None:
+    row = access(emulate(*STAYS_UNKNOWN[why]), "STS [R7")
     assert (row.executed, row.wavefronts) == (None, None)
     assert "what an atomic operation returns" in row.reason
-
-
-def test_the_same_block_as_the_ticket_decides() -> None:
-    check_unknown(one_asks("ISETP.NE.AND P1, PT, R6, R1, PT", "@P1 EXIT", *TAIL), launch(5))
-
-
-def test_two_atomics_add_to_one_counter() -> None:
-    more = ("LDC.64 R2, c[0x0][0x210]", "@!P0 RED.E.ADD.STRONG.GPU desc[UR4][R2.64], R4")
-    check_unknown(one_asks(*more, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
-
-
-def test_a_block_asks_twice() -> None:
-    again = ("ISETP.EQ.AND P3, PT, R1, 0x2, PT", f"@P3 {ADD}")
-    check_unknown(last_block(5, ask=(*ASK, *again)), launch(5))
-
-
-def test_the_first_block_writes_the_counter() -> None:
-    first = (LAST.replace("{last}", "RZ"), *RESET[:1], f"@!P1 {RESET[1]}")
-    check_unknown(one_asks(*first, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
-
-
-def test_another_block_may_write_the_counter() -> None:
-    """The last block's store reaches the counter only from one block."""
-    there = ("LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE.U32 R2, R1, 0x4, R2", "STG.E desc[UR4][R2.64], RZ")
-    check_unknown(one_asks(*there, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
-
-
-def test_a_store_whose_address_is_unknown() -> None:
-    there = ("LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE.U32 R2, R9, 0x4, R2", "STG.E desc[UR4][R2.64], RZ")
-    check_unknown(one_asks(*there, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
-
-
-@pytest.mark.parametrize("memory", [{OUT: bytes(512)}, {COUNTER + 4: bytes(4)}])
-def test_a_counter_whose_value_is_not_known(memory: dict[int, bytes]) -> None:
-    check_unknown(last_block(5), launch(5, memory=memory))
-
-
-def test_what_a_block_adds_depends_on_it() -> None:
-    check_unknown(last_block(5, ask=(ASK[0], "IADD3 R4, R1, 0x1, RZ", ADD)), launch(5))
-
-
-def test_blocks_of_a_cluster() -> None:
-    check_unknown(last_block(6), launch(6, cluster=2))
-
-
-def test_no_axis_is_free() -> None:
-    check_unknown(last_block(20), launch(5, rows=2))
 
 
 # ---------------------------------------------------------------------------------------------- places in a list
@@ -196,16 +165,12 @@ def listed(place: str, *after: str, ask: tuple[str, ...] = ASK) -> Code:
     return code(*begin, "STG.E desc[UR4][R8.64], R0", *after, *load, "STS [R7+0x80], R0", "EXIT")
 
 
-def test_a_place_in_a_list_decides_no_count() -> None:
-    assert tail(listed("LDC.64 R8, c[0x0][0x218]"), launch(3)) == (6, 12, 6)
-
-
 SHARED_PLACE = ("STS [RZ], RZ", "BAR.SYNC.DEFER_BLOCKING 0x0", "MOV R4, 0x1", "ATOMS.ADD R5, [RZ], R4")
 
 
-def test_a_place_from_shared_memory_decides_no_count() -> None:
-    kernel = listed("LDC.64 R8, c[0x0][0x218]", ask=SHARED_PLACE)
-    assert tail(kernel, launch(3)) == (6, 12, 6)
+def test_a_place_in_a_list_decides_no_count() -> None:
+    assert tail(listed("LDC.64 R8, c[0x0][0x218]"), launch(3)) == (6, 12, 6)
+    assert tail(listed("LDC.64 R8, c[0x0][0x218]", ask=SHARED_PLACE), launch(3)) == (6, 12, 6)
 
 
 def test_a_place_in_shared_memory_does() -> None:
@@ -217,22 +182,12 @@ def test_a_place_in_shared_memory_does() -> None:
     assert "what an atomic operation returns" in row.reason
 
 
-def test_a_list_in_the_table() -> None:
-    check_unknown_place(listed("LDC.64 R8, c[0x0][0x220]"))
-
-
-def check_unknown_place(source: Code) -> None:
-    row = access(emulate(source, launch(3)), "STS [R7")
-    assert row.wavefronts is None
-
-
-def test_a_list_that_may_be_full() -> None:
-    check_unknown_place(listed("LDC.64 R8, c[0x0][0x218]", "ISETP.GE.AND P1, PT, R5, 0x20, PT", "@P1 EXIT"))
-
-
-def test_two_places_are_compared() -> None:
-    other = ("MOV R12, R5", ADD, "ISETP.EQ.AND P1, PT, R5, R12, PT", "@P1 EXIT")
-    check_unknown_place(listed("LDC.64 R8, c[0x0][0x218]", *other))
+def test_a_list_that_is_read_or_whose_places_decide_leaves_counts_unknown() -> None:
+    full = ("ISETP.GE.AND P1, PT, R5, 0x20, PT", "@P1 EXIT")
+    compared = ("MOV R12, R5", ADD, "ISETP.EQ.AND P1, PT, R5, R12, PT", "@P1 EXIT")
+    in_the_table, in_a_list = "LDC.64 R8, c[0x0][0x220]", "LDC.64 R8, c[0x0][0x218]"
+    for source in (listed(in_the_table), listed(in_a_list, *full), listed(in_a_list, *compared)):
+        assert access(emulate(source, launch(3)), "STS [R7").wavefronts is None
 
 
 # ---------------------------------------------------------------------------------------------- against all orders
