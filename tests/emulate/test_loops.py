@@ -66,6 +66,7 @@ def sources(source: Ints | None) -> object:
     return None if source is None else source.tolist()
 
 
+@pytest.mark.long
 @examples
 def test_loops_of_any_kind(examples: int) -> None:
     def check(chance: Random, launch: Launch) -> None:
@@ -90,7 +91,6 @@ def loop(*body: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
     return (*before, start, *body, step, test, jump.format(at=at), end)
 
 
-@pytest.mark.long
 def test_a_loop_of_four_billion_iterations(skipped: list[int]) -> None:
     lines = ("MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 BRA 0x10")
     row = emulate(code(*lines, "EXIT"), LAUNCHES[0]).rows[1]
@@ -157,6 +157,7 @@ def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None
         )
 
 
+@pytest.mark.long
 @examples
 def test_going_back_at_random_restores_everything(examples: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.run import emulate
@@ -14,32 +15,43 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports.model import Profile
 from tests.support.emulation import recorded_launch
 
+Recorded = Callable[[str], Profile]
+RecordedFile = Callable[[str], Path]
+
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
 ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
-
-OWN = [
-    # each block of those with an architecture of their own loads its tiles by itself
-    pytest.param(kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch))
-    for _, kernel in catalog.shipped()
-    if not kernel.library and not ALIKE.search(kernel.name)
-]
+LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(wide|padded|half-swizzled|plain)")
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_counts_are_those_of_the_gpu(
-    name: str, recorded: Callable[[str], Profile], recorded_file: Callable[[str], Path]
-) -> None:
-    profile = recorded(name)
-    counts = emulate(*recorded_launch(name, recorded_file(name), profile))
-    rows = counts.rows
-    assert len(rows) == len(profile.instructions)
-    measured = {i.pc: (i.executed, i.wavefronts, i.ideal) for i in profile.instructions if i.access}
-    first = profile.instructions[0].pc
-    computed = {first + r.offset: (r.executed, r.wavefronts, r.ideal) for r in rows if r.access}
-    assert computed == measured
-    assert not counts.unknown
-    assert not counts.notes
-    _other_instructions_agree(profile, counts)
+def families() -> Iterator[ParameterSet]:
+    """Yield the names of each family's kernels that take little time, and the others by themselves."""
+    for family in catalog.shipped().families:
+        own = [kernel for kernel in family.kernels if not kernel.library and not ALIKE.search(kernel.name)]
+        apart = {
+            # each block of those with an architecture of their own loads its tiles by itself
+            kernel.name: pytest.mark.slow if kernel.arch or SLOW.fullmatch(kernel.name) else pytest.mark.long
+            for kernel in own
+            if kernel.arch or kernel.name in LONG or SLOW.fullmatch(kernel.name)
+        }
+        yield from (pytest.param([name], id=name, marks=mark) for name, mark in apart.items())
+        if few := [kernel.name for kernel in own if kernel.name not in apart]:
+            yield pytest.param(few, id=family.name)
+
+
+@pytest.mark.parametrize("names", [*families()])
+def test_counts_are_those_of_the_gpu(names: list[str], recorded: Recorded, recorded_file: RecordedFile) -> None:
+    for name in names:
+        profile = recorded(name)
+        counts = emulate(*recorded_launch(name, recorded_file(name), profile))
+        rows = counts.rows
+        assert len(rows) == len(profile.instructions)
+        measured = {i.pc: (i.executed, i.wavefronts, i.ideal) for i in profile.instructions if i.access}
+        first = profile.instructions[0].pc
+        computed = {first + r.offset: (r.executed, r.wavefronts, r.ideal) for r in rows if r.access}
+        assert computed == measured, name
+        assert not counts.unknown, name
+        assert not counts.notes, name
+        _other_instructions_agree(profile, counts)
 
 
 def _other_instructions_agree(profile: Profile, counts: Counts) -> None:
@@ -52,36 +64,26 @@ def _other_instructions_agree(profile: Profile, counts: Counts) -> None:
             assert row.executed == instruction.executed, row
 
 
-UNKNOWN = [("kernel2", ("MUFU", "HMMA")), ("tma-128", ("SYNCS",)), ("transpose-xor", ())]
+UNKNOWN = [("kernel2", {"MUFU", "HMMA"}), ("tma-128", {"SYNCS"}), ("transpose-xor", set())]
 
 
-@pytest.mark.parametrize(("name", "sources"), UNKNOWN)
 def test_unknown_are_only_the_slow_way_to_a_reciprocal_and_waiting(
-    name: str,
-    sources: tuple[str, ...],
-    recorded: Callable[[str], Profile],
-    recorded_file: Callable[[str], Path],
+    recorded: Recorded, recorded_file: RecordedFile
 ) -> None:
-    counts = emulate(*recorded_launch(name, recorded_file(name), recorded(name)))
-    unknown = [row for row in counts.rows if row.executed is None]
-    assert bool(unknown) == bool(sources)
-    for row in unknown:
-        origin = next(other for other in counts.rows if other.offset == row.origin)
-        assert origin.opcode.split(".")[0] in sources
-        assert not row.access
+    for name, sources in UNKNOWN:
+        rows = emulate(*recorded_launch(name, recorded_file(name), recorded(name))).rows
+        unknown = [row for row in rows if row.executed is None]
+        origins = {other.opcode.split(".")[0] for row in unknown for other in rows if other.offset == row.origin}
+        assert origins <= sources
+        assert bool(origins) == bool(sources)
+        assert not any(row.access for row in unknown)
 
 
-def test_a_grid_of_which_all_blocks_do_the_same_takes_few_runs(
-    recorded: Callable[[str], Profile], recorded_file: Callable[[str], Path]
+def test_blocks_that_do_the_same_take_few_runs_and_make_the_requests_of_one(
+    recorded: Recorded, recorded_file: RecordedFile
 ) -> None:
     counts = emulate(*recorded_launch("transpose-plain", recorded_file("transpose-plain"), recorded("transpose-plain")))
     assert (counts.blocks, counts.blocks_run, counts.classes, counts.checked) == (16384, 1, 1, 3)
-
-
-def test_requests_are_given_with_their_number(
-    recorded: Callable[[str], Profile], recorded_file: Callable[[str], Path]
-) -> None:
-    counts = emulate(*recorded_launch("transpose-plain", recorded_file("transpose-plain"), recorded("transpose-plain")))
     loads = next(counts.requests[row.offset] for row in counts.rows if row.access == "LDS")
     assert loads.op == "ld.shared.b32"
     assert loads.addresses.shape == (8, 32)  # one per warp

