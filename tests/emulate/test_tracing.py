@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import Code, from_disassembly
-from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tracing import Trace, Version
-
-HEAD = """
-\t.section\t.text.k,"ax",@progbits
-        .global         k
-        .type           k,@function
-.text.k:
-"""
+from tests.support.programs import ONE_WARP, code
 
 
 def traced(*lines: str) -> Trace:
     """Run a block of 32 threads."""
-    body = "".join(f"        /*{16 * number:04x}*/  {line} ;\n" for number, line in enumerate((*lines, "EXIT")))
-    code: Code = from_disassembly(HEAD + body, "k", shared_bytes=1024)
-    return Version(code, Launch(grid=(1, 1, 1), block=(32, 1, 1)), Clock()).run(np.zeros((1, 3), np.int64))[1]
+    return Version(code(*lines, "EXIT"), ONE_WARP, Clock()).run(np.zeros((1, 3), np.int64))[1]
 
 
 LANES = ("S2R R0, SR_TID.X", "IMAD.SHL.U32 R1, R0, 0x4, RZ")
