@@ -24,11 +24,6 @@ from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.wavefronts import wavefronts
-from tests.support.articles import PLAIN_001, SWIZZLED_001
-
-
-def banks_of(text: str) -> list[list[int]]:
-    return [[int(cell[1:]) for cell in line.split()] for line in text.strip().splitlines()]
 
 
 def maps(text: str, element_bytes: int, moved: str | None, name: str, banks: int = 32) -> tuple[BankMap, ...]:
@@ -57,8 +52,10 @@ def test_rows_of_cells_that_are_several_elements_high_are_summed() -> None:
 
 def test_article_001_cell_by_cell() -> None:
     before, after = maps("(8,8):(1,8)", 4, "3,2,3", "row")
-    assert before.banks.tolist() == banks_of(PLAIN_001)
-    assert after.banks.tolist() == banks_of(SWIZZLED_001)
+    row, column = np.indices((8, 8))
+    plain = (row + 8 * column) % 32
+    assert before.banks.tolist() == plain.tolist()
+    assert after.banks.tolist() == (plain ^ np.where(column < 4, 0, 4)).tolist()
     assert (counted(before), counted(after)) == ((16, 8, 8), (8, 8, 0)), "Row-wise bank conflicts: 8, then 0"
     assert before.lines == ((2, 1),) * 8
     assert (before.ways == 2).all(), "columns 0 and 4, 1 and 5 … collide in every row"
