@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.kernels import gpu
-from tests.support.others import DESCRIBED, OTHERS, REFERENCE
 from tests.support.own_kernel import EXAMPLE
-from tests.support.places import PROGRAMS
+from tests.support.places import DATA, PROGRAMS
 from tests.support.python_recordings import EXAMPLES
 
 
@@ -72,9 +71,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with spaces in its name, the current one, with the example and others of its kind."""
     folder = tmp_path / "a dir"
     shutil.copytree(EXAMPLE, folder / "own")
-    (folder / "others.cu").write_text(OTHERS, encoding="utf-8")
-    (folder / "reference.py").write_text(REFERENCE, encoding="utf-8")
-    (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
+    shutil.copytree(DATA / "others", folder, dirs_exist_ok=True)
     monkeypatch.chdir(folder)
     return folder
 
