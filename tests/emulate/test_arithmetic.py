@@ -31,6 +31,7 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 MODES = st.sampled_from(["RN", "RZ", "RM", "RP"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", RECORDED)
 def test_results_are_those_of_an_h100(group: str) -> None:
     operations = RECORDED[group]

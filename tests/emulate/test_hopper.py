@@ -89,6 +89,7 @@ def test_threads_that_a_waiting_one_leaves_behind_go_on_without_it() -> None:
     assert rows[0x320].executed == 6, "what only the thread that waits executes is known"
 
 
+@pytest.mark.long
 def test_blocks_of_a_cluster_copy_for_each_other() -> None:
     parameters = with_map(tensor_map(), OUT, TILES, form="<Qi")
     launch = Launch(grid=(6, 1, 1), block=(256, 1, 1), shared_dynamic=9 * BOX, parameters=parameters, cluster=(2, 1, 1))

@@ -20,6 +20,7 @@ RecordedFile = Callable[[str], Path]
 
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
 ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
+LONG_FAMILIES = ("attention", "tma", "cute")
 LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(wide|padded|half-swizzled|plain)")
 
 
@@ -35,7 +36,7 @@ def families() -> Iterator[ParameterSet]:
         }
         yield from (pytest.param([name], id=name, marks=mark) for name, mark in apart.items())
         if few := [kernel.name for kernel in own if kernel.name not in apart]:
-            yield pytest.param(few, id=family.name)
+            yield pytest.param(few, id=family.name, marks=[pytest.mark.long] * (family.name in LONG_FAMILIES))
 
 
 @pytest.mark.parametrize("names", [*families()])

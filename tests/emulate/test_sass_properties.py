@@ -91,7 +91,7 @@ def test_numbers_of_any_length_are_parsed_in_time(examples: int) -> None:
 @examples
 def test_a_damaged_disassembly_is_code_or_an_error(examples: int) -> None:
     name = "scan"
-    whole = emulation.text("warps")
+    _, whole = emulation.compiled("warps")
     start = whole.index(f".text.{name}")
     section = whole[whole.rindex("\n", 0, start) : start + 20_000].encode()
 

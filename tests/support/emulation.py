@@ -1,24 +1,12 @@
-"""What the emulator's tests share: kernels of their own, and the recorded kernels as they were launched.
-
-    python -m tests.support.emulation NVDISASM
-
-compiles tests/data/emulate again, with nvcc and g++, and disassembles it.
-"""
+"""What the emulator's tests share: kernels of their own, and the recorded kernels as they were launched."""
 
 from __future__ import annotations
 
-import io
-import json
 import struct
-import subprocess
-import sys
-import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
 from ncu_swizzle.cubin.elf import Cubin
@@ -30,45 +18,36 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
-from tests.support.recorded_code import from_report
+from tests.support.recorded_code import recorded_code
 
 DATA = ALL_DATA / "emulate"
-ARCHITECTURES = {
-    "cluster": "sm_90a",
-    "hopper": "sm_90a",
-    "shapes": "sm_90a",
-    "tiles": "sm_90a",
-}  # sm_90 for the other files
-OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
-
-
-# ---------------------------------------------------------------------------------------------- kernels of the tests
+HOPPER = ("cluster", "hopper", "shapes", "tiles")  # the files that need sm_90a
+OUT, IN = 0x7F0000000000, 0x7F1000000000
 
 
 @cache
-def facts() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads((DATA / "facts.json").read_text(encoding="utf-8"))
-    return found
-
-
-@cache
-def text(file: str) -> str:
-    return (DATA / f"{file}.sass").read_text(encoding="utf-8")
+def compiled(file: str) -> tuple[Cubin, str]:
+    """Return the cubin of a file of tests/data/emulate, and its SASS."""
+    unit, arch = f'#include "{DATA / file}.cu"\n', "sm_90a" if file in HOPPER else "sm_90"
+    cubin = Cubin(Toolchain().compile(unit, ["-O3", "-fmad=false"], arch, []), f"{file}.cu")
+    return cubin, Toolchain().disassemble(cubin.data, cubin.name)
 
 
 @cache
 def kernel(file: str, name: str) -> Code:
     """Return a kernel of tests/data/emulate."""
-    own = facts()[name]
-    banks = {int(bank): bytes.fromhex(content) for bank, content in own["constants"].items()}
-    return code.from_disassembly(text(file), name, constants=banks, shared_bytes=own["shared"])
+    cubin, text = compiled(file)
+    constants = module_image.constants(cubin, name)
+    constants.pop(0, None)  # it comes with the launch
+    shared_bytes = emulated_launch.static_shared(cubin, cubin.attributes(name))
+    return code.from_disassembly(text, name, constants=constants, shared_bytes=shared_bytes)
 
 
 def pointers(n: int, *, arrays: int = 2) -> bytes:
@@ -97,99 +76,11 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     return found, sure
 
 
-# ---------------------------------------------------------------------------------------------- recorded kernels
-
-
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
-    """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
+    """Return the code of a recorded kernel, and how it was launched, with unknown floats."""
     family, variant = catalog.shipped().named(name)
     (result,) = container.inspect(report).results
     cubin = Cubin(result.cubin, report.name)
-    slots = cubin.attributes(result.function).parameters
-    values = bytearray()
-    arguments = [variant.boxed(argument) for argument in family.arguments]
-    for number, (slot, argument) in enumerate(zip(slots, arguments, strict=True)):
-        end = slot.offset + slot.size
-        values.extend(bytes(end - len(values)))
-        if argument.shape and not argument.tensor_map:
-            values[slot.offset : end] = struct.pack("<Q", OUT + (number << 32))
-        elif not argument.shape:
-            value = evaluate(argument.value, profile.problem)
-            values[slot.offset : end] = np.dtype(argument.dtype).type(value).tobytes()
-    shape = Target(family, variant, dict(profile.problem)).launch
-    grid, block = shape.grid, shape.block
-    source = from_report(
-        result.function,
-        [(instruction.pc, instruction.sass) for instruction in profile.instructions],
-        constants=banks(cubin.elf, result.function),
-        shared_bytes=shared_bytes(cubin.elf, result.function),
-        parameter_bytes=len(values),
-    )
-    shared = shape.shared
-    return source, Launch(
-        grid=(grid[0], grid[1], grid[2]),
-        block=(block[0], block[1], block[2]),
-        shared_dynamic=shared,
-        parameters=bytes(values),
-        memory=initialised(cubin.elf),
-    )
-
-
-def shared_bytes(elf: ELFFile, name: str) -> int:
-    section = elf.get_section_by_name(f".nv.shared.{name}")
-    return int(section["sh_size"]) if section else RESERVED_BYTES
-
-
-def initialised(elf: ELFFile) -> dict[int, bytes]:
-    section = elf.get_section_by_name(".nv.global.init")
-    return {GLOBALS: section.data()} if section else {}
-
-
-def banks(elf: ELFFile, name: str) -> dict[int, bytes]:
-    """Return the constant banks, with the addresses of initialised variables filled in."""
-    found = {}
-    for bank, section in ((2, f".nv.constant2.{name}"), (3, ".nv.constant3"), (4, ".nv.constant4")):
-        present = elf.get_section_by_name(section)
-        if present:
-            found[bank] = present.data()
-    relocations = elf.get_section_by_name(".rela.nv.constant4")
-    if relocations:
-        content, symbols = bytearray(found[4]), elf.get_section_by_name(".symtab")
-        for entry in relocations.iter_relocations():
-            symbol = symbols.get_symbol(entry["r_info_sym"])
-            place = entry["r_offset"]
-            content[place : place + 8] = struct.pack("<Q", GLOBALS + symbol["st_value"] + entry["r_addend"])
-        found[4] = bytes(content)
-    return found
-
-
-# ---------------------------------------------------------------------------------------------- making the data again
-
-
-def remake(nvdisasm: str) -> None:
-    known: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for source in sorted(DATA.glob("*.cu")):
-            cubin = Path(folder) / f"{source.stem}.cubin"
-            architecture = ARCHITECTURES.get(source.stem, "sm_90")
-            command = ["nvcc", f"-arch={architecture}", "-cubin", "-O3", "-fmad=false", str(source), "-o", str(cubin)]
-            subprocess.run(command, check=True)
-            done = subprocess.run([nvdisasm, "-c", str(cubin)], check=True, capture_output=True, text=True)
-            (DATA / f"{source.stem}.sass").write_text(done.stdout, encoding="utf-8")
-            elf = ELFFile(io.BytesIO(cubin.read_bytes()))
-            for section in elf.iter_sections():
-                name = section.name.removeprefix(".text.")
-                if name != section.name:
-                    constants = {str(bank): content.hex() for bank, content in banks(elf, name).items()}
-                    known[name] = {"shared": shared_bytes(elf, name), "constants": constants}
-        program = Path(folder) / "values"
-        subprocess.run(
-            ["g++", "-O1", "-fwrapv", "-ffp-contract=off", str(DATA / "values.cpp"), "-o", str(program)], check=True
-        )
-        printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    (DATA / "values.txt").write_text(printed, encoding="utf-8")
-    (DATA / "facts.json").write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    remake(sys.argv[1])
+    rows = [(instruction.pc, instruction.sass) for instruction in profile.instructions]
+    target = Target(family, variant, dict(profile.problem))
+    return recorded_code(cubin, result.function, rows), emulated_launch.launch_of(target, cubin, result.function)
