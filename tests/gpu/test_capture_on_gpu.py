@@ -17,6 +17,7 @@ from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 from tests.support.on_gpu import command, needs
+from tests.support.places import DATA
 
 SEVERAL = ("./several", "--size", "512")
 
@@ -114,52 +115,11 @@ def test_pytorch_and_triton(programs: Path, tmp_path: Path) -> None:
     assert len({launch.cubin for launch in manifest.launches}) == len(manifest.launches) == 2, "one name, two kernels"
 
 
-def test_no_layout_is_declared_that_the_headers_do_not_have(tmp_path: Path) -> None:
+def test_no_layout_is_declared_that_the_headers_do_not_have() -> None:
     headers = Path(shutil.which("nvcc") or "").resolve().parent.parent / "include"
     if not (headers / "cupti_callbacks.h").is_file():
         pytest.skip("CUPTI's headers are not installed")
-    source = tmp_path / "layouts.c"
-    source.write_text(LAYOUTS, encoding="utf-8")
-    ours = Path(capture.__file__).parent
-    command = ["cc", "-fsyntax-only", f"-I{headers}", f"-I{ours}", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    folders = (f"-I{headers}", f"-I{Path(capture.__file__).parent}")
+    check = ["cc", "-fsyntax-only", *folders, str(DATA / "gpu" / "layouts.c")]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-LAYOUTS = """
-#include <cuda.h>
-#include <cupti.h>
-#include "driver.h"
-#define SAME(ours, mine, theirs, its) _Static_assert( \\
-    offsetof(ours, mine) == offsetof(theirs, its) && \\
-    sizeof(((ours *)0)->mine) == sizeof(((theirs *)0)->its), #ours "." #mine)
-SAME(CallbackData, site, CUpti_CallbackData, callbackSite);
-SAME(CallbackData, function, CUpti_CallbackData, functionName);
-SAME(CallbackData, parameters, CUpti_CallbackData, functionParams);
-SAME(CallbackData, returned, CUpti_CallbackData, functionReturnValue);
-SAME(CallbackData, symbol, CUpti_CallbackData, symbolName);
-SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
-SAME(LoadedModule, size, CUpti_ModuleResourceData, cubinSize);
-SAME(LoadedModule, cubin, CUpti_ModuleResourceData, pCubin);
-SAME(LaunchKernel, stream, cuLaunchKernel_params, hStream);
-SAME(LaunchKernel, extra, cuLaunchKernel_params, extra);
-SAME(LaunchKernel, parameters, cuLaunchCooperativeKernel_params, kernelParams);
-SAME(LaunchKernelEx, config, cuLaunchKernelEx_params, config);
-SAME(LaunchKernelEx, extra, cuLaunchKernelEx_params, extra);
-SAME(LaunchConfig, stream, CUlaunchConfig, hStream);
-SAME(LaunchConfig, attributes, CUlaunchConfig, attrs);
-SAME(LaunchConfig, count, CUlaunchConfig, numAttrs);
-SAME(LaunchAttribute, value, CUlaunchAttribute, value);
-SAME(KernelNode, parameters, CUDA_KERNEL_NODE_PARAMS, kernelParams);
-SAME(KernelNode, kernel, CUDA_KERNEL_NODE_PARAMS, kern);
-SAME(GraphLaunch, stream, cuGraphLaunch_params, hStream);
-SAME(GraphInstantiate, graph, cuGraphInstantiateWithFlags_params, hGraph);
-SAME(GraphUpdate, graph, cuGraphExecUpdate_v2_params, hGraph);
-SAME(GraphSetKernel, parameters, cuGraphExecKernelNodeSetParams_v2_params, nodeParams);
-_Static_assert(sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS), "KernelNode");
-_Static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute), "LaunchAttribute");
-_Static_assert(RESOURCE_MODULE_LOADED == CUPTI_CBID_RESOURCE_MODULE_LOADED, "module loaded");
-_Static_assert(DOMAIN_RESOURCE == CUPTI_CB_DOMAIN_RESOURCE && DOMAIN_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API, "domains");
-_Static_assert(ATTRIBUTE_CLUSTER == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, "cluster");
-_Static_assert(NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY && NODE_GRAPH == CU_GRAPH_NODE_TYPE_GRAPH, "nodes");
-"""

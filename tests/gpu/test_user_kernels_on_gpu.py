@@ -63,27 +63,13 @@ def test_a_raw_file_alone_needs_no_variants(work: Path) -> None:
     assert degrees(found)["transpose", "LDS"] == 32
 
 
-SIZED = """__global__ void sized(float* y) {
-    extern __shared__ float held[];
-    unsigned bytes;
-    asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
-    held[threadIdx.x] = bytes;
-    y[threadIdx.x] = held[threadIdx.x];
-}"""
-SIZES = "import numpy as np\n\n\ndef sized(bytes_):\n    return np.full(32, bytes_, np.float32)\n"
-
-
 @pytest.mark.parametrize("bytes_", [256, 1280, 4096])
 def test_a_kernel_reads_the_size_of_its_dynamic_shared_memory_as_it_was_given(bytes_: int, work: Path) -> None:
     """The emulated engine relies on it, for multiples of 256."""
-    (work / "sized.cu").write_text(SIZED, encoding="utf-8")
-    (work / "sizes.py").write_text(SIZES, encoding="utf-8")
-    (work / "ncu-swizzle.toml").write_text(
-        f'[kernel.sized]\nsource = "sized.cu"\ngrid = 1\nblock = 32\nshared = "bytes_"\n'
-        f'problem = {{ bytes_ = {bytes_} }}\nargs = ["y=float32[32]:out"]\nreference = "sizes.py:sized"\n',
-        encoding="utf-8",
-    )
-    (profile,) = result(command("profile", "sized", "--trust", "--json", "-"))["profiles"]
+    assert work.is_dir()
+    (profile,) = result(command("profile", "sized", "--problem", f"bytes_={bytes_}", "--trust", "--json", "-"))[
+        "profiles"
+    ]
     assert profile["errors"] == {"y": 0}
 
 

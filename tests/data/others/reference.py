@@ -13,3 +13,7 @@ def wrong(x):
 
 def count(x):
     return {"bins": np.bincount(x, minlength=256)}
+
+
+def sized(bytes_):
+    return np.full(32, bytes_, np.float32)
