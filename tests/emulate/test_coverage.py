@@ -35,7 +35,7 @@ def box(draw: st.DrawFn, grid: Index) -> Boxes:
 
 @pytest.mark.long
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
     grid = data.draw(SIZES)
     unclaimed, table = Unclaimed(grid), np.ones(grid, bool)

@@ -116,7 +116,7 @@ SIMPLE: dict[str, Callable[[int, int, int, bool, bool], int]] = {
 
 
 @pytest.mark.long
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lanes=LANES)
 def test_one_result(lanes: list[Lane]) -> None:
     wrong = []
@@ -130,7 +130,7 @@ def test_one_result(lanes: list[Lane]) -> None:
 COMPARISONS = {name: getattr(operator, name.lower()) for name in ("LT", "LE", "GT", "GE", "EQ", "NE")}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lanes=LANES)
 def test_comparisons(lanes: list[Lane]) -> None:
     for relation, compare in COMPARISONS.items():
@@ -141,7 +141,7 @@ def test_comparisons(lanes: list[Lane]) -> None:
         assert register(m, 322) == [compare(a, b) or p for a, b, _, p, _ in lanes], relation
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lanes=LANES)
 def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
     pairs = [(x[0], x[1], y[0], y[1]) for x, y in zip(lanes, lanes[::-1], strict=True)]
@@ -151,7 +151,7 @@ def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
         assert register(execute(f"{low}\n{high}", lanes), 323) == expected, relation
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lanes=LANES)
 def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
     highs = [lane[::-1] for lane in zip(*lanes, strict=True)]
@@ -188,14 +188,14 @@ def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown() -
         assert compiled(parse_instruction(Sass(0, sass))) is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lanes=LANES, table=st.integers(0, 255))
 def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
     m = execute(f"PLOP3.LUT P2, PT, P0, P1, !P0, {table:#x}, 0x0", lanes)
     assert register(m, 322) == [bool(table >> (p << 2 | q << 1 | (not p)) & 1) for *_, p, q in lanes]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lanes=LANES)
 def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> None:
     for sass, number in (("IADD3 R0, R2, R4, R6", 0), ("SHF.L.U32 R0, R2, R4, RZ", 0), ("IMAD.WIDE R0, R2, R4, R6", 1)):
@@ -207,7 +207,7 @@ def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> No
     assert register(execute("LOP3.LUT R0, R2, R4, R6, 0xff, !PT", lanes, known=False), 0) == [TOP] * 32
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lanes=LANES)
 def test_conversions(lanes: list[Lane]) -> None:
     up = np.array(register(execute("I2F.U32.RP R0, R2", lanes), 0), np.uint32).view(np.float32)
@@ -247,7 +247,6 @@ def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_
     assert register(m, BASES[PRED] + 1) == [lane in (0, 3, 9) for lane in range(32)]
 
 
-@settings(deadline=None)
 @given(FEW)
 def test_lanes_with_the_same_64_bits_are_matched_among_those_that_execute(lanes: list[Lane]) -> None:
     m = execute("@P0 MATCH.ANY.U64 R0, R2", lanes)
@@ -260,7 +259,6 @@ def test_lanes_with_the_same_64_bits_are_matched_among_those_that_execute(lanes:
         assert np.broadcast_to(np.asarray(value.known), (1, 32))[0, lane]
 
 
-@settings(deadline=None)
 @given(FEW.filter(lambda lanes: any(lane[3] for lane in lanes)))
 def test_lanes_whose_guard_is_false_take_no_part_in_an_exchange(lanes: list[Lane]) -> None:
     m = execute("@P0 VOTE.ANY R0, PT, P1\n@P0 REDUX.SUM UR4, R2\n@P0 SHFL.IDX PT, R1, R2, 0x3, 0x1f", lanes)

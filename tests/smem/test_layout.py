@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -57,7 +57,6 @@ def test_nested_modes_run_with_their_first_part_fastest() -> None:
     assert layout.parse_layout("((_4,_2),_8):((_1,_32),_4)") == found, "static integers, as CuTe prints them"
 
 
-@settings(deadline=None)
 @given(FLAT)
 def test_offsets_and_coalescing_agree_with_another_implementation(leaves: list[tuple[int, int]]) -> None:
     other = pytest.importorskip("tensor_layouts")
@@ -69,7 +68,6 @@ def test_offsets_and_coalescing_agree_with_another_implementation(leaves: list[t
     assert len(mine.coalesce().leaves) <= len(mine.leaves)
 
 
-@settings(deadline=None)
 @given(FLAT, FLAT)
 def test_composition_is_one_function_after_the_other(
     outer: list[tuple[int, int]], inner: list[tuple[int, int]]
@@ -89,7 +87,6 @@ def test_composition_reads_as_text() -> None:
         layout.parse_layout("(6,8):(8,1) o 4:4")
 
 
-@settings(deadline=None)
 @given(st.permutations([2, 4, 8]))
 def test_the_inverse_undoes_a_layout_without_gaps(order: list[int]) -> None:
     sizes = sorted(order)
@@ -106,7 +103,6 @@ def test_gaps_and_overlaps_have_no_inverse() -> None:
 # ---------------------------------------------------------------------------------------------- swizzles
 
 
-@settings(deadline=None)
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(-6, 6))
 def test_a_swizzle_is_a_bijection_and_its_own_inverse(bits: int, base: int, shift: int) -> None:
     if abs(shift) < bits:
@@ -120,7 +116,6 @@ def test_a_swizzle_is_a_bijection_and_its_own_inverse(bits: int, base: int, shif
     assert (one(moved) == offsets).all()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3))
 def test_addition_is_a_bijection_and_the_others_are_not(bits: int, base: int, more: int) -> None:
     offsets = np.arange(1 << bits + base + bits + more)
@@ -129,7 +124,6 @@ def test_addition_is_a_bijection_and_the_others_are_not(bits: int, base: int, mo
         assert (len(np.unique(moved)) < len(offsets)) == loses, combine
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(3, 9), st.integers(1, 7)), max_size=3))
 def test_an_xor_matrix_is_a_bijection(terms: list[tuple[int, int]]) -> None:
     offsets = np.arange(1 << 10)
@@ -170,7 +164,6 @@ def test_swizzles_read_as_text() -> None:
     assert read == SWIZZLES
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["3,2,3", "3,3,3", "5,0,5", "4,1,4", "add:3,2,3"]), st.sampled_from([1, 2, 4]))
 def test_a_swizzle_keeps_its_granule_together(text: str, element_bytes: int) -> None:
     tile = mapping.parse("(64,64):(64,1)", element_bytes, text)
@@ -216,7 +209,6 @@ def test_squares_are_latin_ones() -> None:
 # ---------------------------------------------------------------------------------------------- GF(2)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), max_size=8))
 def test_the_rank_counts_what_the_vectors_span(vectors: list[int]) -> None:
     span = {0}
@@ -239,7 +231,6 @@ def degree(vectors: list[int], width_bytes: int = 4) -> int:
     return 1 << (units - banks)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1023), min_size=5, max_size=5), st.integers(0, 1023))
 def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], start: int) -> None:
     vectors = [4 * word for word in words]
@@ -250,7 +241,6 @@ def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], star
         assert wavefronts(op, lanes).actual.tolist() == [degree(vectors)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), min_size=5, max_size=5))
 def test_the_degree_of_wide_stores_is_that_of_a_phase(chunks: list[int]) -> None:
     vectors = [16 * chunk for chunk in chunks]
