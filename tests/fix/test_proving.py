@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.results import Results
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.fix import proving, values
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
@@ -119,6 +122,33 @@ def test_other_results_are_found_where_the_accesses_are_the_same(
     itself = values.compare(kernel, kernel, [(0, 0, 0), (3, 1, 0)], 60)
     assert itself.complete
     assert itself.same == 2 * 32 * 32 * 4
+
+
+@pytest.mark.parametrize("version", [0, 1], ids=["before", "after"])
+def test_what_one_version_writes_otherwise_is_found(
+    version: int, once_emulated: OnceEmulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, results = once_emulated("rows-transpose"), values.results
+
+    def compared(**first: int) -> values.Values:
+        """Compare the kernel with itself, but for the first byte that one of both writes."""
+        versions = itertools.cycle((0, 1))
+
+        def changed(*asked: Any) -> Results:
+            found = results(*asked)
+            columns = {name: getattr(found.written, name).copy() for name in first}
+            for name, column in columns.items():
+                column[0] = first[name] if name == "known" else column[0] ^ first[name]
+            return replace(found, written=replace(found.written, **columns)) if next(versions) == version else found
+
+        monkeypatch.setattr(values, "results", changed)
+        return values.compare(kernel, kernel, [(0, 0, 0)], 60)
+
+    assert (compared().complete, compared().same) == (True, 4096)
+    assert (compared(known=0).same, compared(known=0).unknown) == (4095, 1)
+    assert "and others differ" in compared(value=1).difference
+    for name in ("who", "address"):
+        assert "and others are not written by both versions" in compared(**{name: 1}).difference, name
 
 
 def test_accesses_fill_the_arrays_of_a_kernel(once_emulated: OnceEmulated) -> None:
