@@ -17,7 +17,7 @@ from ncu_swizzle.commands.groups import grouped, with_options
 from ncu_swizzle.commands.helping import CommandGroup, refuse_typed
 from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import Outputs, WrittenFormats, kernel_names
+from ncu_swizzle.reports.options import Outputs, PageFormats, kernel_names
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
@@ -163,18 +163,10 @@ def add(
         sys.stderr.write("note: its commit is unknown; --commit HEAD names it\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistoryFormats(WrittenFormats):
-    """The formats of a history."""
-
-    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
-    html: str = option("", "Write a page with charts over commits.", "FILE|-", common=True)
-
-
 @app.command()
 @grouped
 def show(
-    formats: HistoryFormats,
+    formats: PageFormats,
     kernel: Annotated[str, typer.Argument(metavar="[KERNEL]", help="Only this kernel.")] = "",
     folder: FolderOption = FOLDER,
 ) -> None:

@@ -14,15 +14,13 @@ from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.keywords import Emulating
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
-from ncu_swizzle.reports.options import WrittenFormats
+from ncu_swizzle.reports.options import PageFormats
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnFormats(WrittenFormats):
+class DrawnFormats(PageFormats):
     """The formats of an explanation."""
 
-    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
-    html: str = option("", "Write what is drawn as an HTML page.", "FILE|-", common=True)
     svg: str = option("", "Write what is drawn as an SVG picture.", "FILE|-")
 
 

@@ -142,6 +142,7 @@ def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
         return StrEnum("Choice", [(choice, choice) for choice in choices])  # type: ignore[return-value]
     plain = {
         bool: bool,
+        bool | None: bool,
         int: int,
         int | None: int,
         float: float,

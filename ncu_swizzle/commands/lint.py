@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.base.texts import on_terminal, option
+from ncu_swizzle.base.texts import beneath, on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.keywords import Emulating
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.gate.verdict import Verdict
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
+STDOUT = Path("-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class LintExtras:
     against: str = option(
         "", "Fail only what got worse since the branch left it, such as origin/main.", "COMMIT", common=True
     )
-    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE", common=True)
+    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
     fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
     diff: bool = option(
         False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",), common=True
@@ -87,7 +89,8 @@ def lint(
     )
     with output.progress() as progress:
         verdict, kernels = linted(query, request, extras, fleet, progress, show=_on_stderr)
-    reporting.show(verdict, outputs, Output())
+    alone = extras.html == STDOUT  # the page: the list goes to stderr
+    reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
     if not verdict.checks:
         linting.refuse_nothing(kernels, files)
     reporting.conclude(verdict, listed=True)
@@ -174,5 +177,9 @@ def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, ver
     if not comparisons:
         return replace(verdict, notes=(*verdict.notes, f"{path} was not written: no kernel was emulated."))
     title = f"{len(comparisons)} kernels, {verdict.summary}"
-    write_atomically(path, page.render_all(comparisons, verdict.notes, title).encode())
+    text = page.render_all(comparisons, verdict.notes, title)
+    if path == STDOUT:
+        sys.stdout.write(text)
+    else:
+        write_atomically(path, text.encode())
     return verdict

@@ -112,6 +112,14 @@ class Formats(WrittenFormats):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PageFormats(WrittenFormats):
+    """The formats of what is drawn."""
+
+    json: str = option("", "Write everything as JSON; - prints only that.", "FILE|-", common=True)
+    html: str = option("", "Write it as an HTML page.", "FILE|-", common=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outputs(WrittenFormats):
     """The formats of a verdict."""
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncu_swizzle import cli
 from ncu_swizzle.reports.model import Profile
-from tests.support import captures, fake_ncu, process, tiles, writers
+from tests.support import captures, fake_ncu, tiles, writers
 from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE
-from tests.support.process import Command, Done, environment
+from tests.support.process import Command, Typed
 from tests.support.recordings import Recorded
 from tests.support.reports import join, save_run
 from tests.support.several import LAUNCHED
 from tests.support.sources import LAUNCHABLE
-from tests.support.stand_in import Shell
 
 
 @pytest.fixture
@@ -37,14 +32,6 @@ def files(tmp_path: Path, recorded_file: Callable[[str], Path], monkeypatch: pyt
     for name, parts in names.items():
         (tmp_path / f"{name}.ncu-rep").write_bytes(join([recorded_file(part) for part in parts]))
     return tmp_path
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> Callable[[str], dict[str, str]]:
-    """Return a function that gives the environment in which `ncu` on PATH behaves as the scenario says."""
-    program = fake_ncu.install(tmp_path / "bin" / "ncu")
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    return lambda scenario: environment(PATH=path, FAKE_NCU=scenario)
 
 
 @pytest.fixture
@@ -113,42 +100,34 @@ def several(tmp_path_factory: pytest.TempPathFactory, recorded_file: Callable[[s
 
 
 @pytest.fixture
-def app_folder(tmp_path: Path) -> Path:
-    """Return a folder with ``./app``, which says where it runs and what it was given, and fails if told to."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    app = folder / "app"
-    app.write_text('#!/bin/sh\necho "in $PWD with $*"\necho done >&2\nexit ${STATUS:-0}\n')
-    app.chmod(app.stat().st_mode | stat.S_IXUSR)
-    return folder
+def app(work: Path) -> Path:
+    """Put ``./app`` into the folder: it says where it runs and what it was given, and fails if told to."""
+    program = work / "app"
+    program.write_text('#!/bin/sh\necho "in $PWD with $*"\necho done >&2\nexit ${STATUS:-0}\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return work
 
 
 @pytest.fixture
-def shell(tmp_path: Path, app_folder: Path, several: Path) -> Shell:
-    """Return a function that runs ncu-swizzle in the working folder, with an ncu that does as the scenario says."""
-    stand_in = fake_ncu.install(tmp_path / "bin" / "ncu")
-    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
-
-    def run(line: str, scenario: str = "program", **more: str) -> subprocess.CompletedProcess[str]:
-        how = {"PATH": path, "FAKE_NCU": scenario, "FAKE_NCU_REPORT": str(several), **more}
-        return process.run(*shlex.split(line), folder=app_folder, env=process.environment(**how))
-
-    return run
+def typed(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Return a function that runs a command line in an empty folder, in this process."""
+    return Typed(work, monkeypatch, capsys)
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def fake(tmp_path: Path, several: Path) -> dict[str, str]:
+    """Return the environment in which `ncu` on PATH is a stand-in; the scenario is that of FAKE_NCU."""
+    program = fake_ncu.install(tmp_path / "bin" / "ncu")
+    return {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "FAKE_NCU_REPORT": str(several)}
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return a function that runs a command line in a folder of own kernels, in this process."""
     tiles.write(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ncu-swizzle", *arguments])
-        status = cli.main()
-        return Done(status, *capsys.readouterr())
-
-    return run
+    there = Typed(tmp_path, monkeypatch, capsys)
+    return lambda *words: there("", *words, COLUMNS="200")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command line as a process: what it prints, writes and returns, with and without an ncu that fails."""
+"""The command line without a GPU: the main job, reports, formats, help, and what mistakes lead to."""
 
 from __future__ import annotations
 
@@ -10,45 +10,47 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.kernels import gpu
+from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
-from tests.support.process import command, environment
+from tests.support.pages import Page
+from tests.support.process import Typed, command, environment
 from tests.support.recordings import Recorded
 
 pytestmark = pytest.mark.skipif(not gpu.absent(), reason="these tests are about machines without a GPU")
 
-
-@pytest.mark.parametrize(
-    "line", ["profile kernel2 --engine recorded --json -", "list", "profile kernel9", "explain --help", "check"]
-)
-def test_a_forked_command_is_as_any_other(line: str, work: Path) -> None:
-    """Nearly all tests of commands fork them from a process that has loaded everything."""
-    started = subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *line.split()],
-        capture_output=True, text=True, check=False, cwd=work, env=environment(),
-    )  # fmt: skip
-    shutil.rmtree(work / "swizzle-out", ignore_errors=True)
-    forked = command(*line.split(), folder=work)
-    assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
+RECORDED = "--engine recorded"
+SCREEN = 41  # lines of a command's help
 
 
-def test_the_version_is_the_installed_one(work: Path) -> None:
-    done = command("--version", folder=work)
-    assert (done.returncode, done.stdout) == (0, f"ncu-swizzle {metadata.version('ncu-swizzle')}\n")
-    assert "--version" in command("--help", folder=work).stdout
+def test_a_forked_command_is_as_any_other(work: Path) -> None:
+    """Tests of other rooms fork commands from a process that has loaded everything."""
+    for line in ("explain transpose-plain --json -", "profile kernel9"):
+        words, env = line.split(), environment()
+        alone = subprocess.run(
+            [sys.executable, "-m", "ncu_swizzle", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=work,
+            env=env,
+        )
+        forked = command(*words, folder=work)
+        assert (forked.returncode, forked.stdout, forked.stderr) == (alone.returncode, alone.stdout, alone.stderr)
 
 
-# ---------------------------------------------------------------------------------------------- without a GPU
+# ---------------------------------------------------------------------------------------------- profiles and reports
 
 
-def test_the_main_job_shows_what_was_recorded(work: Path, recorded: Recorded) -> None:
-    done = command("profile", "kernel2", "--engine", "recorded", folder=work)
+def test_the_main_job_shows_what_was_recorded(typed: Typed, work: Path, recorded: Recorded) -> None:
+    done = typed(f"profile kernel2 {RECORDED} --json all.json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Recorded, not measured now: NVIDIA H100 80GB HBM3, ncu 2025.3.1.0, ")
     assert "1,882,718,208" in done.stdout
@@ -62,135 +64,203 @@ def test_the_main_job_shows_what_was_recorded(work: Path, recorded: Recorded) ->
     assert Profile.from_json((folder / "kernel2.json").read_text(encoding="utf-8")) == recorded("kernel2")
     assert "Recorded, not measured now" in (folder / "report.html").read_text(encoding="utf-8")
     assert "swizzle-out/kernel2/" in done.stdout
-
-
-def test_json_is_all_there_is_on_stdout(work: Path) -> None:
-    done = command("profile", "kernel2", "--engine", "recorded", "--json", "-", folder=work)
-    found = json.loads(done.stdout)
-    assert found["engine"] == "recorded"
-    assert [profile["engine"] for profile in found["profiles"]] == ["recorded"] * 3
-    assert found["labels"] == ["kernel1", "kernel2", "reference-attention"]
-    degrees = {(row["label"], row["access"]): row["degree"] for row in found["accesses"]}
-    assert degrees["kernel1", "LDSM"] == 8
-    assert degrees["kernel2", "LDSM"] == 1
-    assert "kernel2 removes all" in found["verdict"]
-    worst = max(found["lines"], key=lambda row: (row["excessive"] or 0, -row["samples"]))
+    whole = json.loads((work / "all.json").read_text(encoding="utf-8"))
+    assert [profile["engine"] for profile in whole["profiles"]] == ["recorded"] * 3
+    assert whole["labels"] == ["kernel1", "kernel2", "reference-attention"]
+    degrees = {(row["label"], row["access"]): row["degree"] for row in whole["accesses"]}
+    assert (degrees["kernel1", "LDSM"], degrees["kernel2", "LDSM"]) == (8, 1)
+    assert "kernel2 removes all" in whole["verdict"]
+    worst = max(whole["lines"], key=lambda row: (row["excessive"] or 0, -row["samples"]))
     assert (worst["label"], worst["excessive"]) == ("kernel1", 1_886_388_224)
 
 
-def test_baseline_and_reference_can_be_left_away(work: Path) -> None:
-    done = command("profile", "kernel2", "--baseline", "none", "--reference", "none", "--json", "-", folder=work)
-    assert json.loads(done.stdout)["labels"] == ["kernel2"]
+def test_a_baseline_is_a_file_or_none(typed: Typed) -> None:
+    typed("profile tma-32 -o before --baseline none")
+    beside = typed("profile tma-64 --baseline before/tma-32.json --json -")
+    assert json.loads(beside.stdout)["labels"] == ["tma-32", "tma-64"]
+    alone = typed("profile tma-64 --baseline none --json - -f")
+    assert json.loads(alone.stdout)["labels"] == ["tma-64"]
 
 
-def test_a_baseline_can_be_a_file(work: Path) -> None:
-    command("profile", "kernel1", "-o", "before", folder=work)
-    done = command(
-        *("profile", "kernel2", "--baseline", "before/kernel1.json", "--reference", "none", "--json", "-"), folder=work
+def test_report_takes_whatever_holds_a_profile(typed: Typed, work: Path) -> None:
+    typed(f"profile transpose-xor {RECORDED} --reference none")
+    run, names = "swizzle-out/transpose-xor", ("transpose-plain", "transpose-xor")
+    page = (work / run / "report.html").read_bytes()
+    mixed = typed(
+        f"report {run}/{names[0]}.ncu-rep {run}/{names[1]}.json {run} {names[0]} {RECORDED} -o m.html --json -"
     )
-    assert json.loads(done.stdout)["labels"] == ["kernel1", "kernel2"]
+    content = json.loads(mixed.stdout)
+    assert content["labels"] == [f"{names[0]} #1", f"{names[1]} #1", f"{names[1]} #2", f"{names[0]} #2"]
+    assert [profile["engine"] for profile in content["profiles"]] == ["recorded"] * 4, "copies stay what they are"
+    again = typed(f"report {run} --csv a.csv --json a.json")
+    assert again.returncode == 0, again.stderr
+    assert "transpose-xor removes all" in again.stdout
+    assert f"Written to {run}/report.html" in again.stdout
+    assert (work / run / "report.html").read_bytes() == page, "made again from the saved profiles, to the byte"
+    assert json.loads((work / "a.json").read_text(encoding="utf-8"))["labels"] == list(names)
+    pair = typed(f"report {run}/{names[1]}.json {run}/{names[0]}.json --markdown -")
+    assert pair.stdout.startswith("### transpose-xor")
+    assert "Written to" not in pair.stdout
+    shown = Page((work / "swizzle-out" / "report.html").read_text(encoding="utf-8"))
+    assert "transpose-xor → transpose-plain" in shown.text
 
 
-def test_compare_takes_whatever_holds_a_profile(work: Path) -> None:
-    command("profile", "kernel2", "--engine", "recorded", folder=work)
-    run = "swizzle-out/kernel2"
-    entries = (f"{run}/kernel1.ncu-rep", f"{run}/kernel2.json", run, "kernel1")
-    done = command("report", *entries, "--engine", "recorded", "--json", "-", folder=work)
-    found = json.loads(done.stdout)
-    assert found["labels"] == ["kernel1 #1", "kernel2 #1", "kernel2 #2", "kernel1 #2"]
-    assert found["files"] == []
-    assert [profile["engine"] for profile in found["profiles"]] == ["recorded"] * 4, "copies stay what they are"
-    whole = command("report", run, "-o", "page/again.html", "--json", "data.json", folder=work)
-    assert whole.returncode == 0, whole.stderr
-    again = (work / "page" / "again.html").read_bytes()
-    assert again == (work / run / "report.html").read_bytes(), "made again from the saved profiles, to the byte"
-    assert json.loads((work / "data.json").read_text(encoding="utf-8"))["labels"][0] == "kernel1"
-    assert sorted(file.name for file in work.iterdir()) == ["data.json", "page", "swizzle-out"]
+@pytest.mark.usefixtures("files")
+def test_launches_of_two_reports_are_paired(typed: Typed, tmp_path: Path) -> None:
+    typed.folder = tmp_path
+    both = typed("report old.ncu-rep new.ncu-rep -o x.html")
+    assert both.returncode == 0, both.stderr
+    assert "Only in new, not paired: 2 vectors_16_stride." in both.stdout
+    assert "2 pairs, excessive wavefronts 16,252,928 → 16,252,928" in " ".join(both.stdout.split())
+    assert "old → new" in Page((tmp_path / "x.html").read_text(encoding="utf-8")).text
+    data = json.loads(typed("report old.ncu-rep new.ncu-rep --pair 0=2 -o x.html --json -").stdout)
+    assert [one["launch"] for one in data["kernels"]] == [[0, 2], [1, 0], [1]]
+    some = json.loads(typed("report old.ncu-rep new.ncu-rep -k regex:plain -o x.html --json -").stdout)
+    assert some["labels"] == ["transpose_plain #1", "transpose_plain #2"]
+    kernel = json.loads(typed(f"report old.ncu-rep transpose-plain {RECORDED} -o x.html --json -").stdout)
+    assert [one["labels"] for one in kernel["kernels"]] == [["old", "transpose-plain"], ["old"]]
+    assert json.loads(typed("report new.ncu-rep --launch 1 -o x.html --json -").stdout)["labels"] == ["transpose_plain"]
 
 
-def test_list_shows_every_kernel(work: Path) -> None:
-    done = command("list", folder=work)
-    assert done.returncode == 0
-    for word in ("attention", "kernel1", "kernel2", "reference-attention", "h100"):
-        assert word in done.stdout
-    families = json.loads(command("list", "--json", "-", folder=work).stdout)
-    assert families[0]["kernels"][1]["degree"] == {"LDGSTS": 1, "LDSM": 1, "STS": 1, "LDS": 1}
+def test_what_a_report_and_a_run_say_of_their_launches_is_checked(files: Path) -> None:
+    sizes = [(one.workload, one.grid, one.block) for one in container.inspect(files / "new.ncu-rep").results]
+    assert sizes == [("kernel", each.grid, each.block) for each in reader.read(files / "new.ncu-rep")]
+    run = files / "run"
+    run.mkdir()
+    (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
+    with pytest.raises(NcuSwizzleError, match="is damaged"):
+        run_kernel.reopen([str(run)])
 
 
-def test_help_is_printed_without_a_command_too(work: Path) -> None:
-    printed = command("--help", folder=work)
-    assert printed.returncode == 0
-    assert printed.stdout == command(folder=work).stdout
-    assert "3  something is missing: a GPU, ncu, a permission" in printed.stdout
-    for name in ("profile", "report", "explain", "list"):
-        assert command(name, "--help", folder=work).returncode == 0
-
-
-# ---------------------------------------------------------------------------------------------- wrong input
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "said", "hint"),
-    [
-        (["profile", "kernl2"], 2, "unknown kernel 'kernl2', did you mean 'kernel2'?", "ncu-swizzle list"),
-        (["profile", "kernel2", "--problem", "seq=100"], 2, "seq=100 is not supported", "seq=4096"),
-        (["profile", "kernel2", "--problem", "depth=1"], 2, "has no parameter 'depth'", "batch (sequences), heads ("),
-        (["profile", "kernel2", "--problem", "seq"], 2, "'seq' is not NAME=SIZE", ""),
-        (
-            ["profile", "kernel2", "--problem", "seq=128", "--engine", "recorded"],
-            3,
-            "was recorded at batch=4",
-            "leave out --problem",
-        ),
-        (["profile", "kernel2", "--engine", "ncu"], 3, "ncu) was not found", "--engine recorded"),
-        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is not an executable", "--ncu"),
-        (["profile", "kernel2", "--baseline", "no.ncu-rep"], 2, "no.ncu-rep does not exist", "ls swizzle-out"),
-        (["profile", "kernel2", "-o", "/proc/out"], 2, "cannot write to /proc", "-o"),
-        (["report", "dir/nothing"], 2, "dir/nothing does not exist", "ls swizzle-out"),
-        (["report", "."], 2, "is not a run's folder", "ls swizzle-out"),
-        (["report", "kernel1", "-o", "/proc/x.html"], 2, "cannot write /proc/x.html", "-o"),
-        (["profile", "--no-ncu", "kernel2"], 3, "PyCUDA cannot be imported", "pip install 'ncu-swizzle[gpu]'"),
-        (["nonsense"], 2, "nonsense", ""),
-        (["profile"], 2, "kernel", ""),
-    ],
-)
-def test_mistakes_say_what_to_type_next(arguments: list[str], status: int, said: str, hint: str, work: Path) -> None:
-    if "--no-ncu" in arguments and shutil.which("nvidia-smi"):
-        pytest.skip("PyCUDA may be here")
-    done = command(*arguments, folder=work)
-    assert done.returncode == status, done.stderr
-    assert said in done.stderr
-    assert hint in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert list(work.iterdir()) == [], "nothing half-written"
-
-
-def test_damaged_and_foreign_files_are_told_apart(work: Path, report_file: Path) -> None:
-    (work / "cut.ncu-rep").write_bytes(report_file.read_bytes()[:-100])
-    (work / "foreign.ncu-rep").write_bytes(b"PK\3\4")
-    (work / "cut.json").write_text('{"schema": 1, "dig', encoding="utf-8")
-    (work / "foreign.json").write_text("[]", encoding="utf-8")
-    for name, said in {
-        "cut.ncu-rep": "is damaged",
-        "foreign.ncu-rep": "is not an Nsight Compute report",
-        "cut.json": "is damaged",
-        "foreign.json": "is not a saved profile",
-    }.items():
-        done = command("report", name, folder=work)
-        assert done.returncode == 2
-        assert f"{name} {said}" in done.stderr
-
-
-def test_an_existing_run_is_kept(work: Path) -> None:
-    assert command("profile", "tma-128", "--engine", "recorded", "-o", "out", folder=work).returncode == 0
+def test_an_existing_run_is_kept(typed: Typed, work: Path) -> None:
+    line = f"profile tma-128 {RECORDED} --reference none -o out"
+    assert typed(line).returncode == 0
     before = (work / "out" / "run.json").stat().st_mtime_ns
-    again = command("profile", "tma-128", "--engine", "recorded", "-o", "out", folder=work)
+    again = typed(line)
     assert again.returncode == 2
     assert "already holds" in again.stderr
     assert "-f" in again.stderr
     assert (work / "out" / "run.json").stat().st_mtime_ns == before
-    assert command("profile", "tma-128", "--engine", "recorded", "-o", "out", "-f", folder=work).returncode == 0
+    assert typed(line, "-f").returncode == 0
+
+
+def test_a_measured_run_is_told_apart_from_a_recorded_one(typed: Typed, fake: dict[str, str]) -> None:
+    measured = "profile kernel2 --engine ncu --baseline none --reference none --ncu-args '--sampling-interval 0'"
+    done = typed(measured, "--json", "all.json", FAKE_NCU="ok", **fake)
+    assert done.returncode == 0, done.stderr
+    assert "Measured on NVIDIA H100" in done.stdout
+    assert json.loads((typed.folder / "all.json").read_text(encoding="utf-8"))["engine"] == "ncu"
+
+
+# ---------------------------------------------------------------------------------------------- help and old names
+
+
+def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None:
+    overview = typed("--help", COLUMNS="100").stdout
+    assert overview == typed("", COLUMNS="100").stdout
+    assert "3  something is missing: a GPU, ncu, a permission" in overview
+    names = re.findall(r"^  ([a-z]+) {2,}\S", overview, re.MULTILINE)
+    assert len(names) == 14
+    below = ("history add", "history show", "rules path", "rules apply", "serve mcp", "serve lsp")
+    for line in ("", *names, *below):
+        shown = typed(f"{line} --help", COLUMNS="100").stdout.splitlines()
+        assert 3 < len(shown) <= SCREEN, (line, len(shown))
+        assert max(map(len, shown)) <= 120, line
+    every = typed("profile --help-all").stdout
+    for option in ("--kernel", "--shared", "-D", "-I", "--std", "--nvcc-option", "--before", "--after", "--config",
+                   "--catalog", "--nvtx-include", "--clock-control", "--scheduler"):  # fmt: skip
+        assert option in every
+    assert "--nvtx-include" not in typed("profile --help").stdout
+
+
+def test_old_names_say_what_to_type_now(typed: Typed) -> None:
+    now = {
+        "run kernel1 --no-reference --json": "profile kernel1 --reference none --json - --no-ncu",
+        "compare a b --html x.html -k f": "report a b -o x.html -k f",
+        "predict 'tid * 4' --op atom --json": "explain 'tid * 4' --op atom --json - --show wavefronts",
+        "banks xor": "explain xor --show map",
+        "banks '(8,8):(8,1)' --show bits": "explain '(8,8):(8,1)' --show bits",
+        "suggest --json '(8,8):(8,1)' --read row": "explain --json - '(8,8):(8,1)' --read row --show mapping",
+        "baseline save a.json --file=b.json": "check a.json --baseline b.json --save-baseline",
+        "baseline show": "check --show-baseline",
+        "mcp --root x": "serve mcp --root x",
+        "lsp": "serve lsp",
+        "list --json": "list --json -",
+        "doctor --json --no-trial": "doctor --json - --no-trial",
+        "profile --export out -- ./app --export x": "profile -o out -- ./app --export x",
+        "profile kernel2 --engine ncu -- --set full": "profile kernel2 --engine ncu --ncu-args '--set full'",
+    }
+    for old, new in now.items():
+        done = typed(old)
+        assert (done.returncode, done.stdout) == (2, ""), old
+        assert done.stderr.splitlines()[1] == f"  try: ncu-swizzle {new}", old
+    for line in ("explain xor --show map", "explain '(8,8):(8,1)' --show bits", "list --json -"):
+        assert typed(line).returncode == 0, line
+
+
+def test_list_shows_every_kernel(typed: Typed) -> None:
+    listed = typed("list").stdout
+    for word in ("attention", "kernel1", "kernel2", "reference-attention", "h100"):
+        assert word in listed
+    families = json.loads(typed("list --json -").stdout)
+    assert families[0]["kernels"][1]["degree"] == {"LDGSTS": 1, "LDSM": 1, "STS": 1, "LDS": 1}
+    assert typed("--version").stdout == f"ncu-swizzle {metadata.version('ncu-swizzle')}\n"
+
+
+# ---------------------------------------------------------------------------------------------- wrong input
+
+MISTAKES = {  # the exit code, what is said, and what to type
+    "profile kernl2": (2, "unknown kernel 'kernl2', did you mean 'kernel2'?", "ncu-swizzle list"),
+    "profile kernel2 --problem seq=100": (2, "seq=100 is not supported", "seq=4096"),
+    "profile kernel2 --problem depth=1": (2, "has no parameter 'depth'", "batch (sequences), heads ("),
+    "profile kernel2 --problem seq": (2, "'seq' is not NAME=SIZE", ""),
+    f"profile kernel2 --problem seq=128 {RECORDED}": (3, "was recorded at batch=4", "leave out --problem"),
+    "profile kernel2 --engine ncu": (3, "ncu) was not found", "--engine recorded"),
+    "profile kernel2 --ncu /nowhere --engine ncu": (3, "/nowhere is not an executable", "--ncu"),
+    "profile kernel2 --baseline no.ncu-rep": (2, "no.ncu-rep does not exist", "ls swizzle-out"),
+    "profile kernel2 -o /proc/out": (2, "cannot write to /proc", "-o"),
+    "profile kernel2 --json --csv -": (2, "--json takes a file, or - for stdout, not --csv", "--json - --csv"),
+    "profile kernel2 --no-ncu --engine ncu": (2, "--engine has no use beside --no-ncu", "leave out --engine"),
+    "profile kernel2 --repeats 3": (2, "--repeats: only with --no-ncu", "--no-ncu --repeats"),
+    "profile --no-ncu kernel2": (3, "PyCUDA cannot be imported", "pip install 'ncu-swizzle[gpu]'"),
+    "profile --no-ncu -- ./app": (2, "--no-ncu times kernels, not programs", "ncu-swizzle profile --no-ncu -- ./app"),
+    "profile kernel2 -- ./app": (2, "-- starts a program, and kernel2 is to be", "ncu-swizzle profile -- ./app"),
+    "lint -- my.cu": (2, "-- starts a program, and lint runs none", "ncu-swizzle lint --help"),
+    "check --save-baseline x.json --max-degree 1": (2, "--max-degree has no use beside --save-baseline", "leave out"),
+    "check": (2, "nothing to check", "ncu-swizzle check swizzle-out/kernel2"),
+    "report dir/nothing": (2, "dir/nothing does not exist", "ls swizzle-out"),
+    "report .": (2, "is not a run's folder", "ls swizzle-out"),
+    "report nothing.json --markdown - --csv -": (2, "only one format can go to stdout", "name a file"),
+    f"report kernel1 {RECORDED} -o /proc/x.html": (2, "cannot write /proc/x.html", "-o"),
+    "nonsense": (2, "nonsense", ""),
+    "profile": (2, "nothing to profile", "ncu-swizzle profile -- ./app"),
+}  # fmt: skip
+
+
+def test_mistakes_say_what_to_type_next(typed: Typed, work: Path) -> None:
+    for line, (status, said, hint) in MISTAKES.items():
+        if "--no-ncu kernel2" in line and shutil.which("nvidia-smi"):
+            continue  # PyCUDA may be here
+        done = typed(line)
+        assert (done.returncode, done.stdout) == (status, ""), (line, done.stderr)
+        assert said in done.stderr, line
+        assert hint in done.stderr.partition("try: ")[2], line
+        assert list(work.iterdir()) == [], f"nothing half-written: {line}"
+
+
+def test_damaged_and_foreign_files_are_told_apart(typed: Typed, work: Path, report_file: Path) -> None:
+    (work / "cut.ncu-rep").write_bytes(report_file.read_bytes()[:-100])
+    (work / "foreign.ncu-rep").write_bytes(b"PK\3\4")
+    (work / "cut.json").write_text('{"schema": 1, "dig', encoding="utf-8")
+    (work / "foreign.json").write_text("[]", encoding="utf-8")
+    for said in ("cut.ncu-rep is damaged", "foreign.ncu-rep is not an Nsight Compute report", "cut.json is damaged",
+                 "foreign.json is not a saved profile"):  # fmt: skip
+        done = typed("report", said.split()[0])
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- terminals
 
 
 def seen_on_a_terminal(code: str) -> str:
@@ -211,46 +281,12 @@ def test_a_terminal_shows_how_far_ncu_is() -> None:
     code = (
         "from ncu_swizzle.commands import output\n"
         "from ncu_swizzle.engines.settings import Done\n"
+        "with output.progress(): pass\n"
+        "print('so far nothing')\n"
         "with output.progress() as move:\n"
         "    for part in (0, 0.4, 1): move('gemm [b]<1>', Done(part)); move('other', Done(part / 2))\n"
     )
     shown = seen_on_a_terminal(code)
+    assert shown.startswith("so far nothing")
     assert re.search(r"gemm \[b\]<1> \S+ 100 %", shown)
     assert re.search(r"other +\S+ +50 %", shown)
-    nothing = "from ncu_swizzle.commands import output\nwith output.progress(): pass\n"
-    assert seen_on_a_terminal(nothing).strip() == ""
-
-
-def test_a_closed_pipe_is_no_error(work: Path) -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m ncu_swizzle list | head -1; exit ${{PIPESTATUS[0]}}",
-        shell=True,
-        executable="/bin/bash",
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=work,
-        env=environment(),
-    )
-    assert done.returncode == 0
-    assert done.stderr == ""
-
-
-# ---------------------------------------------------------------------------------------------- ncu and its failures
-
-
-def test_a_measured_run_is_told_apart_from_a_recorded_one(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
-    measured = ("profile", "kernel2", "--engine", "ncu", "--reference", "none")
-    done = command(*measured, "--json", "-", folder=work, env=fake("ok"))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["engine"] == "ncu"
-    assert [profile["engine"] for profile in found["profiles"]] == ["ncu", "ncu"]
-    assert found["labels"] == ["kernel1", "kernel2"]
-    assert "Measured on NVIDIA H100" in command(*measured, folder=work, env=fake("ok")).stdout
-
-
-def test_the_child_s_own_words_are_passed_on(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
-    done = command("profile", "kernel2", "--engine", "ncu", folder=work, env=fake("really"))
-    assert done.returncode == 3
-    assert "PyCUDA cannot be imported" in done.stderr or "no usable GPU" in done.stderr

@@ -15,7 +15,7 @@ import pytest
 from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
 from ncu_swizzle.commands import endings
 from tests.support.places import ROOT
-from tests.support.process import command, environment, started
+from tests.support.process import Typed, environment
 
 LONG = 200_000
 
@@ -45,19 +45,17 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
     )
 
 
+BUGS = {
+    "raise KeyError('sampled')": "KeyError 'sampled'",
+    "fails(depth=depth + 1)": "RecursionError",
+    "raise ValueError('\\x1b[31m' + 'x' * 200_000)": "ValueError",
+}
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("statement", "named"),
-    [
-        ("raise KeyError('sampled')", "KeyError 'sampled'"),
-        ("raise ZeroDivisionError('division\\nby zero')", "ZeroDivisionError: division by zero"),
-        ("fails(depth=depth + 1)", "RecursionError"),
-        ("raise EOFError", "EOFError"),
-        ("raise AssertionError", "AssertionError"),
-        ("raise ValueError('\\x1b[31m' + 'x' * 200_000)", "ValueError"),
-    ],
-)
-def test_a_bug_is_one_paragraph_and_a_file(statement: str, named: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", BUGS)
+def test_a_bug_is_one_paragraph_and_a_file(statement: str, tmp_path: Path) -> None:
+    named = BUGS[statement]
     done = broken(tmp_path, statement, TMPDIR=str(tmp_path))
     assert done.returncode == InternalError.exit_code == 70
     assert done.stdout == ""
@@ -125,28 +123,20 @@ def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- streams and folders
 
 
+STREAMS = {
+    "NCU list >&-": (2, "cannot write the output: Bad file descriptor"),
+    "NCU --help > /dev/full": (2, "cannot write the output: No space left on device"),
+    "NCU list | true; exit ${PIPESTATUS[0]}": (0, ""),
+    "NCU nonsense 2> /dev/full": (2, ""),
+    "NCU list <&- >&- 2>&-": (2, ""),
+    "mkdir gone; cd gone; rmdir ../gone; NCU list": (3, "the current folder no longer exists"),
+}
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("line", "status", "said"),
-    [
-        ("NCU list >&-", 2, "cannot write the output: Bad file descriptor"),
-        ("NCU --help >&-", 2, "cannot write the output: Bad file descriptor"),
-        ("NCU list > /dev/full", 2, "cannot write the output: No space left on device"),
-        ("NCU --help > /dev/full", 2, "cannot write the output: No space left on device"),
-        ("NCU --help | true; exit ${PIPESTATUS[0]}", 0, ""),
-        ("NCU report kernel2 --engine recorded --json - | true; exit ${PIPESTATUS[0]}", 0, ""),
-        ("NCU nonsense 2> /dev/full", 2, ""),
-        ("NCU nonsense 2>&-", 2, ""),
-        ("NCU list <&- >&- 2>&-", 2, ""),
-        (
-            "mkdir gone; cd gone; rmdir ../gone; NCU report kernel2 --engine recorded",
-            3,
-            "the current folder no longer",
-        ),
-        ("mkdir gone; cd gone; rmdir ../gone; NCU list", 3, "the current folder no longer exists"),
-    ],
-)
-def test_odd_streams_and_folders_are_named(line: str, status: int, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", STREAMS)
+def test_odd_streams_and_folders_are_named(line: str, tmp_path: Path) -> None:
+    status, said = STREAMS[line]
     done = shell(line, tmp_path)
     assert done.returncode == status, done.stderr
     assert said in done.stderr
@@ -161,10 +151,10 @@ def test_a_closed_stdout_is_not_the_next_file(tmp_path: Path) -> None:
     assert all(page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>") for page in pages)
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "abc", "-5", "9" * 30])
-def test_any_width_of_the_terminal_will_do(columns: str, tmp_path: Path) -> None:
-    done = command("explain", "(8,8):(8,1)", folder=tmp_path, env=environment(COLUMNS=columns, TERM="bogus"))
-    assert done.returncode == 0, done.stderr
+def test_any_width_of_the_terminal_will_do(typed: Typed) -> None:
+    for columns in ("0", "1", "abc", "-5", "9" * 30):
+        done = typed("explain '(8,8):(8,1)'", COLUMNS=columns, TERM="bogus")
+        assert done.returncode == 0, (columns, done.stderr)
 
 
 def test_an_os_error_s_number_decides() -> None:
@@ -200,49 +190,48 @@ def test_errors_quote_only_part_of_a_long_value() -> None:
     assert len(str(error)) <= 255
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1",
-        "check X", "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X",
-        "explain X.csv --op ld.shared.b32", "check --show-baseline --baseline X", "rules install --dest X",
-        "report kernel2 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X", "explain X",
-        "list --catalog X",
-    ],
+LONG_VALUES = (
+    "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1", "check X",
+    "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X", "explain X",
+    "explain X.csv --op ld.shared.b32", "check --show-baseline --baseline X", "rules install --dest X",
+    "report tma-32 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X", "list --catalog X",
 )  # fmt: skip
-def test_a_long_value_is_never_about_permissions(line: str, tmp_path: Path) -> None:
-    done = command(*(word.replace("X", "x" * 100_000) for word in line.split()), folder=tmp_path)
-    assert done.returncode in (2, 5), done.stderr[:2000]
-    assert len(done.stderr) < 3000
-    assert "permissions" not in done.stderr
+
+
+def test_a_long_value_is_never_about_permissions(typed: Typed) -> None:
+    for line in LONG_VALUES:
+        done = typed("", *(word.replace("X", "x" * 100_000) for word in line.split()))
+        assert done.returncode in (2, 5), (line, done.stderr[:2000])
+        assert len(done.stderr) < 3000
+        assert "permissions" not in done.stderr
 
 
 # ---------------------------------------------------------------------------------------------- the command line
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said", "hint"),
-    [
-        (["nonsense"], "No such command 'nonsense'", "ncu-swizzle --help"),
-        (["list", "--bogus"], "No such option: --bogus", "ncu-swizzle list --help"),
-        (["report"], "Missing argument", "ncu-swizzle report --help"),
-        (["explain", "x", "--pad", "\x1b[31m\u202e"], "--pad", "ncu-swizzle explain --help"),
-        (["\x1b]0;title\x07"], "No such command", "ncu-swizzle --help"),
-    ],
-)
-def test_typer_s_errors_are_printed_as_ours(arguments: list[str], said: str, hint: str, tmp_path: Path) -> None:
-    done = command(*arguments, folder=tmp_path)
-    assert done.returncode == 2
-    first, second = done.stderr.splitlines()
-    assert first.startswith("error: ")
-    assert said in first
-    assert second == f"  try: {hint}"
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stderr)
-    assert command(*hint.split()[1:], folder=tmp_path).returncode == 0, "the hint works"
+TYPOS = {
+    "nonsense": ("No such command 'nonsense'", "ncu-swizzle --help"),
+    "list --bogus": ("No such option: --bogus", "ncu-swizzle list --help"),
+    "report": ("Missing argument", "ncu-swizzle report --help"),
+    "explain x --pad \x1b[31m\u202e": ("--pad", "ncu-swizzle explain --help"),
+    "\x1b]0;title\x07": ("No such command", "ncu-swizzle --help"),
+}
 
 
-def test_a_group_without_a_command_shows_its_help(tmp_path: Path) -> None:
-    done = started("rules", folder=tmp_path, env=environment())
+def test_typer_s_errors_are_printed_as_ours(typed: Typed) -> None:
+    for line, (said, hint) in TYPOS.items():
+        done = typed("", *line.split(" "))
+        assert done.returncode == 2, line
+        first, second = done.stderr.splitlines()
+        assert first.startswith("error: ")
+        assert said in first
+        assert second == f"  try: {hint}"
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stderr)
+        assert typed(hint.removeprefix("ncu-swizzle ")).returncode == 0, "the hint works"
+
+
+def test_a_group_without_a_command_shows_its_help(typed: Typed) -> None:
+    done = typed("rules")
     assert done.returncode == 2
     assert "uninstall" in done.stderr
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.marks import NEEDS_ALL, without_gpu
-from tests.support.process import command
+from tests.support.process import Typed
 from tests.support.sources import NAMED, TURN_AND_BEYOND
 
 TURN = TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")]
@@ -56,19 +56,18 @@ CASES: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 @NEEDS_ALL
 @without_gpu
-@pytest.mark.parametrize(("typed", "part", "files"), CASES, ids=[case[0][:60] for case in CASES])
-def test_a_hint_works_when_it_is_typed(typed: str, part: str, files: dict[str, str], work: Path) -> None:
+@pytest.mark.parametrize(("line", "part", "files"), CASES, ids=[case[0][:60] for case in CASES])
+def test_a_hint_works_when_it_is_typed(line: str, part: str, files: dict[str, str], typed: Typed, work: Path) -> None:
     for name, text in {**FILES, **files}.items():
         (work / name).write_text(text)
         (work / name).chmod(0o755)
-    words = shlex.split(typed)
-    refused = command(*words, folder=work)
+    refused = typed(line)
     assert refused.returncode in (2, 3, 5), refused.stdout
     hint = refused.stderr.partition("try: ")[2] or refused.stdout
     proposed = re.search(part, hint)
     assert proposed, hint
     given = shlex.split(proposed[0])
-    done = command(*(given[1:] if given[0] == "ncu-swizzle" else changed(words, given)), folder=work)
+    done = typed("", *(given[1:] if given[0] == "ncu-swizzle" else changed(shlex.split(line), given)))
     assert done.returncode != 2, (given, done.stderr)
     failure = refused.stderr.splitlines()[0] if refused.stderr else "inconclusive"
     assert failure not in done.stderr + done.stdout, (given, done.stderr)

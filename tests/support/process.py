@@ -7,8 +7,11 @@ and each command is a fork of it, with a folder, an environment and files for it
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
 
 from tests.support.places import ROOT
+
+if TYPE_CHECKING:
+    import pytest
 
 LIMIT_S = 120
 _FORKS = multiprocessing.get_context("forkserver")
@@ -80,6 +87,33 @@ class Done:
 
 
 Command = Callable[..., Done]
+
+
+class Typed:
+    """A function that runs a command line in a folder, in this process, on 80 columns; `env` is set while it runs."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
+
+    def __call__(self, line: str, *words: str, **env: str) -> Done:
+        """Run a line as a shell would split it, with further words."""
+        with self._monkeypatch.context() as patch:
+            patch.chdir(self.folder)
+            for name, value in {"COLUMNS": "80", **env}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["ncu-swizzle", *shlex.split(line), *words])
+            handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+            from ncu_swizzle import cli
+
+            try:
+                status = cli.main()
+            except SystemExit as end:
+                status = int(end.code or 0)
+            finally:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+                logging.getLogger().handlers.clear()  # they hold this test's stderr
+            return Done(status, *self._capsys.readouterr())
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +41,3 @@ class Fake:
             cwd=self.work,
             env=self.environment(scenario, **more),
         )
-
-
-Shell = Callable[..., subprocess.CompletedProcess[str]]
