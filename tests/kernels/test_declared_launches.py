@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels.project import declared
 from tests.support.places import DATA
+from tests.support.refusals import refused, unlike
 
 DECLARED = (DATA / "python" / "texts" / "triton" / "declared.py").read_text(encoding="utf-8")
 
@@ -35,15 +33,11 @@ def test_a_file_without_one_declares_nothing(tmp_path: Path) -> None:
     assert declared(tmp_path / "none.py") == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("n = 4\nNCU_SWIZZLE = {'f': {'grid': n}}", "kernels.py:2: NCU_SWIZZLE is not a literal"),
-        ("NCU_SWIZZLE = ['f']", "NCU_SWIZZLE is not a table"),
-        ("NCU_SWIZZLE = {'f': 3}", r"\[NCU_SWIZZLE f\] is not a table"),
-        ("NCU_SWIZZLE = {'f': {'gird': 3}}", "unknown key 'gird', did you mean 'grid'"),
-    ],
-)
-def test_what_is_not_a_description_is_refused(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=said):
-        specs_of(tmp_path, text)
+def test_what_is_not_a_description_is_refused(tmp_path: Path) -> None:
+    wrong = {
+        "n = 4\nNCU_SWIZZLE = {'f': {'grid': n}}": "kernels.py:2: NCU_SWIZZLE is not a literal",
+        "NCU_SWIZZLE = ['f']": "NCU_SWIZZLE is not a table",
+        "NCU_SWIZZLE = {'f': 3}": r"\[NCU_SWIZZLE f\] is not a table",
+        "NCU_SWIZZLE = {'f': {'gird': 3}}": "unknown key 'gird', did you mean 'grid'",
+    }
+    assert not unlike(wrong, lambda text: refused(specs_of, tmp_path, text))

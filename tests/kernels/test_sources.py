@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import itertools
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import __main__, limits, naming, recipe, toolchain
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.container import Facts
-from tests.support.marks import needs_nvcc
+from tests.support.marks import NEEDS_NVCC
 from tests.support.own_kernel import FULL, description, own
 
 
@@ -44,28 +45,27 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     assert limits.has_computed_include("#include NAMED") is True
 
 
-@pytest.mark.parametrize("form", ["-isystem={}", "-I{}", "CPATH", "CPLUS_INCLUDE_PATH"])
-@pytest.mark.parametrize("line", ["#include <b.cuh>", "/* c */ #include_next <b.cuh>", "%: include <b.cuh>"])
 def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
-    form: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, folder = own(tmp_path / "src"), tmp_path / "elsewhere"
-    source.write_text(f"{line}\n__global__ void fn() {{}}\n", encoding="utf-8")
     folder.mkdir()
-    (folder / "b.cuh").write_text("// b\n", encoding="utf-8")
-    if form.startswith("-"):
-        options = (form.format(folder),)
-    else:
-        options = ()
-        monkeypatch.setenv(form, f"/nowhere:{folder}")
-    family = naming.family_of(source, description(grid="1", block="1", options=options), ())
-    (kernel,) = family.kernels
-    before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
-    (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
-    assert toolchain.cache_key(family, kernel, "sm_90", "13.0") != before
-    assert recipe.cacheable(family, kernel)
-    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-I /elsewhere")
-    assert not recipe.cacheable(family, kernel)
+    includes = ("#include <b.cuh>", "/* c */ #include_next <b.cuh>", "%: include <b.cuh>")
+    for form, line in itertools.product((f"-isystem={folder}", f"-I{folder}", "CPATH", "CPLUS_INCLUDE_PATH"), includes):
+        source.write_text(f"{line}\n__global__ void fn() {{}}\n", encoding="utf-8")
+        (folder / "b.cuh").write_text("// b\n", encoding="utf-8")
+        with monkeypatch.context() as patch:
+            options = (form,) if form.startswith("-") else ()
+            if not options:
+                patch.setenv(form, f"/nowhere:{folder}")
+            family = naming.family_of(source, description(grid="1", block="1", options=options), ())
+            (kernel,) = family.kernels
+            before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
+            (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
+            assert toolchain.cache_key(family, kernel, "sm_90", "13.0") != before, (form, line)
+            assert recipe.cacheable(family, kernel)
+            patch.setenv("NVCC_APPEND_FLAGS", "-I /elsewhere")
+            assert not recipe.cacheable(family, kernel)
 
 
 @pytest.mark.parametrize("option", ["-I{}", "-isystem={}"])
@@ -89,7 +89,7 @@ def test_an_include_folder_that_is_missing_is_named_with_the_file_that_says_it(o
         recipe.options(*catalog.named("mine"))
 
 
-@needs_nvcc
+@NEEDS_NVCC
 def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) -> None:
     source = own(tmp_path / "a dir <b>")
     source.write_text(
@@ -100,7 +100,7 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
     family = naming.family_of(source, description(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
-    cubin = compile_(family, tmp_path)
+    cubin = compile_(family)
     name = symbols.find(Cubin(cubin, "my.cu"), family.kernels[0].entry)
     facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
     named = {facts.relative(row.location[0]) for row in lines.line_table(cubin, name).rows}
@@ -108,17 +108,14 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     assert {"my.cu", "helper.cuh"} == family.source_texts().keys()
 
 
-def compile_(family: Family, folder: Path) -> bytes:
+def compile_(family: Family) -> bytes:
     """Compile a family's first kernel as PyCUDA does, with the same options, folders and text."""
-    kernel = family.kernels[0]
-    (folder / "kernel.cu").write_text(recipe.unit(family, kernel), encoding="utf-8")
-    include = [f"-I{place}" for place in recipe.include_folders(family)]
-    options = [*recipe.options(family, kernel), "-arch=sm_90", *include]
-    subprocess.run(["nvcc", "-cubin", *options, "kernel.cu", "-o", "out.cubin"], cwd=folder, check=True)
-    return (folder / "out.cubin").read_bytes()
+    (kernel,) = family.kernels
+    options = recipe.options(family, kernel)
+    return Toolchain().compile(recipe.unit(family, kernel), options, "sm_90", recipe.include_folders(family))
 
 
-@needs_nvcc
+@NEEDS_NVCC
 def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     source = own(tmp_path)
     text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
@@ -128,7 +125,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
     assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
     (tmp_path / "layout.cuh").unlink()
-    assert compile_(family, tmp_path)
+    assert compile_(family)
 
 
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
 from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
 from tests.support.places import RECORDINGS
+from tests.support.refusals import refused, unlike
 
 pytestmark = pytest.mark.usefixtures("real_tools")
 
@@ -122,8 +123,7 @@ def _recorded_cubin(name: str) -> bytes:
     return code.replace(b"_INTERNAL_", b"_OTHERWISE")
 
 
-@pytest.mark.parametrize("cached", [b"", b"garbage", b"\x7fELF", b"half", b"another kernel's"])
-def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, tmp_path: Path) -> None:
+def test_a_cached_cubin_of_no_use_is_compiled_again(bare: Path, tmp_path: Path) -> None:
     family, kernel = catalog.shipped().named("transpose-plain")
     right, other = _recorded_cubin("transpose-plain"), _recorded_cubin("transpose-xor")
     (tmp_path / "right").write_bytes(right)
@@ -133,9 +133,10 @@ def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, t
     )
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
     key = toolchain.cache_key(family, kernel, ARCH, Toolchain().version())
-    cache.save(toolchain.KIND, key, {b"half": right[: len(right) // 2], b"another kernel's": other}.get(cached, cached))
-    assert toolchain.cubin(family, kernel, ARCH, Toolchain()) == right
-    assert cache.load(toolchain.KIND, key) == right
+    for cached in (b"", b"garbage", b"\x7fELF", right[: len(right) // 2], other):
+        cache.save(toolchain.KIND, key, cached)
+        assert toolchain.cubin(family, kernel, ARCH, Toolchain()) == right
+        assert cache.load(toolchain.KIND, key) == right, cached[:9]
 
 
 @pytest.mark.long
@@ -176,13 +177,13 @@ def test_ptx_is_assembled_for_the_architecture_that_it_names() -> None:
 
 
 @NEEDS_PTXAS
-@pytest.mark.parametrize(
-    ("damaged", "said"),
-    [(PTX[:-12], "could not assemble"), (PTX.replace(b"ret", b"rot"), "could not assemble"), (PTX[:14], "no .target")],
-)
-def test_damaged_ptx_is_a_bad_file(damaged: bytes, said: str) -> None:
-    with pytest.raises(BadFile, match=said):
-        Toolchain().assemble(damaged, "damaged.ptx")
+def test_damaged_ptx_is_a_bad_file() -> None:
+    damaged = {
+        PTX[:-12]: "^BadFile: .*could not assemble",
+        PTX.replace(b"ret", b"rot"): "^BadFile: .*could not assemble",
+        PTX[:14]: "^BadFile: .*no .target",
+    }
+    assert not unlike(damaged, lambda ptx: refused(Toolchain().assemble, ptx, "damaged.ptx"))
 
 
 @NEEDS_ALL

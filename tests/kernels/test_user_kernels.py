@@ -44,9 +44,9 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
         naming.family_of(source, description(FULL, entry=""), ())
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_what_is_missing_or_wrong_is_told(tmp_path: Path) -> None:
+    source = own(tmp_path)
+    changes: list[tuple[dict[str, object], str]] = [
         ({"grid": ""}, "transpose has no grid"),
         ({"block": ""}, "transpose has no block"),
         ({"problem": {}}, "grid: .*there is no size 'n'"),
@@ -54,13 +54,12 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
         ({"args": ("x=float32[n,m]:random",)}, "argument x: .*there is no size 'm'"),
         ({"shared": "0-1"}, "shared is 0-1"),
         ({"before": ("-DX=1",), "after": ("-DX=1",)}, "compiled identically"),
-    ],
-)
-def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
-    asked = description(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=said) as wrong:
-        naming.family_of(own(tmp_path), asked, ())
-    assert wrong.value.hint
+    ]
+    for change, said in changes:
+        asked = description(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=said) as wrong:
+            naming.family_of(source, asked, ())
+        assert wrong.value.hint, change
 
 
 def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
