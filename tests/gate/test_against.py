@@ -38,7 +38,8 @@ def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -
     for pc, (access, words, wavefronts) in enumerate((("STS", "= x[", STS), ("LDS", "= tile[", LDS))):
         place = Place("turn.cu", next(number for number, line in enumerate(lines, 1) if words in line))
         counted = Instruction(pc, access, access, access, executed=n, wavefronts=wavefronts, ideal=n)
-        accesses.append(LineAccesses(access, place, (counted,)))
+        off = Instruction(16 + pc, access, access, access, executed=0, wavefronts=0, ideal=0)  # predicated off
+        accesses.append(LineAccesses(access, place, (counted, off)))
     profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
     checks = tuple(judge_lines(profile, accesses, linting.policy(()), ""))
     return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)

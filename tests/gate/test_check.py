@@ -171,8 +171,15 @@ def test_counts_that_cannot_be_trusted_neither_pass_nor_fail(recorded: Recorded)
         spoiled = spoil(good)
         assert judge([spoiled], Policy()).outcome is OPEN, how
         assert judge([good, spoiled], asking("max-degree 1")).outcome is OPEN, how
-        assert judge([spoiled], with_baseline(), against(good)).outcome is OPEN, how
+        verdict = judge([spoiled], with_baseline(), against(good))
+        assert set(outcomes(verdict).values()) == {OPEN}, how
         assert judge([spoiled, bad], Policy()).outcome is FAIL, f"{how}: a failure elsewhere stays one"
+
+
+def test_a_baseline_without_counts_is_no_standard(recorded: Recorded) -> None:
+    now = measured(recorded("kernel2"))
+    check = judge([now], with_baseline(), against(unknown(now))).checks[-1]
+    assert (check.criterion, check.outcome, check.message) == ("baseline", OPEN, "the baseline lacks counts")
 
 
 def test_a_kernel_without_shared_memory_has_no_conflicts(recorded: Recorded) -> None:
@@ -246,6 +253,7 @@ def test_another_problem_is_inconclusive_and_another_compiler_is_not(recorded: R
     same = measured(recorded("kernel2"))
     other = dataclasses.replace(same, problem={**same.problem, "seq": 64})
     assert judge([other], with_baseline(), against(same)).outcome is OPEN
+    assert [check.kernel for check in judge([same, other], Policy()).checks] == ["kernel2 #1", "kernel2 #2"]
     assert judge([measured(same, cuda="99", driver="99")], with_baseline(), against(same)).outcome is PASS
     foreign = dataclasses.replace(same, problem={})
     assert judge([with_metrics(foreign, launch__grid_dim_x=7)], with_baseline(), against(foreign)).outcome is OPEN
