@@ -18,7 +18,7 @@ LONG = "x" * 100_000
 FULL = {
     "profile kernel2 --engine recorded": "cannot write swizzle-out/",
     "profile kernel2 --engine recorded -o out": "cannot write .out.",
-    "list --json out.json": "cannot write out.json",
+    "report kernel1 kernel2 --engine recorded -o out.html": "cannot write out.html",
     "rules install --dest out": "cannot write out/",
     "sweep gemm --engine recorded -o out": "cannot write out/",
 }
