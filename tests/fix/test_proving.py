@@ -125,21 +125,22 @@ def test_other_results_are_found_where_the_accesses_are_the_same(
 
 
 @pytest.mark.parametrize("version", [0, 1], ids=["before", "after"])
-def test_what_one_version_writes_otherwise_is_found(
+def test_what_one_version_writes_or_loads_otherwise_is_found(
     version: int, once_emulated: OnceEmulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel, results = once_emulated("rows-transpose"), values.results
 
-    def compared(**first: int) -> values.Values:
-        """Compare the kernel with itself, but for the first byte that one of both writes."""
+    def compared(does: str = "written", **first: int) -> values.Values:
+        """Compare the kernel with itself, but for the first byte that one of both writes or loads."""
         versions = itertools.cycle((0, 1))
 
         def changed(*asked: Any) -> Results:
             found = results(*asked)
-            columns = {name: getattr(found.written, name).copy() for name in first}
+            accesses = getattr(found, does)
+            columns = {name: getattr(accesses, name).copy() for name in first}
             for name, column in columns.items():
                 column[0] = first[name] if name == "known" else column[0] ^ first[name]
-            return replace(found, written=replace(found.written, **columns)) if next(versions) == version else found
+            return replace(found, **{does: replace(accesses, **columns)}) if next(versions) == version else found
 
         monkeypatch.setattr(values, "results", changed)
         return values.compare(kernel, kernel, [(0, 0, 0)], 60)
@@ -149,6 +150,7 @@ def test_what_one_version_writes_otherwise_is_found(
     assert "and others differ" in compared(value=1).difference
     for name in ("who", "address"):
         assert "and others are not written by both versions" in compared(**{name: 1}).difference, name
+    assert "kernel loads, and the" in compared("loads", address=1 << 20).difference
 
 
 def test_accesses_fill_the_arrays_of_a_kernel(once_emulated: OnceEmulated) -> None:
