@@ -1,4 +1,4 @@
-"""Elements have a place of their own; lines are found again; arrays lie where they are said to lie."""
+"""Elements have a place of their own; arrays lie where they are said to lie; lines and accesses are found again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.fix.excess import GAP, UNRESOLVED, Moved, MovedPlaces
-from ncu_swizzle.fix.rows import Lines
+from ncu_swizzle.fix.rows import Lines, Rows
 from tests.support.fixes import array, padded, swizzled
 
 TILE = range(1024, 1024 + 64)
@@ -85,3 +85,18 @@ def test_a_new_line_counts_as_the_one_that_calls_it() -> None:
     assert lines.first([("b/a.cu", 1), ("b/a.cu", 4)]) == ("a.cu", 3)
     assert lines.first([("/usr/include/x.h", 9)]) == ("/usr/include/x.h", 9)
     assert lines.first([]) == ("", 0)
+
+
+def test_each_threads_first_access_to_a_place_between_two_barriers_counts() -> None:
+    reading, writing = 0, 1
+    accesses = [  # block, thread, barriers passed, kind, byte
+        (0, 0, 0, writing, 4), (0, 0, 0, reading, 4), (0, 1, 0, reading, 4), (0, 0, 0, writing, 4),
+        (1, 0, 0, reading, 4), (0, 0, 1, reading, 4), (0, 0, 0, reading, 0),
+    ]  # fmt: skip
+    block, thread, epoch, kind, at = np.array(accesses).T
+    rows = Rows(block, thread, epoch=epoch, line=np.zeros_like(at), kind=kind, at=at).by_place(reading, writing)
+    kept = np.stack([rows.block, rows.thread, rows.epoch, rows.kind, rows.at], axis=1)
+    assert kept.tolist() == [
+        [0, 0, 0, reading, 0], [0, 0, 0, writing, 4], [0, 0, 1, reading, 4], [0, 1, 0, reading, 4],
+        [1, 0, 0, reading, 4],
+    ]  # fmt: skip
