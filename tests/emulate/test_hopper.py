@@ -53,10 +53,8 @@ def counted(counts: Counts, opcode: str) -> list[tuple[int | None, int | None, i
 @pytest.mark.parametrize("content", [tensor_map(), tensor_map(BOX - 1)], ids=["known map", "unknown map"])
 def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: bytes) -> None:
     parameters = with_map(content, OUT, TILES, 64, form="<Qii")
-    counts = emulate(
-        kernel("hopper", "specialised"),
-        Launch(grid=(3, 2, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters),
-    )
+    launch = Launch(grid=(3, 2, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters)
+    counts = emulate(kernel("hopper", "specialised"), launch)
     assert not counts.unknown
     warps = 6 * 8  # of the consumers
     assert counted(counts, "HGMMA") == [(warps * TILES, 8 * warps * TILES, 8 * warps * TILES)] * 4
@@ -67,10 +65,8 @@ def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: byte
 @pytest.mark.long
 def test_how_often_a_wait_goes_round_is_unknown() -> None:
     parameters = with_map(tensor_map(), OUT, TILES, 68, form="<Qii")
-    counts = emulate(
-        kernel("hopper", "specialised"),
-        Launch(grid=(1, 1, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters),
-    )
+    launch = Launch(grid=(1, 1, 1), block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters)
+    counts = emulate(kernel("hopper", "specialised"), launch)
     unknown = {row.opcode.split(".")[0]: row.reason for row in counts.rows if row.executed is None}
     assert "USETMAXREG" in unknown
     assert "when registers are free" in unknown["USETMAXREG"]
@@ -101,9 +97,8 @@ def test_blocks_of_a_cluster_copy_for_each_other() -> None:
 
 def test_what_an_mbarrier_orders_is_read_in_order() -> None:
     """A consumer that overtakes its producer, or falls behind it, would use another stride."""
-    counts = emulate(
-        kernel("hopper", "mailbox"), Launch(grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Qi", OUT, 6))
-    )
+    launch = Launch(grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Qi", OUT, 6))
+    counts = emulate(kernel("hopper", "mailbox"), launch)
     last = [row for row in counts.rows if row.sass.startswith("LDS R5")]
     assert counts.unknown == tuple(last), "all but what comes after the threads should have reconverged"
     strided = 2 * sum(2**i for i in range(6))
@@ -130,9 +125,7 @@ def test_distributed_shared_memory_counts_in_the_own_block_only() -> None:
 # ---------------------------------------------------------------------------------------------- measurements
 
 
-MAP = {
-    OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()
-}  # as bench/hopper/launch.cu puts it
+MAP = {OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()}  # where bench/hopper has it
 
 
 def test_clusters_and_bulk_copies_count_as_measured() -> None:
