@@ -51,7 +51,7 @@ def written(recorded: Recorded, html: str, tmp_path_factory: pytest.TempPathFact
     hostile   names, sources and SASS that try to break out of the page, or to hide and to reorder its text
     long      5,000 instructions of a source of 3,000 lines, in two versions
     transpose bank maps of 32 x 32 cells
-    map, bits what `--show map` and `--show bits` write as HTML
+    map, bits what `explain --show phases` and `--show bits` write as HTML
     """
     folder = tmp_path_factory.mktemp("pages")
 

@@ -345,6 +345,7 @@ def test_code_stays_in_view_beside_the_counts_of_four_profiles(
 @pytest.mark.long
 def test_many_profiles_and_many_launches_stay_readable(browser: Browser, written: Written) -> None:
     browser.resize(1280)
+    assert written("sixty").stat().st_size < 5_000_000
     browser.open(written("sixty"))
     assert browser.count("#overview tbody tr") == 60
     assert browser.texts("h1 small") == ["and 58 others"]

@@ -42,10 +42,12 @@ HOSTILE = {
     "spaces": " " * 499_999,
     "continued": "#define a \\\n" * 40_000,
 }
+TELLING = ("blank lines", "directives", "brackets and lines")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in TELLING else pytest.mark.slow) for name in HOSTILE]
+)
 def test_a_hostile_source_is_shown_without_colours_or_with_them_but_soon(name: str) -> None:
     text = HOSTILE[name]
     for path in ("a.cu", "a.py"):

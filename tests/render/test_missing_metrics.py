@@ -37,7 +37,7 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
 
 
 @pytest.mark.long
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(gone=st.sets(st.sampled_from([*NEEDED[:4], STALLED, "launch__", "device__", "l1tex__", "sm", "lts", "dram"])),
        keep_instructions=st.booleans(), stacks=st.booleans())  # fmt: skip
 def test_whatever_is_missing_nothing_crashes(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from ncu_swizzle.servers.answer import Service
 from ncu_swizzle.servers.folders import Caller, Folders
 from tests.support.checkouts import DESCRIBED, TURN
-from tests.support.places import ROOT
 from tests.support.planted import TRANSPOSE
 
 
@@ -23,12 +20,6 @@ def workspace(tmp_path: Path) -> Path:
     (folder / "turn.cu").write_text(TURN, encoding="utf-8")
     (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def surroundings() -> Mapping[str, str]:
-    """Return the environment of an editor's server: this package, this test run's cache."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a client may have read and run, and what not."""
+"""What a client may have read and run, and what not; hints reach it as calls, not as command lines."""
 
 from __future__ import annotations
 
@@ -6,66 +6,58 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import Untrusted, UsageError
+from ncu_swizzle.base import errors
+from ncu_swizzle.base.errors import Hint, TimeLimit, Typed, UnknownKernel, Untrusted, UsageError
+from ncu_swizzle.servers import folders
 from ncu_swizzle.servers.folders import ALLOW_RUN, Folders, LaunchGiven
 from tests.support.planted import ENTRY, LAUNCH
 
 OUTSIDE = "outside of the folders"
 
 
-def test_what_is_inside_may_be_read(folder: Path) -> None:
+def test_what_is_inside_may_be_read_and_nothing_outside(folder: Path, outside: Path) -> None:
     here = Folders((folder,))
     assert here.path("t.cu") == Path("t.cu")
-    assert here.kernel("t.cu", LaunchGiven()) == "none"
-    assert here.kernel("kernel2", LaunchGiven()) == "none"
-
-
-@pytest.mark.parametrize("way", ["absolute", "dots", "link", "folder link"])
-def test_nothing_outside_is_read(folder: Path, outside: Path, way: str) -> None:
+    assert here.kernel("t.cu", LaunchGiven()) == here.kernel("kernel2", LaunchGiven()) == "none"
     (folder / "link.cu").symlink_to(outside / "t.cu")
     (folder / "there").symlink_to(outside)
-    names = {
-        "absolute": str(outside / "t.cu"), "dots": f"{'../' * 20}{outside}/t.cu", "link": "link.cu",
-        "folder link": "there/t.cu",
-    }  # fmt: skip
-    with pytest.raises(Untrusted, match=OUTSIDE) as error:
-        Folders((folder,)).kernel(names[way], LaunchGiven())
-    assert str(folder) in error.value.hint
+    for name in (str(outside / "t.cu"), f"{'../' * 20}{outside}/t.cu", "link.cu", "there/t.cu"):
+        with pytest.raises(Untrusted, match=OUTSIDE) as error:
+            here.kernel(name, LaunchGiven())
+        assert str(folder) in error.value.hint, name
+    with pytest.raises(UsageError, match="not a path"):
+        here.path("a\0b")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"args": ["in={}/data.npy"]},
-        {"args": ["in=float32[4]:{}/data.npy"]},
-        {"args": ["p=bytes:{}/data.npy"]},
-        {"include": ["{}"]},
-    ],
-)
-def test_a_launch_names_nothing_outside(folder: Path, outside: Path, given: dict[str, list[str]]) -> None:
-    launch = LaunchGiven.of_json({name: [text.format(outside) for text in texts] for name, texts in given.items()})
-    with pytest.raises(Untrusted, match=OUTSIDE):
-        Folders((folder,)).kernel("t.cu", launch)
-
-
-def test_a_projects_file_inside_names_nothing_outside(folder: Path, outside: Path) -> None:
-    (folder / ".git").mkdir()
-    text = ENTRY.replace('"t.cu"', '"../../t.cu"')
-    (folder / "sub" / "deep").mkdir(parents=True)
-    (folder / "sub" / "deep" / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
-    only = Folders((folder / "sub",))
-    assert outside.exists()
-    with pytest.MonkeyPatch.context() as there:
-        there.chdir(folder / "sub" / "deep")
+def test_a_launch_names_nothing_outside_and_has_only_the_fields_that_it_has(folder: Path, outside: Path) -> None:
+    data = f"{outside}/data.npy"
+    for fields in (
+        {"args": [f"in={data}"]},
+        {"args": [f"in=float32[4]:{data}"]},
+        {"args": [f"p=bytes:{data}"]},
+        {"include": [str(outside)]},
+    ):
         with pytest.raises(Untrusted, match=OUTSIDE):
-            only.kernel("mine", LaunchGiven())
+            Folders((folder,)).kernel("t.cu", LaunchGiven.of_json(fields))
+    with pytest.raises(UsageError, match="no field 'gird'") as error:
+        LaunchGiven.of_json({**LAUNCH, "gird": 1})
+    assert "grid" in error.value.hint
 
 
-def test_a_projects_file_outside_does_not_exist(folder: Path) -> None:
+def test_a_projects_file_names_nothing_outside_and_is_not_sought_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".git").mkdir()
+    deep = folder / "sub" / "deep"
+    deep.mkdir(parents=True)
     (folder / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
-    (folder / "sub").mkdir()
+    only = Folders((folder / "sub",))
     assert Folders((folder,)).config(folder / "sub") == str(folder / "ncu-swizzle.toml")
-    assert Folders((folder / "sub",)).config(folder / "sub") == "none"
+    assert only.config(folder / "sub") == "none"
+    (deep / "ncu-swizzle.toml").write_text(ENTRY.replace('"t.cu"', '"../../t.cu"'), encoding="utf-8")
+    monkeypatch.chdir(deep)
+    with pytest.raises(Untrusted, match=OUTSIDE):
+        only.kernel("mine", LaunchGiven())
 
 
 def test_nothing_runs_unless_allowed(folder: Path) -> None:
@@ -81,12 +73,27 @@ def test_nothing_runs_unless_allowed(folder: Path) -> None:
     trusting.kernel("k.py::fn", LaunchGiven())
 
 
-def test_a_name_that_is_no_path_is_an_error(folder: Path) -> None:
-    with pytest.raises(UsageError, match="not a path"):
-        Folders((folder,)).path("a\0b")
-
-
-def test_a_launch_has_only_the_fields_that_it_has() -> None:
-    with pytest.raises(UsageError, match="no field 'gird'") as error:
-        LaunchGiven.of_json({**LAUNCH, "gird": 1})
-    assert "grid" in error.value.hint
+def test_what_is_typed_becomes_a_call() -> None:
+    hints: list[tuple[Hint | str, str]] = [
+        (
+            Hint(Typed("ncu-swizzle profile alpha"), ", or ", Typed("--kernel alpha")),
+            'profile {"kernel": "alpha"}, or launch={"kernel": "alpha"}',
+        ),
+        (
+            Typed("--arg x=float32[n]:random --arg n=int32:n"),
+            'launch={"args": ["x=float32[n]:random", "n=int32:n"]}',
+        ),
+        (Hint("use smaller sizes: ", Typed("--problem n=64")), 'use smaller sizes: launch={"problem": {"n": 64}}'),
+        (Typed("--grid '128, 2'"), 'launch={"grid": "128, 2"}'),
+        (Typed("--sample 1"), 'launch={"sample": 1}'),
+        (Typed("--kernel 'unbalanced"), "--kernel 'unbalanced"),
+        (Typed("--shared 1 --replay-mode kernel"), "--shared 1 --replay-mode kernel"),
+        ("name a .cu file, a smaller --problem or --grid", "name a .cu file, a smaller --problem or --grid"),
+    ]
+    for hint, words in hints:
+        error = UsageError("wrong", hint)
+        assert folders.hint(error) == words
+        assert folders.hint(errors.of_json(errors.as_json(error))) == words, "also of an error of another process"
+    own = folders.hint(TimeLimit("slow", Hint("raise the limit with ", Typed("--timeout SECONDS"))))
+    assert own.endswith("the server's option --timeout SECONDS")
+    assert "list_kernels" in folders.hint(UnknownKernel("unknown kernel", "ncu-swizzle list shows all kernels"))

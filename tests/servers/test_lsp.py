@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,7 @@ from tests.support.processes import processes_in
 FREE = TURN.replace("[32][32]", "[32][33]")
 # Addresses that follow no simple rule, so that every iteration is emulated.
 CHAIN = "unsigned k = r; for (int i = 0; i < 1 << 22; ++i) { k = k * 1664525u + 1013904223u; tile[k >> 27][c] += 1.f; }"
-LONG = TURN.replace("__syncthreads();", f"{CHAIN} __syncthreads();")
-Surroundings = Mapping[str, str]
+ENDLESS = TURN.replace("__syncthreads();", f"{CHAIN} __syncthreads();")
 
 
 async def running(client: EditorClient) -> None:
@@ -38,13 +36,21 @@ def calls(workspace: Path) -> list[str]:
 
 
 @NEEDS_ALL
-def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(
-    workspace: Path, surroundings: Surroundings
-) -> None:
+def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(tmp_path: Path) -> None:
+    """In a folder and a file with names, lines and columns beyond ASCII."""
+    workspace, name = tmp_path / "wörk späce 日本", "türn.cu"
+    workspace.mkdir()
+    text = TURN.replace(" = x[", " /* 😀 */ = x[").replace("\n", " // \f 😀\r\n", 2)
+    project = DESCRIBED.replace("turn.cu", name)
+    (workspace / name).write_bytes(text.encode())
+    (workspace / "ncu-swizzle.toml").write_text(project, "utf-8")
+
     async def edit(client: EditorClient) -> None:
-        uri = client.open("turn.cu")
+        uri = client.open(name)
         (found,) = await client.diagnostics()
         assert (found.range.start.line, found.range.start.character) == (3, 2)
+        line = text.split("\n")[3].rstrip("\r")
+        assert found.range.end.character == len(line.encode("utf-16-le")) // 2
         assert found.severity == types.DiagnosticSeverity.Warning
         assert "turn, STS: 1,024 wavefronts, 32 ideal: degree 32" in found.message
         assert "Swizzle<5,0,5>" in found.message
@@ -54,79 +60,68 @@ def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(
         assert "1 ways" in shown.rpartition("\n")[2]
         assert "**turn**, LDS: 32 wavefronts, 32 ideal, degree 1" in await client.hover(uri, 6)
         assert await client.hover(uri, 2) == ""
-        client.save("turn.cu", FREE)
+        steps = len(client.progress)
+        client.close(uri)
         assert await client.diagnostics() == []
-        assert await client.lenses(uri) == [(1, "turn: 64 wavefronts, 64 ideal, degree 1")]
+        client.open(name)
+        assert len(await client.diagnostics()) == 1
+        assert len(client.progress) == steps, "what is known needs no process"
+        client.close(uri)
+        assert await client.diagnostics() == []
+        (workspace / "ncu-swizzle.toml").write_text(project.replace("[32, 32]", "[32, 16]"), "utf-8")
+        client.open(name)
+        assert "512 wavefronts, 16 ideal" in (await client.diagnostics())[0].message
+        client.save(name, FREE)
+        assert await client.diagnostics() == []
+        assert await client.lenses(uri) == [(1, "turn: 32 wavefronts, 32 ideal, degree 1")]
 
-    client = session(workspace, edit, environment=surroundings)
+    client = session(workspace, edit)
     kinds = [getattr(params.value, "kind", None) or params.value["kind"] for params in client.progress]
     assert kinds[0] == "begin"
-    assert kinds.count("begin") == kinds.count("end") == 3  # opened, explained, saved
+    assert kinds.count("begin") == kinds.count("end") == 4  # opened, explained, described otherwise, fixed
     assert client.messages == []
 
 
-@NEEDS_ALL
-def test_names_lines_and_columns_beyond_ascii(tmp_path: Path, surroundings: Surroundings) -> None:
-    workspace = tmp_path / "wörk späce 日本"
-    workspace.mkdir()
-    lines = TURN.replace(" = x[", " /* 😀 */ = x[").replace("\n", " // \f 😀\r\n", 2)
-    (workspace / "türn.cu").write_bytes(lines.encode())
-    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED.replace("turn.cu", "türn.cu"), "utf-8")
-
+def test_an_untrusted_workspace_and_a_file_outside_of_it_run_nothing(workspace: Path) -> None:
     async def look(client: EditorClient) -> None:
-        uri = client.open("türn.cu")
-        (found,) = await client.diagnostics()
-        line = lines.split("\n")[3].rstrip("\r")
-        assert (found.range.start.line, found.range.start.character) == (3, 2)
-        assert found.range.end.character == len(line.encode("utf-16-le")) // 2
-        assert await client.lenses(uri) == [(1, "turn: 1,056 wavefronts, 64 ideal, degree 16.5")]
-        assert "32 ways" in await client.hover(uri, 4)
-
-    session(workspace, look, environment=surroundings)
-
-
-@NEEDS_ALL
-def test_what_is_known_needs_no_process(workspace: Path, surroundings: Surroundings) -> None:
-    async def reopen(client: EditorClient) -> None:
         uri = client.open("turn.cu")
-        assert len(await client.diagnostics()) == 1
-        calls = len(client.progress)
-        client.close(uri)
-        assert await client.diagnostics() == []
-        client.open("turn.cu")
-        assert len(await client.diagnostics()) == 1
-        assert len(client.progress) == calls
-        client.close(uri)
-        assert await client.diagnostics() == []
-        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED.replace("[32, 32]", "[32, 16]"))
-        client.open("turn.cu")
-        assert "512 wavefronts, 16 ideal" in (await client.diagnostics())[0].message
+        assert (await client.hover(uri, 4), await client.lenses(uri)) == ("", [])
+        assert calls(workspace) == []
+        assert client.published.empty()
 
-    session(workspace, reopen, environment=surroundings)
+    async def look_outside(client: EditorClient) -> None:
+        for name in ("../turn.cu", "link.cu"):
+            assert await client.lenses(client.open(name)) == []
+        assert client.published.empty()
+
+    assert session(workspace, look, initialization={"trusted": False}).progress == []
+    (workspace.parent / "turn.cu").write_text(TURN)
+    (workspace / "link.cu").symlink_to(workspace.parent / "turn.cu")
+    assert session(workspace, look_outside).progress == []
 
 
 @NEEDS_ALL
-def test_a_newer_version_ends_the_emulation_of_an_older_one(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_a_newer_version_ends_the_emulation_of_an_older_one(workspace: Path) -> None:
     async def save_twice(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(LONG)
+        (workspace / "turn.cu").write_text(ENDLESS)
         client.open("turn.cu")
         await running(client)
         client.save("turn.cu", FREE)
         assert await client.diagnostics() == []
         assert client.published.empty()  # nothing is published of the older one
 
-    session(workspace, save_twice, environment=surroundings)
+    session(workspace, save_twice)
 
 
 @NEEDS_ALL
-def test_one_emulation_at_a_time_and_a_cancelled_one_leaves_no_process(
-    workspace: Path, surroundings: Surroundings
-) -> None:
+@pytest.mark.long
+def test_one_emulation_at_a_time_and_a_cancelled_one_leaves_no_process(workspace: Path) -> None:
     (workspace / "other.cu").write_text(FREE.replace("turn", "other"))
     (workspace / "ncu-swizzle.toml").write_text(DESCRIBED + DESCRIBED.replace("turn", "other"))
 
     async def cancel(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(LONG)
+        (workspace / "turn.cu").write_text(ENDLESS)
         client.open("turn.cu")
         await running(client)
         client.open("other.cu")
@@ -137,50 +132,27 @@ def test_one_emulation_at_a_time_and_a_cancelled_one_leaves_no_process(
         assert await client.diagnostics() == []  # of the other
         assert calls(workspace) == []
 
-    session(workspace, cancel, environment=surroundings)
+    session(workspace, cancel)
 
 
 @NEEDS_ALL
-def test_a_closed_editor_leaves_no_process(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_a_closed_editor_leaves_no_process(workspace: Path) -> None:
     async def leave(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(LONG)
+        (workspace / "turn.cu").write_text(ENDLESS)
         client.open("turn.cu")
         await running(client)
 
-    session(workspace, leave, environment=surroundings)
-    for _ in range(100):  # the process that ends them needs a moment
-        if not calls(workspace):
-            break
-        time.sleep(0.1)
+    session(workspace, leave)
+    deadline = time.monotonic() + LIMIT_S  # the process that ends them needs a moment
+    while calls(workspace) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert calls(workspace) == []
 
 
-def test_an_untrusted_workspace_runs_nothing(workspace: Path, surroundings: Surroundings) -> None:
-    async def look(client: EditorClient) -> None:
-        uri = client.open("turn.cu")
-        assert await client.hover(uri, 4) == ""
-        assert await client.lenses(uri) == []
-        assert calls(workspace) == []
-        assert client.published.empty()
-
-    client = session(workspace, look, environment=surroundings, initialization={"trusted": False})
-    assert client.progress == []
-
-
-def test_a_file_outside_of_the_workspace_runs_nothing(workspace: Path, surroundings: Surroundings) -> None:
-    (workspace.parent / "turn.cu").write_text(TURN)
-    (workspace / "link.cu").symlink_to(workspace.parent / "turn.cu")
-
-    async def look(client: EditorClient) -> None:
-        for name in ("../turn.cu", "link.cu"):
-            assert await client.lenses(client.open(name)) == []
-        assert client.published.empty()
-
-    assert session(workspace, look, environment=surroundings).progress == []
-
-
 @NEEDS_ALL
-def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path) -> None:
     marker = workspace / "marker"
     evil = program(workspace / "evil", marker, 'exec gcc "$@"')
     for module in ("json", "numpy", "pygls", "asyncio", "ncu_swizzle", "sitecustomize"):
@@ -196,12 +168,13 @@ def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path, surroundin
         client.save("turn.cu", TURN)
         assert len(await client.diagnostics()) == 1
 
-    session(workspace, look, environment=surroundings)
+    session(workspace, look)
     assert not marker.exists()
 
 
 @NEEDS_ALL
-def test_a_python_file_is_not_imported_unless_that_is_allowed(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_a_python_file_is_not_imported_unless_that_is_allowed(workspace: Path) -> None:
     marker = workspace / "marker"
     (workspace / "kernels.py").write_text("import triton\n" + PYTHON.format(marker=str(marker)) + "def add(x): pass\n")
     declared = '[kernel.add]\nsource = "kernels.py"\nentry = "add"\ngrid = 1\nargs = ["x=float32[32]:random"]\n'
@@ -213,11 +186,12 @@ def test_a_python_file_is_not_imported_unless_that_is_allowed(workspace: Path, s
         assert "imports that file" in found.message
         assert not marker.exists()
 
-    session(workspace, look, environment=surroundings)
+    session(workspace, look)
 
 
 @NEEDS_ALL
-def test_what_is_not_declared_and_what_does_not_compile(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_what_is_not_declared_and_what_does_not_compile(workspace: Path) -> None:
     (workspace / "free.cu").write_text("// nothing\n" + TURN)
     (workspace / "plain.py").write_text("import triton\n")
 
@@ -236,13 +210,12 @@ def test_what_is_not_declared_and_what_does_not_compile(workspace: Path, surroun
         assert broken.severity == types.DiagnosticSeverity.Error
         assert "could not compile turn.cu" in broken.message
 
-    session(workspace, look, environment=surroundings)
+    session(workspace, look)
 
 
 @NEEDS_ALL
-def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(
-    workspace: Path, surroundings: Surroundings
-) -> None:
+@pytest.mark.long
+def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(workspace: Path) -> None:
     body = TURN.partition("\n")[2]
     (workspace / "body.cuh").write_text("__device__ __forceinline__ void body(const float* x, float* y) {\n" + body)
     (workspace / "turn.cu").write_text(
@@ -256,11 +229,12 @@ def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(
         client.open("turn.cu")
         assert await client.diagnostics() == []
 
-    session(workspace, look, environment=surroundings)
+    session(workspace, look)
 
 
 @NEEDS_ALL
-def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path) -> None:
 
     async def fix(client: EditorClient) -> None:
         uri = client.open("turn.cu")
@@ -275,13 +249,14 @@ def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundi
         client.save("turn.cu", "".join(lines))
         assert await client.diagnostics() == []
 
-    client = session(workspace, fix, environment=surroundings)
+    client = session(workspace, fix)
     assert "1 of 1 shared arrays that conflict are fixed, with proof" in client.messages[0]
     assert (workspace / "turn.cu").read_text() != TURN
 
 
 @NEEDS_ALL
-def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path) -> None:
     body = f"#pragma once\n__device__ void body(const float* x, float* y) {{\n{TURN.partition(chr(10))[2]}"
     (workspace / "body.cuh").write_text(body)
     (workspace / "turn.cu").write_text(
@@ -294,20 +269,17 @@ def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroun
         (title,) = await client.fixed(uri, found)
         assert "turn.cu" in title
         assert list(client.edits[0].edit.changes or {}) == [uri]
-        client.client.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument("// new")]
-            )
-        )
+        client.change(uri, "// new", version=3)
         await client.fixed(uri, found)
         assert len(client.edits) == 1
 
-    client = session(workspace, fix, environment=surroundings)
+    client = session(workspace, fix)
     assert "body.cuh is not as it was saved" in client.messages[-1]
 
 
 @NEEDS_ALL
-def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Surroundings) -> None:
+@pytest.mark.long
+def test_what_cannot_be_proved_changes_nothing(workspace: Path) -> None:
     aliased = TURN.replace("tile[c][r] =", "float* p = &tile[0][0] + c * 32; p[r] =")
 
     async def fix(client: EditorClient) -> None:
@@ -317,13 +289,9 @@ def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Su
         await client.fixed(uri, found)
         client.save("turn.cu", aliased + "\n")
         await client.diagnostics()
-        client.client.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument(TURN)]
-            )
-        )
+        client.change(uri, TURN, version=3)
         await client.fixed(uri, found)
 
-    client = session(workspace, fix, environment=surroundings)
+    client = session(workspace, fix)
     assert "not as it was saved" in client.messages[-1]
     assert (workspace / "turn.cu").read_text() == aliased + "\n"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Union
@@ -12,6 +13,8 @@ from typing import Any, Union
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from pygls.protocol import default_converter
+
+from tests.support.places import ROOT
 
 LIMIT_S = 60.0
 
@@ -53,11 +56,11 @@ class EditorClient:
         self.edits.append(params)
         return types.ApplyWorkspaceEditResult(applied=True)
 
-    async def start(self, *options: str, environment: Mapping[str, str] | None = None) -> types.InitializeResult:
+    async def start(self) -> types.InitializeResult:
         """Start the server as ``ncu-swizzle serve lsp`` and greet it."""
         # Without -P, Python itself would look for modules in the workspace; the script ncu-swizzle does not.
-        command = (sys.executable, "-P", "-m", "ncu_swizzle", "serve", "lsp", *options)
-        await self.client.start_io(*command, env=environment and dict(environment), cwd=self.root)
+        command = (sys.executable, "-P", "-m", "ncu_swizzle", "serve", "lsp")
+        await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=self.root)
         window = types.WindowClientCapabilities(work_done_progress=True)
         lenses = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
         capabilities = types.ClientCapabilities(
@@ -82,13 +85,17 @@ class EditorClient:
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return file.as_uri()
 
+    def change(self, uri: str, text: str, version: int = 2) -> None:
+        """Change a file in the editor alone."""
+        changes = [types.TextDocumentContentChangeWholeDocument(text)]
+        changed = types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(version, uri), changes)
+        self.client.text_document_did_change(changed)
+
     def save(self, name: str, text: str, version: int = 2) -> None:
         """Change a file in the editor and on the disk, and say that it was saved."""
         (self.root / name).write_text(text, "utf-8")
         uri = (self.root / name).as_uri()
-        whole = [types.TextDocumentContentChangeWholeDocument(text)]
-        changed = types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(version, uri), whole)
-        self.client.text_document_did_change(changed)
+        self.change(uri, text, version)
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
 
     def close(self, uri: str) -> None:
@@ -125,20 +132,14 @@ class EditorClient:
         return [action.title for action in actions]
 
 
-def session(
-    root: Path,
-    what: Callable[[EditorClient], Awaitable[None]],
-    *options: str,
-    environment: Mapping[str, str] | None = None,
-    initialization: Any = None,
-) -> EditorClient:
+def session(root: Path, edit: Callable[[EditorClient], Awaitable[None]], *, initialization: Any = None) -> EditorClient:
     """Do something in an editor; return the client with what it was sent. The server must stop when it is told to."""
 
     async def run() -> EditorClient:
         client = EditorClient(root, initialization)
-        await client.start(*options, environment=environment)
+        await client.start()
         try:
-            await what(client)
+            await edit(client)
         finally:
             await client.stop()
         return client
