@@ -18,7 +18,7 @@ from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE
 from tests.support.process import Command, Typed
 from tests.support.recordings import Recorded
-from tests.support.reports import join, save_run
+from tests.support.reports import join
 from tests.support.several import LAUNCHED
 from tests.support.sources import LAUNCHABLE
 
@@ -39,13 +39,6 @@ def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def saved_run(tmp_path: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a run of kernel2 beside kernel1, and go to the folder above it."""
-    monkeypatch.chdir(tmp_path)
-    return save_run(tmp_path / "run", "kernel2", [recorded("kernel1"), recorded("kernel2")])
 
 
 @pytest.fixture(scope="module")

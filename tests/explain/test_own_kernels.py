@@ -56,6 +56,18 @@ def test_every_function_names_the_same_mapping_for_a_source() -> None:
 
 
 @NEEDS_ALL
+def test_a_line_of_a_source_is_explained_alone() -> None:
+    (counted,) = ncu_swizzle.predict("half.cu:9", **HALF)
+    assert [(row.name, row.degree) for row in counted.predictions] == [("LDS half.cu:9", 32)]
+    assert ncu_swizzle.banks("half.cu:6", **HALF)[0].access.name == "half.cu:6"
+    (suggested,) = ncu_swizzle.suggest("half.cu:9", **HALF)
+    assert "Swizzle<5,1,5>" in code.spelled(suggested.chosen.mapping)
+    for function in (ncu_swizzle.predict, ncu_swizzle.suggest, ncu_swizzle.banks):
+        with pytest.raises(UsageError, match=r"half\.cu:3"):
+            function("half.cu:3", **HALF)
+
+
+@NEEDS_ALL
 def test_a_mapping_that_does_not_fit_the_rows_is_counted() -> None:
     rows = [
         ({"swizzle": "3,4,3", "element_bytes": 1}, 2),
