@@ -45,6 +45,12 @@ def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -
     return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
 
 
+def test_a_line_without_wavefronts_has_no_conflict_and_one_without_an_ideal_has_no_limit() -> None:
+    for wavefronts, degree in ((0, 1.0), (3, float("inf"))):
+        access = Instruction(0, "LDS", "LDS", "LDS", executed=1, wavefronts=wavefronts, ideal=0)
+        assert LineAccesses("LDS", None, (access,)).degree == degree
+
+
 def judged(now: str, kernel: KernelLint, then: str, *kernels: KernelLint, unknown: tuple[str, ...] = ()) -> Verdict:
     """Return the verdict on a kernel whose source, now in the current folder, was another text in ``main``."""
     Path("turn.cu").write_text(now, encoding="utf-8")

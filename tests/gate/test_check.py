@@ -223,6 +223,8 @@ def test_a_regression_counts_beyond_limit_and_noise(recorded: Recorded) -> None:
         return outcomes(verdict)["kernel2", "max-regression", ""]
 
     assert {row: outcome(*row) for row in REGRESSIONS} == REGRESSIONS
+    verdict = judge([lasting(one, 3e6)], with_baseline("max-regression 5"), against(lasting(one, 2e6)))
+    assert verdict.checks[-1].actual == pytest.approx(50), "percent"
 
 
 def test_an_unknown_duration_is_inconclusive(recorded: Recorded) -> None:
