@@ -1,7 +1,7 @@
 # make demo     what the project does, on this machine      make test     what needs no GPU and little CPU
 # make lint     style and types                              make test-ROOM the same of one room: make test-smem
 # make test-ci  what CI runs, in one go                      make test-all  all; test-long: what make test leaves to CI
-# make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
+# make picture  the README's pictures                        make record   all recordings again (GPU and ncu)
 # make docs     the documentation site, in site/               make cubins  what the tests keep of nvcc's work, again
 
 PYTHON ?= python3

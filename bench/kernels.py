@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help="default: all")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
-    parser.add_argument("--write", action="store_true", help="replace the tables in docs/measured.md and the README")
+    parser.add_argument("--write", action="store_true", help="replace the tables in docs/measured.md")
     arguments = parser.parse_args()
     summary = [head("family", "before", "after", "degree", "speedup", "relative to reference")]
     for family in catalog.families:
@@ -45,7 +45,7 @@ def main() -> None:
     machine = timing.facts["machine"]
     print(text := f"{conditions(machine)}\n\n" + "\n".join(summary) + "\n")
     if arguments.write and not arguments.family:
-        replace(ROOT / "README.md", "measured", Path(__file__).name, text)
+        replace(ROOT / "docs" / "measured.md", "measured", Path(__file__).name, text)
 
 
 def conditions(machine: Mapping[str, Any]) -> str:

@@ -1,10 +1,10 @@
 """Bring the examples of the documentation up to date: ``python docs/examples.py``; ``--check`` only says what differs.
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
-then its exit code if it fails. A line "…" stands for lines that are left out. The examples of a page are run one after
-another in copies of the folders beside its name, without a GPU; those of Python kernels need their compilers. A command
-that ends with ``# needs a GPU`` shows what was recorded on one: a stand-in for ncu hands over the report that the
-program left there. tests/docs/test_examples.py runs all of them, and the command lines without output.
+then its exit code if it fails. A line "…" stands for lines that are left out, also at the end. The examples of a page
+are run one after another in copies of the folders beside its name, without a GPU; those of Python kernels need their
+compilers. A command that ends with ``# needs a GPU`` shows what was recorded on one: a stand-in for ncu hands over the
+report that the program left there. tests/docs/test_examples.py runs all of them, and the command lines without output.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tests.support import fake_ncu  # noqa: E402
 
 PAGES = {  # and the folders whose files its commands have; "" is the checkout
+    "README.md": "examples/fix",
     "docs/model.md": "",
     "docs/your-kernels.md": "examples/first-hour",
     "docs/fix.md": "examples/fix",
@@ -82,16 +83,25 @@ def refreshed(text: str, folder: Path) -> str:
 
 def example(command: str, shown: list[str], folder: Path) -> str:
     """Return a block with what its command prints now; what it left out, or the day of a run, stays as it is."""
-    printed = run(command, folder)
-    if "…" in shown:
-        first, after = shown.index("…"), shown[shown.index("…") + 1 :]
-        at = printed.index(after[0]) if after and after[0] in printed else len(printed) - len(after)
-        printed = [*printed[:first], "…", *printed[at : at + len(after)]]
+    printed = excerpt(run(command, folder), shown)
     today = date.today().isoformat()
     if len(printed) == len(shown):
         pairs = zip(printed, shown, strict=True)
         printed = [old if today in new and DATE.sub("", old) == DATE.sub("", new) else new for new, old in pairs]
     return "\n".join(["```console", f"$ {command}", *printed, "```"])
+
+
+def excerpt(printed: list[str], shown: list[str]) -> list[str]:
+    """Return the lines that stand where the shown ones do: what follows a "…" begins where its first line is."""
+    gaps = [number for number, line in enumerate(shown) if line == "…"]
+    if not gaps:
+        return printed
+    kept = printed[: gaps[0]]
+    for gap, end in zip(gaps, [*gaps[1:], len(shown)], strict=True):
+        wanted = shown[gap + 1 : end]
+        at = printed.index(wanted[0]) if wanted and wanted[0] in printed else len(printed) - len(wanted)
+        kept += ["…", *printed[at : at + len(wanted)]]
+    return kept
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def published() -> dict[str, Schema]:
     """Return every schema by the name of its file."""
     titled = {
         "profile": ("A saved profile: KERNEL.json of a run", profile()),
-        "comparison": ("profile, compare and report --json, of one kernel and what it is compared with", comparison()),
+        "comparison": ("profile and report --json, of one kernel and what it is compared with", comparison()),
         "run": ("run.json of a run's folder", run()),
         "verdict": ("check and lint --json", verdict()),
         "explain": ("explain --json", explain()),

@@ -1,4 +1,4 @@
-"""MkDocs' hook: what the site has besides docs/: pages from elsewhere in the checkout, the CLI reference, the gallery.
+"""MkDocs' hook: what the site has besides docs/: pages from elsewhere, the CLI reference, the catalogue, the gallery.
 
 `make docs` builds the site with it. Nothing that it makes is committed.
 """
@@ -23,6 +23,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 import cli_reference  # noqa: E402 - of this folder
 import gallery  # noqa: E402
 import schemas  # noqa: E402
+
+from ncu_swizzle.kernels import catalog  # noqa: E402
+from ncu_swizzle.render import listing  # noqa: E402
 
 MOUNTED = {  # page of the site: file of the checkout
     "CHANGELOG.md": "CHANGELOG.md",
@@ -52,6 +55,7 @@ def made() -> Iterator[tuple[str, str | bytes]]:
     for page, source in MOUNTED.items():
         yield page, (ROOT / source).read_text(encoding="utf-8")
     yield "reference/cli.md", cli_reference.markdown()
+    yield "catalog.md", listing.markdown(catalog.shipped())
     for name, schema in schemas.published().items():
         yield f"schemas/{name}.json", json.dumps(schema, indent=2) + "\n"
     yield from gallery.reports()

@@ -203,7 +203,7 @@ def markdown(catalog: Catalog) -> str:
 INTRODUCTION = """\
 Written by `ncu-swizzle list --markdown` from `kernels/*/family.toml`. The degree is actual over ideal wavefronts per
 access kind, predicted by arithmetic and checked against the recordings by a test. An article is one of the
-four that the README names; a kernel without one comes from a library, for comparison.
+four that docs/learn walks through; a kernel without one comes from a library, for comparison.
 """
 
 

@@ -41,7 +41,6 @@ def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(bench: Ben
 
 def test_every_table_has_both_its_markers() -> None:
     for name in (
-        "README",
         "docs/install",
         "docs/measured",
         "docs/rules",

@@ -1,55 +1,187 @@
-"""Every command line in the documentation has options and arguments that exist; test_examples.py runs them."""
+"""The documentation's commands: all can be typed, do what is said, and print what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
-from ncu_swizzle.cli import ClickException, app
+from ncu_swizzle import cli
+from tests.support import process, typed_lines
+from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT
-from tests.support.typed_lines import PAGES, TypedLine, lines
+from tests.support.typed_lines import PAGES, TypedLine, filled, lines, within_text, without_output
+
+SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
+# What takes long because a whole family is emulated, or a sweep runs.
+LONG = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md"}
+ALL_TYPED = {"README.md", "docs/index.md"}  # also what the tables there say to type
+LIBRARIES = {
+    "serve mcp": "mcp",
+    "serve lsp": "pygls",
+    "history": "pyarrow",
+    "--workers": "distributed",
+    ".py": "triton",
+}
+LANGUAGES = ("triton", "cutlass", "numba", "cuda.core")
+ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
+    ("docs/describing-kernels.md", "ncu-swizzle lint my.cu"): 2,  # not described yet: it prints the launch
+    ("docs/launches.md", "ncu-swizzle lint app.launches --sarif lint.sarif"): 1,
+    ("docs/launches.md", "ncu-swizzle check app.launches --rebuild 'nvcc -O3 -lineinfo app.cu'"): 1,
+    ("docs/programs.md", "ncu-swizzle check ci/app.launches"): 1,
+    (
+        "docs/programs.md",
+        "ncu-swizzle check ci/app.launches --rebuild 'nvcc -O3 -lineinfo app.cu' --sarif check.sarif",
+    ): 1,
+}
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 
-def parsed(typed: list[str], incomplete: bool) -> None:
-    """Have the command that is meant read its arguments; raise click's error if it cannot."""
-    command: Any = typer.main.get_command(app)
+def typed(name: str) -> list[TypedLine]:
+    """Return what a page says to type without showing what that prints."""
+    page = ROOT / name
+    return [*without_output(page), *(within_text(page) if name in ALL_TYPED else ())]
+
+
+def meant(words: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command that words name, its name, and the words after it."""
+    command: Any = typer.main.get_command(cli.app)
     name = "ncu-swizzle"
-    while hasattr(command, "commands") and typed:
-        name, *typed = typed
-        if name.startswith("-"):
-            return  # an option of ncu-swizzle itself
+    while words and words[0] in getattr(command, "commands", ()):
+        name, *words = words
         command = command.commands[name]
-    command.make_context(name, typed, resilient_parsing=incomplete)
+    return command, name, words
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_command_line_is_one_that_can_be_typed(page: Path) -> None:
-    for line in lines(page):
-        try:
-            parsed([word for word in line.words if "…" not in word], "…" in line.text)
-        except (ClickException, KeyError) as error:
-            pytest.fail(f"{line.text}: {error}")
+def unknown_options(line: TypedLine) -> Iterator[str]:
+    """Yield the options of a line that its command does not have, or its command if there is none of that name."""
+    command, name, words = meant([word for word in line.words if "…" not in word])
+    if hasattr(command, "commands") and words and words[0].islower():
+        yield f"{line.text}: {words[0]}"
+    parser = command.make_parser(command.make_context(name, [], resilient_parsing=True))
+    options = {**parser._long_opt, **parser._short_opt}
+    following = iter(words[: words.index("--")] if "--" in words else words)
+    for word in following:
+        flag, equals, _ = word.partition("=") if word.startswith("--") else (word[:2], word[2:], "")
+        if word.startswith("-") and word != "-":
+            if flag not in options:
+                yield f"{line.text}: {flag}"
+            elif options[flag].takes_value and not equals:
+                next(following, None)
 
 
-def test_lines_are_found_and_mistakes_noticed() -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_and_options_exist(name: str) -> None:
+    shown = list(lines(ROOT / name))
+    assert [option for line in [*shown, *within_text(ROOT / name)] for option in unknown_options(line)] == []
+    for line in shown:
+        if "…" not in line.text:
+            command, name, words = meant(line.words)
+            command.make_context(name, words)
+
+
+def test_mistakes_are_noticed() -> None:
+    line = TypedLine("ncu-swizzle check my.ncu-rep --max-degree '*=1' -k x --sarift y -D A=1 -- ./app --z  # each kind")
+    assert line.words == ["check", "my.ncu-rep", "--max-degree", "*=1", "-k", "x", "--sarift", "y", "-D", "A=1",
+                          "--", "./app", "--z"]  # fmt: skip
+    assert list(unknown_options(line)) == [f"{line.text}: --sarift"]
     assert sum(len(list(lines(page))) for page in PAGES) > 60
-    assert TypedLine("ncu-swizzle check my.ncu-rep --max-degree '*=1'     # each kind").words == [
-        "check", "my.ncu-rep", "--max-degree", "*=1",
-    ]  # fmt: skip
-    with pytest.raises(ClickException):
-        parsed(["lint", "my.cu", "--sarift", "x"], False)
 
 
-def test_every_console_block_is_run(script: Callable[[str], ModuleType]) -> None:
+def test_what_else_is_typed_exists() -> None:
+    """Scripts of bench/ and targets of make; extras are in test_install.py."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+|test-%):", makefile, re.MULTILINE))
+    asked = set(re.findall(r"(?:^ {4}|`)make ([\w-]+)", text, re.MULTILINE))
+    assert {target for target in asked - targets if not target.startswith("test-")} == set()
+    for script, options in re.findall(r"python3 ((?:bench|recordings|tests)/[\w/]+\.py)([^`#\n]*)", text):
+        assert (ROOT / script).is_file(), script
+        sources = [file.read_text(encoding="utf-8") for file in (ROOT / script).parent.glob("*.py")]
+        asked = re.findall(r"--[\w-]+", options)
+        assert all(any(f'"{option}"' in source for source in sources) for option in asked), f"{script}{options}"
+
+
+def test_every_console_block_is_run(examples: ModuleType) -> None:
     """A block of kind console has to be on a page that docs/examples.py runs."""
-    examples = script("examples")
-    for page in PAGES:
-        name = page.relative_to(ROOT).as_posix()
-        text = page.read_text(encoding="utf-8")
+    for name in NAMES:
+        text = (ROOT / name).read_text(encoding="utf-8")
         assert text.count("```console") == len(examples.BLOCK.findall(text)), f"{name}: a block without a command"
         assert "```console" not in text or name in examples.PAGES, f"{name}: add it to docs/examples.py"
+
+
+def marked(name: str) -> Any:
+    emulated = [NEEDS_ALL] if name in {*SLOW, "README.md", "docs/programs.md", "docs/launches.md"} else []
+    long = [pytest.mark.long] if name == "README.md" else []
+    return pytest.param(name, marks=[*emulated, *long, *([pytest.mark.slow] if name in SLOW else [])])
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in NAMES if "```console" in (ROOT / name).read_text("utf-8")])
+def test_examples_print_what_is_shown(name: str, examples: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork(argv: list[str], env: dict[str, str], cwd: Path, **_: bool) -> subprocess.CompletedProcess[str]:
+        assert argv[1] == "-m"
+        return process.run(*argv[3:], folder=cwd, env=env)
+
+    for library in LANGUAGES if name == "docs/python-kernels.md" else ():
+        pytest.importorskip(library, reason=f"needs {library}")
+    text = (ROOT / name).read_text(encoding="utf-8")
+    monkeypatch.setattr(examples, "subprocess", SimpleNamespace(run=fork))
+    with examples.working_folder(examples.PAGES[name]) as folder:
+        assert examples.refreshed(text, folder) == text, "python docs/examples.py brings the pages up to date"
+
+
+@pytest.mark.long
+def test_a_wrong_digit_is_noticed(examples: ModuleType) -> None:
+    text = (ROOT / "docs" / "learn" / "gemm.md").read_text(encoding="utf-8")
+    block = text[text.index("```console\n$ ncu-swizzle explain") :].split("```\n\n", 1)[0] + "```\n"
+    digit = re.search(r"[1-9](?!.*\d)", block, re.DOTALL)
+    assert digit
+    wrong = block[: digit.start()] + str(10 - int(digit[0])) + block[digit.end() :]
+    assert examples.refreshed(wrong, ROOT) == block != wrong
+
+
+def ending(name: str, line: TypedLine) -> int:
+    """Return the exit code of a line: what needs a GPU ends by saying that it lacks one, and so does doctor."""
+    if line.needs_gpu:
+        return 4 if " capture " in line.text else 3
+    command = " ".join(line.text.partition("  ")[0].split())
+    return 3 if command == "ncu-swizzle doctor" else ENDINGS.get((name, command), 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG) + [pytest.mark.long] * (name in ALL_TYPED))
+     for name in NAMES if any(not line.elsewhere for line in typed(name))],
+)  # fmt: skip
+@without_gpu
+@NEEDS_ALL
+def test_commands_do_what_is_said(name: str, tmp_path: Path) -> None:
+    """What is typed is what the page shows, in a folder that has what it names."""
+    desk = typed_lines.desk(tmp_path / "desk")
+    if name == "docs/describing-kernels.md":
+        (desk / "ncu-swizzle.toml").write_text("", encoding="utf-8")
+    # Some systems know Python as python3 alone; the pages assume an active environment.
+    environment = process.environment(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    wrong = []
+    for line in typed(name):
+        missing = [library for word, library in LIBRARIES.items() if word in line.text and not find_spec(library)]
+        if not missing and not line.elsewhere:
+            done = process.command(*filled(line.words, desk), folder=desk, env=environment)
+            if done.returncode != ending(name, line):
+                wrong.append(f"{line.text}\n{done.returncode}\n{done.stdout}{done.stderr}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_needs_a_gpu_is_marked_as_such(tmp_path: Path) -> None:
+    """Without the words, such a command would have to succeed here."""
+    line = TypedLine("ncu-swizzle profile kernel1 --no-ncu", needs_gpu=True)
+    assert process.command(*line.words, folder=tmp_path).returncode == ending("README.md", line) == 3

@@ -105,15 +105,12 @@ def test_every_example_has_an_answer(browser: Browser, explorer_file: Path) -> N
     assert all(browser.driver.execute_script(choose, number + 1) for number in range(examples))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_the_screen(browser: Browser, explorer_file: Path, width: int) -> None:
-    browser.resize(width)
-    browser.open(explorer_file)
-    assert browser.script(OVERFLOW) <= width
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, explorer_file: Path, scheme: str) -> None:
-    browser.prefer(scheme)
-    browser.open(explorer_file)
-    assert browser.violations() == []
+def test_it_fits_the_screen_and_is_accessible(browser: Browser, explorer_file: Path) -> None:
+    for width in (390, 1280):
+        browser.resize(width)
+        browser.open(explorer_file)
+        assert browser.script(OVERFLOW) <= width
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(explorer_file)
+        assert browser.violations() == [], scheme

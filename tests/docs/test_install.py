@@ -45,8 +45,8 @@ def test_what_a_language_needs_is_in_the_extra_of_all() -> None:
 @pytest.mark.parametrize(
     ("library", "arguments", "extra"),
     [
-        ("mcp", ("mcp",), "servers"),
-        ("pygls", ("lsp",), "servers"),
+        ("mcp", ("serve", "mcp"), "servers"),
+        ("pygls", ("serve", "lsp"), "servers"),
         ("distributed", ("sweep", "transpose", "--problem", "n=256", "--workers", "2"), "fleet"),
         ("pyarrow", ("history", "add", RECORDED), "fleet"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from dataclasses import replace
 
@@ -14,9 +13,7 @@ from ncu_swizzle.base.texts import in_markdown
 from ncu_swizzle.render import formats
 from ncu_swizzle.reports import frames
 from ncu_swizzle.reports.comparison import compare
-from ncu_swizzle.reports.model import KernelId, Profile
-from tests.support.pages import unpacked
-from tests.support.places import ROOT
+from ncu_swizzle.reports.model import KernelId
 from tests.support.recordings import Recorded
 
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
@@ -102,15 +99,3 @@ def test_an_unknown_count_is_empty_in_csv(recorded: Recorded, count: str) -> Non
     bare = replace(profile, instructions=(replace(profile.instructions[0], **{count: None}),))
     (row,) = csv.DictReader(io.StringIO(formats.to_csv(compare([bare]))))
     assert row[count] == ""
-
-
-def test_the_example_holds_what_was_recorded(recorded: Recorded) -> None:
-    html = (ROOT / "docs" / "attention-report.html").read_text(encoding="utf-8")
-    held = re.findall(r'<script type="application/gzip"[^>]*>(.*?)</script>', html)
-    names = ("kernel1", "kernel2", "kernel3", "reference-attention")
-
-    def numbers(profile: Profile) -> Profile:  # another version of NVIDIA's reader may write an instruction otherwise
-        return replace(profile, instructions=tuple(replace(i, sass="", opcode="") for i in profile.instructions))
-
-    found = [numbers(Profile.from_json(unpacked(text))) for text in held]
-    assert found == [numbers(recorded(name)) for name in names], "run make picture"

@@ -16,7 +16,7 @@ from tests.support.repositories import git, repository
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 TYPED = re.compile(r"^(?: {4,}|\$ | {4,}\$ )(?P<line>(?:NCU_\w+=\S+ )?ncu-swizzle (?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
-ROW = re.compile(r"^\| (?P<lines>`ncu-swizzle [^|]*) \|(?P<about>[^|]*)\|", re.MULTILINE)
+SPAN = re.compile(r"`(?P<line>ncu-swizzle [^`]+)`")
 CONSOLE = re.compile(r"^```console\n.*?^```", re.MULTILINE | re.DOTALL)
 PROSE = re.compile(r"\s{2,}(?:[a-z→#]).*$")  # what stands beside a command
 NEEDS_GPU = "needs a GPU"
@@ -35,8 +35,13 @@ class TypedLine:
     def words(self) -> list[str]:
         """The words of the command: without its comment and what it is piped to; "…" is the reader's own."""
         bare = PROSE.sub("", self.text.partition("  #")[0])
-        typed = shlex.split(bare.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0], comments=False)
+        typed = shlex.split(bare.partition(" | ")[0].partition(" > ")[0], comments=False)
         return typed[typed.index("ncu-swizzle") + 1 :]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it wants a cluster or another program, which this folder lacks."""
+        return any(word in self.text for word in ELSEWHERE)
 
 
 def lines(page: Path) -> Iterator[TypedLine]:
@@ -49,27 +54,28 @@ def without_output(page: Path) -> Iterator[TypedLine]:
     yield from _found(CONSOLE.sub("", page.read_text(encoding="utf-8")))
 
 
-def rows(page: Path) -> Iterator[TypedLine]:
-    """Yield the commands of a page's tables; a row that starts with "`ncu-swizzle` shows some."""
-    for row in ROW.finditer(page.read_text(encoding="utf-8")):
-        whole = "ncu-swizzle"
-        for text in re.findall("`([^`]*)`", row["lines"]):
-            yield TypedLine(text if text.startswith(whole) else f"{whole} {text}", NEEDS_GPU in row["about"])
+def within_text(page: Path) -> Iterator[TypedLine]:
+    """Yield the commands that a page's text and tables mention; a row of a table may say that it needs a GPU."""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        for span in SPAN.finditer(line):
+            yield from _commands(span["line"], line.startswith("|") and NEEDS_GPU in line)
 
 
 def _found(text: str) -> Iterator[TypedLine]:
-    for found in TYPED.finditer(text):
-        line = re.sub(r"\\\n\s*", " ", found["line"])
-        yield TypedLine(line, NEEDS_GPU in line)
+    for match in TYPED.finditer(text):
+        line = re.sub(r"\\\n\s*", " ", match["line"])
+        yield from _commands(line, NEEDS_GPU in line)
 
 
-def typeable(line: TypedLine) -> bool:
-    """Return whether a line can be typed in the folder: whether no cluster and no other program is wanted."""
-    return not any(word in line.text for word in ELSEWHERE)
+def _commands(line: str, needs_gpu: bool) -> Iterator[TypedLine]:
+    """Yield each command of a line; what is replayed from a capture needs no GPU."""
+    first, *others = re.split(r" && (?=ncu-swizzle )", line)
+    yield TypedLine(first, needs_gpu)
+    yield from map(TypedLine, others)
 
 
-def filled(words: list[str], own: dict[str, str], folder: Path) -> list[str]:
-    """Return the words as the shell passes them on, with this reader's own.
+def filled(words: list[str], folder: Path) -> list[str]:
+    """Return the words as the shell passes them on.
 
     "…", the value of an option, is left out with it: ncu-swizzle.toml describes the kernels.
     """
@@ -77,7 +83,7 @@ def filled(words: list[str], own: dict[str, str], folder: Path) -> list[str]:
     for word in words:
         if "…" not in word:
             files = sorted(path.relative_to(folder).as_posix() for path in folder.glob(word)) if "*." in word else []
-            kept += files or [own.get(word, word)]
+            kept += files or [word]
         elif kept and kept[-1].startswith("--"):
             kept.pop()
     return kept
@@ -89,6 +95,19 @@ OTHER = """__global__ void fn(float *y) {
     __syncthreads();
     y[threadIdx.x] = tile[threadIdx.x ^ 1];
 }
+"""
+KERNELS = """import triton
+import triton.language as tl
+
+NCU_SWIZZLE = {
+    "add": {"problem": {"n": 4096}, "grid": "n // B", "args": ["x=float32[n]", "y=float32[n]:out", "B=1024"]},
+}
+
+
+@triton.jit
+def add(x, y, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i) + tl.sum(tl.load(x + i)))
 """
 DESCRIBED = """
 [kernel.tile]
@@ -113,6 +132,7 @@ def desk(folder: Path) -> Path:
     shutil.copy(EXAMPLE / "my.cu", folder / "src" / "turn.cu")
     shutil.copy(PROGRAMS / "shapes.cu", folder / "app.cu")
     (folder / "other.cu").write_text(OTHER)
+    (folder / "kernels.py").write_text(KERNELS)
     entries = DESCRIBED + DESCRIBED.replace("my.cu", "src/turn.cu").replace("kernel.tile", "kernel.turned")
     with (folder / "ncu-swizzle.toml").open("a", encoding="utf-8") as file:
         file.write(entries)
