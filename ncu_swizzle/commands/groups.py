@@ -146,6 +146,7 @@ def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
         int: int,
         int | None: int,
         float: float,
+        Path: Path,
         Path | None: Path,
         tuple[Path, ...]: Path,
         tuple[int, ...]: int,
