@@ -11,6 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Union
 
+from ncu_swizzle.base.codes import CATALOGUE
 from ncu_swizzle.gate.verdict import CRITERIA, Outcome
 from ncu_swizzle.reports.model import READABLE, Profile
 
@@ -21,7 +22,16 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
+AFTER_5 = ("unknowns", "recorded_metrics")  # fields of a saved profile since schema 6
 COLUMNS = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
+
+
+ORIGIN: Schema = {"enum": ["measured", "recorded", "computed"]}
+# Of the numbers in an object and below it; by key if not all come from one place, "*" being all other keys.
+PROVENANCE: Schema = {
+    "anyOf": [ORIGIN, {"type": "object", "additionalProperties": {"anyOf": [ORIGIN, {"type": "object"}]}}]
+}
+CODE: Schema = {"enum": list(CATALOGUE)}
 
 
 def nullable(schema: Schema) -> Schema:
@@ -89,7 +99,9 @@ def profile() -> Schema:
         stacks=rows(rows({"type": "array", "prefixItems": [TEXT, COUNT], "minItems": 2, "maxItems": 2})),
     )
     digest = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-    later = {name: whole.pop(name) for name in ("launch", "notes", "requests", "beside", "commit", "sample")}
+    whole["findings"]["items"]["required"].remove("code")
+    later = {name: whole.pop(name) for name in ("launch", "notes", "requests", "beside", "commit", "sample", *AFTER_5)}
+    later["provenance"] = PROVENANCE
     return record(later, schema={"enum": list(READABLE)}, digest=digest, **whole)
 
 
@@ -101,13 +113,18 @@ def counts() -> dict[str, Schema]:
     }
 
 
+def unknown() -> dict[str, Schema]:
+    """Return the fields of a reason for something unknown."""
+    return {"code": CODE, "reason": TEXT, "remedy": TEXT}
+
+
 def comparison() -> Schema:
     """Return the schema of --json for one kernel."""
     by_label = {"type": "object", "additionalProperties": nullable({"type": ["number", "string"]})}
     line = record(label=TEXT, file=TEXT, line=COUNT, samples=nullable(COUNT), **counts())
     mix = record(label=TEXT, **{"class": TEXT}, opcode=nullable(TEXT), executed=nullable(COUNT))
     finding = record(
-        label=TEXT, rule=TEXT, kind=TEXT, title=TEXT, message=TEXT,
+        label=TEXT, rule=TEXT, code=CODE, kind=TEXT, title=TEXT, message=TEXT,
         saving=nullable(NUMBER), low=nullable(NUMBER), high=nullable(NUMBER),
         focus=rows({"type": "object"}), markers=rows({"type": "object"}), tables=rows({"type": "object"}),
     )  # fmt: skip
@@ -115,6 +132,7 @@ def comparison() -> Schema:
         schema=COUNT,
         engine=TEXT,
         engine_reason=TEXT,
+        provenance=entries(PROVENANCE),
         verdict=TEXT,
         speedup=nullable(NUMBER),
         warnings=rows(TEXT),
@@ -122,6 +140,7 @@ def comparison() -> Schema:
         metrics=rows({**by_label, "required": ["metric", "unit"]}),
         accesses=rows(record(access=TEXT, label=TEXT, **counts())),
         stalls=rows({**by_label, "required": ["reason"]}),
+        unknowns=rows(record(label=TEXT, **unknown(), offsets=rows(COUNT))),
         samples=rows(nullable(COUNT)),
         mix=rows(mix),
         lines=rows(line),
@@ -142,12 +161,23 @@ def verdict() -> Schema:
     """Return the schema of the gate's answer."""
     outcome = {"enum": [each.value for each in Outcome]}
     place: Schema = record({"through": rows({"type": "object"})}, file=TEXT, line=COUNT)
+    suppression = record(
+        codes=rows(TEXT), reason=TEXT, place=record(file=TEXT, line=COUNT), line=COUNT, files=TEXT, kernel=TEXT
+    )
     check = record(
         outcome=outcome, kernel=TEXT, criterion={"enum": list(CRITERIA)}, message=TEXT, access=TEXT,
         place=nullable(place), origin=TEXT, hint=TEXT, actual=nullable(NUMBER), limit=nullable(NUMBER),
-        related=rows({"type": "object"}),
+        related=rows({"type": "object"}), code={"enum": ["", *CATALOGUE]}, more_codes=rows(CODE),
+        provenance={"enum": ["", *ORIGIN["enum"]]}, suppressions=rows(suppression),
     )  # fmt: skip
-    return record(schema=COUNT, outcome=outcome, checks=rows(check), notes=rows(TEXT))
+    return record(
+        schema=COUNT,
+        outcome=outcome,
+        suppressed=COUNT,
+        checks=rows(check),
+        notes=rows(TEXT),
+        unknowns=rows(record(kernel=TEXT, **unknown())),
+    )
 
 
 def explain() -> Schema:
@@ -166,7 +196,8 @@ def banks() -> Schema:
     grid = rows(rows(COUNT))
     counted = record(requests=COUNT, known=FLAG, actual=COUNT, ideal=COUNT, excessive=COUNT)
     one = record(
-        layout=TEXT, transform=TEXT, spelled=TEXT, element_bytes=COUNT, bytes=COUNT, bijection=FLAG,
+        provenance=PROVENANCE, layout=TEXT, transform=TEXT, spelled=TEXT, element_bytes=COUNT, bytes=COUNT,
+        bijection=FLAG,
         vector_bytes=COUNT, tma=nullable(TEXT), cell_bytes=COUNT, bank_count=COUNT, banks=grid, ways=grid,
         access=nullable(TEXT), op=nullable(TEXT), counts=nullable(counted),
     )  # fmt: skip
@@ -178,6 +209,7 @@ def predict() -> Schema:
     totals = {name: nullable(COUNT) for name in ("executed", "wavefronts", "ideal", "excessive")}
     counted = record(access=TEXT, counted=nullable(COUNT), equal=nullable(FLAG), verdict=TEXT, **totals)
     return record(
+        provenance=PROVENANCE,
         title=TEXT,
         accesses=rows(record(name=TEXT, op=TEXT, access=TEXT, **totals)),
         counted=rows(counted),
@@ -197,6 +229,7 @@ def suggest() -> Schema:
         blocks_per_sm=nullable(COUNT),
     )  # fmt: skip
     tile = record(
+        provenance=PROVENANCE,
         title=TEXT,
         possible=FLAG,
         accesses=rows(record(name=TEXT, op=TEXT, writes=FLAG)),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.commands import output
@@ -15,6 +16,9 @@ from ncu_swizzle.commands.keywords import Emulating
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 from ncu_swizzle.reports.options import PageFormats
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class DrawnFormats(PageFormats):
 @grouped
 def explain(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="A layout, a kernel, a file, a line FILE:N, an expression, a picture.")
+        str, typer.Argument(metavar="WHAT", help="A layout, a kernel, a file, a line FILE:N, an expression, a code.")
     ],
     asked: ExplainQuery,
     formats: DrawnFormats,
@@ -44,6 +48,7 @@ def explain(
     ncu-swizzle explain my.cu:42 --show mapping                    a line of it, with code to paste
     ncu-swizzle explain kernel1                                    a kernel of the catalogue
     ncu-swizzle explain "tid * 128" --op ld.shared.b32             one access of a warp
+    ncu-swizzle explain SW001                                      a code of lint and check; codes: all
     \f
     A kernel of your own (.cu, cubin, PTX, or of ncu-swizzle.toml) is emulated, described as for ncu-swizzle profile; an
     emulated run's folder or profile holds its addresses. Its accesses are counted by source line, the worst one is
@@ -71,6 +76,11 @@ def explain(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.explain import banks, explained
 
+    if codes.is_code(what):
+        if formats.named:
+            raise UsageError(f"{what} has a page, which is printed alone", f"omit --{next(iter(formats.named))}")
+        _print_page(codes.page(what), Output())
+        return
     if picture := banks.PICTURES.get(what):
         if formats.named:
             raise UsageError(f"{what} is drawn on the terminal only", f"omit --{next(iter(formats.named))}")
@@ -86,3 +96,13 @@ def explain(
     }
     if not formats.write(makers):
         explained.show(query, answer, Output())
+
+
+def _print_page(page: str, console: Console) -> None:
+    """Print Markdown: laid out on a terminal, else as it is."""
+    if console.is_terminal:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(page, hyperlinks=False))
+    else:
+        console.file.write(page)

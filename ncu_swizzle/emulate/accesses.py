@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag
@@ -179,9 +180,9 @@ class RequestLog:
         warps, _ = self.machine.wgmma.setdefault(number, (np.zeros(running, np.int64), wavefronts))
         warps += np.bincount(blocks, minlength=running)
 
-    def miss(self, number: int, reason: str, origin: int | None) -> None:
-        """Record that a request is unknown."""
-        self.machine.missed.setdefault(number, Unknown(reason, origin))
+    def miss(self, number: int, reason: str, origin: int | None, code: str = "") -> None:
+        """Record that a request is unknown; `code` as in `Unknown`."""
+        self.machine.missed.setdefault(number, Unknown(reason, origin, code))
 
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
@@ -200,7 +201,7 @@ class RequestLog:
         counts = dict(self._counted)
         for number, (warps, wavefronts) in self.machine.wgmma.items():
             if (warps % WARPS).any():
-                self.miss(number, "not all warps of a warpgroup execute it", None)
+                self.miss(number, "not all warps of a warpgroup execute it", None, codes.NO_RULE)
             # `wavefronts` are those of a warpgroup, and each of its four warps was counted.
             total = warps * wavefronts // WARPS
             counts[number] = AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
@@ -210,11 +211,11 @@ class RequestLog:
         op = operation_name(self.instructions[number])
         if op is None:
             if any(request.selected.any() for request in seen):
-                self.miss(number, "no rule is known for the wavefronts of this instruction", None)
+                self.miss(number, "no rule is known for the wavefronts of this instruction", None, codes.NO_RULE)
             return None
         counted = count_accesses(op, seen, len(self.machine.blocks))
         if not counted.known:
-            self.miss(number, "no rule is known for the wavefronts of some of its requests", None)
+            self.miss(number, "no rule is known for the wavefronts of some of its requests", None, codes.NO_RULE)
         return counted
 
     def _wrong(self, instruction: SassInstruction, lanes: Bits, selected: Bools) -> Bools:

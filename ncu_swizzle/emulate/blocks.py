@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
 from ncu_swizzle.emulate.faults import ManyKinds, Spent, TooLarge
@@ -371,6 +372,7 @@ def _check(setting: Setting, totals: Totals, expected: Mapping[Index, bytes]) ->
         if batch.signature(number) != signature:  # no count is known then
             totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
             for row in range(len(totals.issued)):
-                totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
-                totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
+                why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
+                totals.unknown.setdefault(row, why)
+                totals.missed.setdefault(row, why)
     totals.checked = len(expected)

@@ -45,7 +45,7 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionCounts:
-    """One instruction's counts over the whole launch; None if unknown, with a `reason`."""
+    """One instruction's counts over the whole launch; None if unknown, with a `reason` and its code."""
 
     offset: int  # bytes from the function's start
     sass: str
@@ -55,6 +55,7 @@ class InstructionCounts:
     wavefronts: int | None = None  # also None if `access` is empty
     ideal: int | None = None
     reason: str = ""
+    code: str = ""  # of the reason, see `base.codes`
     origin: int | None = None  # the offset of the instruction that caused the unknown
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs
 from ncu_swizzle.emulate.code import BARRIER, PRED, REG, Code, Sass, SassInstruction, parse_instruction
@@ -54,7 +55,7 @@ def counted(instruction: SassInstruction, index: int) -> Step:
         condition = guard(m) if guard else None
         selected, doubtful = m.certain_mask(condition)
         if wavefronts is None:
-            m.log.miss(index, "no rule is known for the wavefronts of this shape", None)
+            m.log.miss(index, "no rule is known for the wavefronts of this shape", None, codes.NO_RULE)
         elif doubtful.any():
             m.log.miss(index, "whether its predicate holds", condition.origin if condition else None)
         else:
@@ -103,6 +104,12 @@ _ORIGINS = {
     "MUFU": "a hardware approximation",
     "CALL": "what a called function returns",
 }
+# The codes of what depends on such an instruction; of any other, the emulator does not compute the result.
+_CAUSES = {
+    **dict.fromkeys(("LDG", "LD", "LDS", "LDL", "LDGSTS"), codes.DATA),
+    **dict.fromkeys(("LDC", "ULDC", "LDCU"), codes.LAUNCH),
+    **dict.fromkeys(("USETMAXREG", "SYNCS", "ATOM", "ATOMS", "ATOMG", "ARRIVES", "CS2R"), codes.TIMING),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,6 +138,13 @@ class PreparedCode:
         what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, "unknown")
         what = "the emulator fails on it" if origin in self.failures else what
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
+
+    def cause_of(self, origin: int | None) -> str:
+        """Return the code of what is unknown because of an instruction, or because nothing wrote a register."""
+        if origin is None:
+            return codes.UNWRITTEN
+        computed = origin not in self.unsupported and origin not in self.failures
+        return _CAUSES.get(self.instructions[origin].opcode, codes.NOT_EMULATED) if computed else codes.NOT_EMULATED
 
 
 def prepare(
@@ -256,7 +270,7 @@ def _losing(instruction: SassInstruction, index: int) -> Step:
     def lose(m: Machine) -> None:
         forget(m)
         if may_be_counted(opcode):
-            m.log.miss(index, f"what {opcode} accesses", index)
+            m.log.miss(index, f"what {opcode} accesses", index, codes.NOT_EMULATED)
         lose_everything(m, index)
         lose_arrays(m)
         forget_local(m, index)
@@ -336,7 +350,7 @@ def _unmodelled(instruction: SassInstruction, index: int) -> Step:
     reason = f"whether {instruction.opcode} accesses shared memory, and how, is not modelled"
 
     def step(m: Machine) -> None:
-        m.log.miss(index, reason, None)
+        m.log.miss(index, reason, None, codes.NOT_EMULATED)
         lose_everything(m, index)
         lose_arrays(m)
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
@@ -128,9 +129,9 @@ class Ledger:
         if not draw.several:
             entangled = self._entangled()
             for number in np.flatnonzero(entangled[0]).tolist():
-                totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin))
+                totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin, codes.TIMING))
             for number in np.flatnonzero(entangled.any(axis=0)).tolist():
-                totals.missed.setdefault(number, Unknown("what it accesses", draw.origin))
+                totals.missed.setdefault(number, Unknown("what it accesses", draw.origin, codes.TIMING))
         # Over all pairs, f(b) + g(t) adds up to M (sum of f + sum of g), M times what any order of the blocks gives.
         totals.issued = totals.issued // draw.extent
         for counted in (totals.wavefronts, totals.ideal):
@@ -300,7 +301,13 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
         blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
         rows = tuple(
             InstructionCounts(
-                offset=each.offset, sass=each.text, opcode=each.mnemonic, access="", executed=None, reason=reason
+                offset=each.offset,
+                sass=each.text,
+                opcode=each.mnemonic,
+                access="",
+                executed=None,
+                reason=reason,
+                code=codes.NOT_RUN,
             )
             for each in setting.program.instructions
         )
@@ -359,6 +366,7 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
         wavefronts=(waves or 0) if known else None,
         ideal=totals.ideal.get(number, 0) if known else None,
         reason=in_words(program, why) if why else "",
+        code=(why.code or program.cause_of(why.origin)) if why else "",
         origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
     )
 

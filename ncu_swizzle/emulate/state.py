@@ -24,10 +24,14 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why something is unknown, and the index of the instruction that caused it."""
+    """Why something is unknown, and the index of the instruction that caused it.
+
+    `code` is one of `base.codes`; empty if the instruction's kind decides it.
+    """
 
     reason: str
     origin: int | None
+    code: str = ""
 
 
 # ---------------------------------------------------------------------------------------------- threads

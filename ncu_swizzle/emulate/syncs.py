@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.boxes import RANK_BIT
@@ -60,7 +61,8 @@ class _Generic(MemoryInstruction):
         if in_shared.any():
             m.decide_request(address.tag)
             if (own.any(axis=1) & remote.any(axis=1)).any():
-                m.log.miss(self.index, "what ncu counts for lanes that access different blocks of a cluster", None)
+                reason = "what ncu counts for lanes that access different blocks of a cluster"
+                m.log.miss(self.index, reason, None, codes.NO_RULE)
             else:  # no wavefronts for lanes that access another block
                 m.log.record(self.index, low.bits, own, tag=address.tag)
         if self.opcode == "LD":

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tensor_map import MOST_BOX, BoxCopy, PlacedBoxes, Tiled
@@ -261,7 +262,7 @@ class WgmmaProduct:
             else:
                 near = [done * len(a.k) in distances(before, now) for before, now in zip(first, here, strict=True)]
             number = 1 if near[0] and not near[1] else 0  # the one that does not go on as K does
-            self._misfit(self.seen[number], Reading(trouble), (a, b)[1 - number], tile=within)
+            self._misfit(self.seen[number], Reading(trouble), (a, b)[1 - number], tile=within, code=codes.ALONG_K)
             return False
         begun = self.record.chains.add(self.chain, self.instruction.offset, here)
         filled = [reading.filled | now.beyond(before) for reading, before, now in zip((a, b), begun, here, strict=True)]
@@ -281,7 +282,9 @@ class WgmmaProduct:
     def _stages(self, pair: Pair) -> Stages:
         return self.block, pair[0].copy.stage, pair[1].copy.stage
 
-    def _misfit(self, one: OperandSeen, found: Reading, partner: Reading | None, tile: bool = True) -> None:
+    def _misfit(
+        self, one: OperandSeen, found: Reading, partner: Reading | None, *, tile: bool = True, code: str = codes.TILE
+    ) -> None:
         """Record that an operand is no tile, or goes together with its partner nowhere along K."""
         if (self.instruction.offset, one.side) in self.record.misfits:
             return
@@ -300,7 +303,7 @@ class WgmmaProduct:
             fit = "without a base offset, each chunk is where its address says"
         copied = one.copied(self.placed, self.block)
         text = f"wgmma reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
-        self.record.add(self.instruction.offset, one.side, text)
+        self.record.add(self.instruction.offset, one.side, text, code)
 
     def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:
         """Return what is to be reached, from strict to lenient."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
@@ -21,6 +22,7 @@ class Misfit:
 
     offset: int  # of the instruction, in bytes from the function's start
     message: str
+    code: str = codes.TILE
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,15 @@ class FollowedTiles:
     lacking: str = ""
 
 
+# Codes of kinds of misfits; an operand that is no tile is of the kind A or B.
+_CODES = {
+    **dict.fromkeys(("K", "filled", "rows"), codes.ALONG_K),
+    **dict.fromkeys(("map", "past", "overlap", "cut"), codes.TENSOR_MAP),
+    **dict.fromkeys(("type", "NaN"), codes.VALUES),
+    "target": codes.TARGET,
+    **dict.fromkeys(("bytes", "early"), codes.BYTES),
+    **dict.fromkeys(("unread", "unused"), codes.UNREAD),
+}
 MOST_PRODUCTS = 1024  # of one run: enough to see every stage of a ring several times
 HALF = 2  # bytes: the unit in which stores are counted
 RESULT_BYTES = (2, 4)  # of an element of the result
@@ -69,9 +80,10 @@ class TileRecord:
             self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
         return self._placed
 
-    def add(self, offset: int, kind: str, message: str) -> None:
-        """Record a misfit, the first of its kind at this instruction."""
-        self.misfits.setdefault((offset, kind), Misfit(offset, message))
+    def add(self, offset: int, kind: str, message: str, code: str = "") -> None:
+        """Record a misfit, the first of its kind at this instruction; without `code`, by its first word."""
+        code = code or _CODES.get(kind.partition(" ")[0], codes.TILE)
+        self.misfits.setdefault((offset, kind), Misfit(offset, message, code))
 
     def forget(self, m: Machine) -> None:
         """Forget all tiles of the view's blocks."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location
@@ -27,6 +27,7 @@ from ncu_swizzle.reports.model import (
     MachineInfo,
     Metric,
     Profile,
+    UnknownCounts,
     Violation,
 )
 from ncu_swizzle.reports.options import EMULATED
@@ -66,6 +67,7 @@ def profile_of_counts(
         sources=binary.sources or {},
         notes=tuple(_notes(kernel.name, counts)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
+        unknowns=tuple(_unknowns(counts)),
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))
@@ -83,7 +85,20 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
         yield model.finding(Violation(f"{outside}{some}", line))
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
-        yield model.finding(Violation(misfit.message, line, model.TILES_RULE))
+        yield model.finding(Violation(misfit.message, line, model.TILES_RULE, misfit.code))
+
+
+def _unknowns(counts: Counts) -> Iterator[UnknownCounts]:
+    """Yield each reason for unknown counts, the most frequent first, and what was not checked."""
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for row in counts.unknown:
+        reasons.setdefault((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED), []).append(row.offset)
+    for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield UnknownCounts.of(code, reason, offsets)
+    if counts.global_accesses.lacking:
+        yield UnknownCounts.of(codes.UNCHECKED_BOUNDS, counts.global_accesses.lacking)
+    if counts.tiles.lacking:
+        yield UnknownCounts.of(codes.UNFOLLOWED, counts.tiles.lacking)
 
 
 def _totals(profile: Profile) -> dict[str, Metric]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.errors import (
     BadFile,
@@ -212,11 +213,18 @@ def emulate_cubin(
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
     named = KernelId(name=kernel.name, function=demangle(symbol), family=family.name, title=kernel.title)
-    why = []
+    why: list[str] = []
+    option = drawn = ""
     if option := fills.options(family.arguments, counts.decisive) if counts.on_data else "":
         drawn = fills.or_random(family.arguments, counts.decisive)
         why = [f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."]
     profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
+    if option:  # what the catalogue of codes says in general, this says of this kernel
+        unknowns = tuple(
+            replace(each, remedy=f"{option}, or a .npy file{drawn}") if each.code == codes.DATA else each
+            for each in profile.unknowns
+        )
+        profile = replace(profile, unknowns=unknowns)
     return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
 
 

@@ -69,7 +69,8 @@ def with_recording(emulated: Profile, recorded: Profile) -> Profile:
     """
     borrowed = {name: metric for name, metric in recorded.metrics.items() if name not in emulated.metrics}
     own = {EXECUTED, WAVEFRONTS, IDEAL}
-    metrics = {**{name: metric for name, metric in borrowed.items() if name not in own}, **emulated.metrics}
+    lent = {name: metric for name, metric in borrowed.items() if name not in own}
+    metrics = {**lent, **emulated.metrics}
     origin = f"recorded on {recorded.machine.gpu}, {recorded.when[:10]}"
     instructions, notes = emulated.instructions, list(emulated.notes)
     # Both have the same code if each recorded instruction is at its offset; ncu omits what was never reached.
@@ -88,7 +89,14 @@ def with_recording(emulated: Profile, recorded: Profile) -> Profile:
             f"{emulated.kernel.name}: compiled with CUDA {emulated.machine.cuda}, "
             f"recorded with {recorded.machine.cuda}."
         )
-    return replace(emulated, metrics=metrics, instructions=instructions, notes=tuple(notes), beside=origin)
+    return replace(
+        emulated,
+        metrics=metrics,
+        instructions=instructions,
+        notes=tuple(notes),
+        beside=origin,
+        recorded_metrics=tuple(lent),
+    )
 
 
 # Computed: one launch emulated, optionally with the times and stalls of a recording.

@@ -17,6 +17,7 @@ from ncu_swizzle.kernels import catalog, declared_tiles
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap, code, layout, mapping
 from ncu_swizzle.smem.access import Access
@@ -256,6 +257,7 @@ def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
     """Return the maps as JSON-serializable data."""
     return [
         {
+            "provenance": COMPUTED,
             "layout": str(bank_map.mapping.layout),
             "transform": str(bank_map.mapping.transform),
             "spelled": code.spelled(bank_map.mapping),

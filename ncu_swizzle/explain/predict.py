@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import RECORDED, Engine
+from ncu_swizzle.reports.options import PROVENANCE, RECORDED, Engine
 from ncu_swizzle.smem import code, lanes, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
@@ -185,7 +185,7 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield what wgmma reads otherwise than TMA wrote it."""
-    for message, line, rule in model.violations(profile):
+    for message, line, rule, _ in model.violations(profile):
         if rule == model.TILES_RULE:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
@@ -217,6 +217,7 @@ class PredictAnswer:
     predictions: tuple[Prediction, ...]
     checks: tuple[CheckedPrediction, ...] = ()
     origin: str = ""
+    counted_provenance: str = ""  # of the counts that it is compared with: measured, recorded or computed
     unknown: int = 0  # requests that no rule covers
     off: int | None = None  # requests that differ from their measurement; None if none was measured
     notes: tuple[str, ...] = ()
@@ -264,7 +265,7 @@ def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
     if not query.profile:
         return result
     counted = _matching(query.profile, profile.kernel.name, query.kernel)
-    return replace(result, checks=checked_against(result.predictions, counted), origin=query.profile)
+    return _compared(result, counted, query.profile)
 
 
 def _declared(query: ExplainQuery, target: Target) -> PredictAnswer:
@@ -279,7 +280,13 @@ def _declared(query: ExplainQuery, target: Target) -> PredictAnswer:
         return replace(result, origin="there is no recording")
     if profile.problem and dict(profile.problem) != target.problem:
         return replace(result, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return replace(result, checks=checked_against(result.predictions, profile), origin=origin)
+    return _compared(result, profile, origin)
+
+
+def _compared(result: PredictAnswer, counted: Profile, origin: str) -> PredictAnswer:
+    checks = checked_against(result.predictions, counted)
+    provenance = PROVENANCE.get(counted.engine, counted.engine)
+    return replace(result, checks=checks, origin=origin, counted_provenance=provenance)
 
 
 def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:

@@ -11,6 +11,7 @@ from rich.text import Text
 from ncu_swizzle.explain.predict import PredictAnswer, Prediction
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.layout import Fragment
 from ncu_swizzle.smem.mapping import Bits, Mapping, Places, tma_alignment, tma_mode
@@ -72,7 +73,9 @@ def _count(count: int | None) -> str:
 
 def to_data(result: PredictAnswer) -> dict[str, object]:
     """Return an answer as JSON-serializable data."""
+    counted = {"counted": {"*": COMPUTED, "counted": result.counted_provenance}} if result.counted_provenance else {}
     return {
+        "provenance": {"*": COMPUTED, **counted} if counted else COMPUTED,
         "title": result.title,
         "accesses": [
             {"name": predicted.name, "op": predicted.op, **_counts(predicted)} for predicted in result.predictions

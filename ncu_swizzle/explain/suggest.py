@@ -17,6 +17,7 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -220,6 +221,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
     """Return an answer as JSON-serializable data."""
     suggestion = answer.suggestion
     return {
+        "provenance": COMPUTED,
         "title": answer.title,
         "possible": suggestion.best is not None,
         "accesses": [{"name": a.name, "op": a.op, "writes": a.writes} for a in answer.accesses],

@@ -22,6 +22,7 @@ from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Ver
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.render.page import environment
+from ncu_swizzle.reports.options import COMPUTED, NCU, PROVENANCE
 
 SCHEMA = 1
 STYLES = {ClaimState.HELD: "green", ClaimState.FAILED: "bold red", ClaimState.UNKNOWN: "yellow"}
@@ -108,6 +109,7 @@ def to_json(fixed: SourceFix, patch_file: str) -> str:
     """Return a fix as one JSON object; ``docs/fix.md`` describes it."""
     content = {
         "schema": SCHEMA,
+        "provenance": COMPUTED,
         "source": str(fixed.source),
         "outcome": fixed.outcome,
         "patch_file": patch_file,
@@ -125,7 +127,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "proved": kernel.proved,
         "tiles": [asdict(tile) for tile in kernel.tiles],
         "proof": {**asdict(kernel.proof), "state": str(kernel.proof.state)} if kernel.proof else None,
-        "measured": [asdict(claim) for claim in kernel.measured],
+        "measured": [{**asdict(claim), "provenance": PROVENANCE[NCU]} for claim in kernel.measured],
         "not_measured": kernel.not_measured,
         "cost": kernel.cost,
         "suggest": kernel.suggest,

@@ -21,7 +21,7 @@ from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.result import FixJob, KernelFix
 from ncu_swizzle.fix.spliced import parted
 from ncu_swizzle.gate.linting import LintOptions
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
 from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.naming import Skipped
@@ -219,9 +219,7 @@ def _suggesting(what: str, query: FixQuery, target: Target) -> str:
 
 def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Progress = silent) -> list[SourceFix]:
     """Return the fix of each source with a kernel that a check found to conflict."""
-    conflicting = {
-        check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.outcome is Outcome.failed
-    }
+    conflicting = {check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.failed}
     by_source: dict[Path, list[Target]] = {}
     for target in _linted(options):
         by_source.setdefault(target.source.resolve(), []).append(target)

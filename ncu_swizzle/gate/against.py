@@ -128,7 +128,10 @@ def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
     notes = [note for now in kernels for note in now.notes]
     changes = [change for now, before in pairs for change in _changes(now, before)]
     return Verdict(
-        checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys((*notes, *base.unknown))), changes=tuple(changes)
+        checks=tuple(dict.fromkeys(checks)),
+        notes=tuple(dict.fromkeys((*notes, *base.unknown))),
+        unknowns=tuple(dict.fromkeys(unknown for now in kernels for unknown in linting.unknown_notes(now))),
+        changes=tuple(changes),
     )
 
 

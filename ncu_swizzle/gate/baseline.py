@@ -24,7 +24,7 @@ from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_j
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
 from ncu_swizzle.cubin.symbols import KernelFilter
-from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
+from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION, Suppression
 from ncu_swizzle.reports.counts import TRANSFERS, Ratios
 from ncu_swizzle.reports.model import MachineInfo, Profile
 from ncu_swizzle.reports.options import EMULATED
@@ -62,6 +62,7 @@ class Policy:
     allow_recorded: bool = False
     only: KernelFilter = KernelFilter()  # the kernels to judge
     history: Path | None = None  # a folder
+    ignored: tuple[Suppression, ...] = ()  # of the settings
 
     def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
         """Return the rule in effect for each criterion and access kind of a kernel ("": all accesses together)."""

@@ -16,7 +16,8 @@ from ncu_swizzle.engines.settings import Progress, Request
 from ncu_swizzle.gate import baseline, tracks
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.verdict import Verdict, files_in, moved
+from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import Project, nearest_project, project_in, refuse_others
@@ -36,6 +37,7 @@ class GateSettings:
     baseline: Path | None = None
     allow_recorded: bool = False
     file: Path | None = None
+    ignored: tuple[Suppression, ...] = ()
 
 
 def find(start: Path, trust: bool = False) -> GateSettings:
@@ -74,6 +76,7 @@ def _settings_of(project: Project) -> GateSettings:
         baseline=project.checkout.path(baseline, f"{origin}: baseline") if baseline else None,
         allow_recorded=allow,
         file=project.file,
+        ignored=in_settings(project),
     )
 
 
@@ -106,7 +109,10 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     judged, reason = gathered(options.profiles, options.description, request, on_progress)
     verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
-    return replace(verdict, checks=tuple(checks))
+    hiding = Suppressions(rules.ignored)
+    marked = tuple(hiding.marked(checks))
+    names = frozenset(profile.kernel.name for profile in judged)
+    return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
 
 
 def gathered(
@@ -122,15 +128,16 @@ def gathered(
     return profiles.gather(entries, request, engine, on_progress), engine.reason
 
 
-def _policy(options: CheckOptions, folder: Path) -> Policy:
-    """Return the settings and the command line combined; the command line comes last and so overrides them."""
+def _settings(options: CheckOptions, folder: Path) -> GateSettings:
     sources = options.description.sources
     if sources.config == NONE:
-        settings = GateSettings()
-    elif sources.config:
-        settings = read(Path(sources.config), sources.trust)
-    else:
-        settings = find(folder, sources.trust)
+        return GateSettings()
+    return read(Path(sources.config), sources.trust) if sources.config else find(folder, sources.trust)
+
+
+def _policy(options: CheckOptions, folder: Path) -> Policy:
+    """Return the settings and the command line combined; the command line comes last and so overrides them."""
+    settings = _settings(options, folder)
     typed = [
         baseline.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
@@ -142,6 +149,7 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
         allow_recorded=settings.allow_recorded if options.allow_recorded is None else options.allow_recorded,
         only=KernelFilter(options.only).checked(),
         history=options.history,
+        ignored=settings.ignored,
     )
 
 

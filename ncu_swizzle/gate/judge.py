@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.gate import verdict
@@ -25,6 +26,8 @@ from ncu_swizzle.gate.baseline import (
     kernel_pattern,
 )
 from ncu_swizzle.gate.verdict import (
+    BASELINE,
+    HISTORY,
     MAX_DEGREE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
@@ -36,15 +39,22 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
     marked,
 )
-from ncu_swizzle.reports import attribution, sanity
+from ncu_swizzle.reports import attribution, model, sanity
 from ncu_swizzle.reports.attribution import Here, nowhere
 from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.options import EMULATED, PROVENANCE
 from ncu_swizzle.reports.remarks import UNCHECKED
-from ncu_swizzle.reports.sanity import why_unknown
+from ncu_swizzle.reports.sanity import CountsDoubt, counts_doubt
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
+CODES = {  # of what `check` finds, by criterion
+    MAX_EXCESSIVE: codes.EXCESS_LIMIT,
+    MAX_DEGREE: codes.DEGREE_LIMIT,
+    MAX_REGRESSION: codes.TIME_LIMIT,
+    BASELINE: codes.BASELINE_LIMIT,
+    HISTORY: codes.HISTORY_LIMIT,
+}
 
 
 def compared(rule: Rule, actual: float) -> tuple[Outcome, str]:
@@ -78,7 +88,12 @@ class LineAccesses:
 
     @property
     def unknown(self) -> bool:
-        return any(access.wavefronts is None or access.ideal is None for access in self.instructions)
+        return bool(self.uncounted)
+
+    @property
+    def uncounted(self) -> tuple[Instruction, ...]:
+        """The accesses whose wavefronts are unknown."""
+        return tuple(access for access in self.instructions if access.wavefronts is None or access.ideal is None)
 
     @property
     def wavefronts(self) -> int:
@@ -128,15 +143,25 @@ def judge_lines(profile: Profile, lines: Sequence[LineAccesses], rules: Policy, 
             outcome=Outcome.inconclusive, kernel=profile.kernel.name, criterion=MAX_DEGREE, access=line.access,
             message=f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}",
             place=line.place or Place(next(iter(profile.sources), profile.report)),
-            origin=rule.origin, limit=rule.limit,
+            origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
         )  # fmt: skip
-        if not line.unknown:
+        if line.unknown:
+            reasons = model.codes_of_unknown(profile, line.uncounted)
+            check = replace(check, code=reasons[0], more_codes=reasons[1:])
+        else:
             outcome, message = compared(rule, line.degree)
             if outcome is Outcome.passed:
                 continue
             tip = next((f"; {advised[access.pc]}" for access in line.instructions if access.pc in advised), "")
             message += f": {_wavefronts(line.excessive)}{profile.of_sample}{tip}"
-            check = replace(check, outcome=outcome, message=message, hint=_hint(profile, line), actual=line.degree)
+            check = replace(
+                check,
+                outcome=outcome,
+                message=message,
+                hint=_hint(profile, line),
+                actual=line.degree,
+                code=_conflict(profile, line),
+            )
         offending.append(check)
     yield from offending
     if not offending:
@@ -150,12 +175,19 @@ def judge_lines(profile: Profile, lines: Sequence[LineAccesses], rules: Policy, 
         )  # fmt: skip
 
 
-def _hint(profile: Profile, line: LineAccesses) -> str:
-    """Return what to type next: for layouts that a compiler chose, another way to compile."""
+def _conflict(profile: Profile, line: LineAccesses) -> str:
+    """Return the code of a line's conflict: by who chose the layout, or else by the kind of access."""
     pcs = {access.pc for access in line.instructions}
     if any(pcs.intersection(note.offsets) for note in profile.layouts if not note.explicit):
-        return RECOMPILE
-    return PAD if any(access.by_wmma for access in line.instructions) else SUGGEST
+        return codes.COMPILER
+    if any(access.by_wmma for access in line.instructions):
+        return codes.WMMA
+    return codes.KINDS.get(line.access, codes.CONFLICT)
+
+
+def _hint(profile: Profile, line: LineAccesses) -> str:
+    """Return what to type next: for layouts that a compiler chose, another way to compile."""
+    return {codes.COMPILER: RECOMPILE, codes.WMMA: PAD}.get(_conflict(profile, line), SUGGEST)
 
 
 # ---------------------------------------------------------------------------------------------- kernels, for `check`
@@ -170,12 +202,27 @@ class _Subject:
     now: Entry
     here: Here
 
-    def why_unknown(self, access: str = "") -> str:
-        """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; empty if they can."""
-        return next(filter(None, (why_unknown(profile, access) for profile in self.profiles)), "")
+    def doubt(self, access: str = "") -> CountsDoubt | None:
+        """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; None if they can."""
+        doubts = [doubt for profile in self.profiles if (doubt := counts_doubt(profile, access))]
+        reasons = dict.fromkeys(code for doubt in doubts for code in doubt.codes)
+        return CountsDoubt(doubts[0].reason, tuple(reasons)) if doubts else None
 
-    def check(self, outcome: Outcome, criterion: str, message: str, access: str = "", hint: str = "") -> Check:
-        """Return a check: a failure points at the worst line, an inconclusive check at the report."""
+    def check(
+        self,
+        outcome: Outcome,
+        criterion: str,
+        message: str,
+        access: str = "",
+        *,
+        hint: str = "",
+        why: Sequence[str] = (),
+    ) -> Check:
+        """Return a check: a failure points at the worst line, an inconclusive check at the report.
+
+        `why` are the codes of why it is inconclusive; else the criterion has a code of its own.
+        """
+        code, *more = why or [CODES[criterion]]
         worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
         place = None
         if outcome is Outcome.failed:
@@ -184,7 +231,7 @@ class _Subject:
             place = Place(worst.report)
         return Check(
             outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.of_sample, access=access,
-            place=place, hint=hint,
+            place=place, hint=hint, code=code, more_codes=tuple(more), provenance=PROVENANCE.get(self.now.engine, ""),
         )  # fmt: skip
 
 
@@ -234,7 +281,7 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
         hint = "measure on a machine with a GPU and ncu" + (
             ", or pass --allow-recorded" if engine == "recorded" else ""
         )
-        yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint)
+        yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint, why=[codes.NOT_MEASURED])
         return
     for profile in subject.profiles:
         yield from verdict.of_violations(subject.label, profile)
@@ -249,7 +296,10 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
         reason = _incomparable(subject.now, then, runs, rules)
         if then is None or reason:
             criteria = [runs.criterion, *([MAX_REGRESSION] if regression else [])]
-            checks = [subject.check(Outcome.inconclusive, name, reason, hint=runs.again) for name in criteria]
+            checks = [
+                subject.check(Outcome.inconclusive, name, reason, hint=runs.again, why=[codes.INCOMPARABLE])
+                for name in criteria
+            ]
         else:
             checks = [_check_excess(subject, then, runs)]
             checks += [_check_time(subject, then, regression.limit, runs)] if regression else []
@@ -263,22 +313,22 @@ def _counts_here(engine: str, rules: Policy) -> bool:
 
 
 def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
-    unknown, values = subject.why_unknown(access), []
-    if not unknown:
+    doubt, values = subject.doubt(access), []
+    if doubt is None:
         for total in (_total(profile, access) for profile in subject.profiles):
             # Without wavefronts nothing conflicts: degree 1.
             degree = 1.0 if total.wavefronts == total.ideal == 0 else total.degree
             value = total.excessive if rule.criterion == MAX_EXCESSIVE else degree
             if value is None:
-                unknown = "there are wavefronts, but the ideal number is 0"
+                doubt = CountsDoubt("there are wavefronts, but the ideal number is 0", (codes.IMPLAUSIBLE,))
             else:
                 values.append(value)
-    if unknown:
+    if doubt:
         hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle report names"
         if subject.now.engine == EMULATED:
             name = shlex.quote(subject.now.kernel)
             hint = f"ncu-swizzle profile {name} --engine emulated names the data to give"
-        check = subject.check(Outcome.inconclusive, rule.criterion, unknown, access, hint)
+        check = subject.check(Outcome.inconclusive, rule.criterion, doubt.reason, access, hint=hint, why=doubt.codes)
         return replace(check, origin=rule.origin, limit=rule.limit)
     actual = max(values)
     outcome, message = compared(rule, actual)
@@ -309,10 +359,10 @@ def _incomparable(now: Entry, then: Entry | None, runs: Baseline, rules: Policy)
 
 def _check_excess(subject: _Subject, then: Entry, runs: Baseline) -> Check:
     """Compare all accesses together with a baseline's, each kind with a history's."""
-    unknown, now, was = subject.why_unknown(), subject.now.excessive, then.excessive
-    if unknown or now is None or was is None:
-        lacking = unknown or f"the {runs.called} lacks counts"
-        return subject.check(Outcome.inconclusive, runs.criterion, lacking, hint=runs.again)
+    doubt, now, was = subject.doubt(), subject.now.excessive, then.excessive
+    if doubt or now is None or was is None:
+        doubt = doubt or CountsDoubt(f"the {runs.called} lacks counts", (codes.INCOMPARABLE,))
+        return subject.check(Outcome.inconclusive, runs.criterion, doubt.reason, hint=runs.again, why=doubt.codes)
     message = f"{_wavefronts(now)}, {was:,} in the {runs.called}"
     grown = {
         access: (subject.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0)
@@ -343,7 +393,7 @@ def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) ->
         doubt = "its duration is unknown"
     doubt = doubt or next(filter(None, map(sanity.about_time, subject.profiles)), "")
     if doubt or now.duration_ns is None or was_ns is None:
-        return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again)
+        return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again, why=[codes.UNTIMED])
     change = 100 * (now.duration_ns / was_ns - 1)  # percent
     # Both medians may be off by their own spread.
     noise = now.spread + then.spread
@@ -378,5 +428,5 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
 def _missing(kernel: str, message: str, origin: str, place: Place | None = None) -> Check:
     return Check(
         outcome=Outcome.inconclusive, kernel=kernel, criterion=PRESENT, message=message, place=place, origin=origin,
-        hint="give its profile too, or judge only some kernels: --kernel-name NAME",
+        hint="give its profile too, or judge only some kernels: --kernel-name NAME", code=codes.ABSENT,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.emulate.counts import ALLOCATED
@@ -17,11 +18,25 @@ from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
-from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict, files_in, marked, moved
+from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.verdict import (
+    BUILT,
+    MAX_DEGREE,
+    SUPPRESSIONS,
+    Check,
+    Outcome,
+    Place,
+    UnknownNote,
+    Verdict,
+    files_in,
+    marked,
+    moved,
+)
 from ncu_swizzle.kernels import fills, naming
 from ncu_swizzle.kernels.family import PYTHON, Family, Target
 from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription, NewBuild
+from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import worker
@@ -68,6 +83,8 @@ class KernelLint:
     profile: Profile | None = None
     sampling: bool = False  # random data would decide what is unknown
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
+    skipped: bool = False  # no launch of it is described
+    instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
 
     @property
     def launch(self) -> str:
@@ -83,7 +100,20 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
-    return Verdict(checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys(notes)))
+    unknowns = [unknown for kernel in kernels for unknown in unknown_notes(kernel)]
+    return Verdict(
+        checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys(notes)), unknowns=tuple(dict.fromkeys(unknowns))
+    )
+
+
+def unknown_notes(kernel: KernelLint) -> Iterator[UnknownNote]:
+    """Yield what was not found out of a kernel beside its checks: it was not run, or not all of it was checked."""
+    if kernel.skipped or kernel.lacking:
+        remedy = kernel.lacking[1] if kernel.lacking else codes.CATALOGUE[codes.NOT_LAUNCHED].remedy
+        yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=kernel.notes[0], remedy=remedy)
+    for why in kernel.profile.unknowns if kernel.profile else ():
+        if not why.offsets:
+            yield UnknownNote(kernel=kernel.name, code=why.code, reason=why.reason, remedy=why.remedy)
 
 
 def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
@@ -120,6 +150,26 @@ def lint_kernels(
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(options=options, settings=settings, folder=Path.cwd(), disassembler=disassembler)
     kernels: list[Linted] = [*options.kernels(), *options.launches]
+    sources = options.description.sources
+    project = project_file(sources.config, Path.cwd(), sources.trust)
+    hiding = Suppressions(in_settings(project) if project else ())
+    run: list[KernelLint] = []
+    for lint in _all_linted(work, kernels, on_progress, fleet):
+        run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
+        yield run[-1]
+    judged = Judged(
+        lines=frozenset(line for lint in run for line in lint.instructed),
+        kernels=frozenset(lint.name for lint in run if lint.profile),
+        complete=not any(lint.skipped or lint.lacking or (lint.checks and not lint.profile) for lint in run),
+    )
+    if leftover := tuple(hiding.leftover("lint", judged)):
+        yield KernelLint(name=SUPPRESSIONS, checks=leftover)
+
+
+def _all_linted(
+    work: LintWork, kernels: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
+) -> Iterator[KernelLint]:
+    """Yield the lint of all kernels, here or by workers, in order."""
     if not fleet.given or len(kernels) < 2:
         for kernel in kernels:
             yield from _linted(work, kernel, on_progress)
@@ -171,7 +221,7 @@ def policy(typed: Sequence[str]) -> Policy:
 def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[KernelLint]:
     """Yield the lint of one kernel, or of each launch of a launches file."""
     if isinstance(kernel, Skipped):
-        yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",))
+        yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
     elif isinstance(kernel, str):
         yield from _lint_launches(work, kernel, on_progress)
     else:
@@ -219,8 +269,10 @@ def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> Kerne
 
 def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError) -> KernelLint:
     """Return the lint of what could not be emulated: by a mistake of the user's, or for another reason."""
-    criterion = BUILT if outcome is Outcome.error else MAX_DEGREE
-    check = Check(outcome=outcome, kernel=name, criterion=criterion, message=str(error), place=place, hint=error.hint)
+    criterion, code = (BUILT, codes.BUILD) if outcome is Outcome.error else (MAX_DEGREE, codes.NOT_RUN)
+    check = Check(
+        outcome=outcome, kernel=name, criterion=criterion, message=str(error), place=place, hint=error.hint, code=code
+    )
     return KernelLint(name=name, checks=(check,))
 
 
@@ -247,7 +299,15 @@ def _judged(work: LintWork, emulated: Emulated, hint: str) -> KernelLint:
         notes=emulated.other_notes,
         lines=tuple(replace(line, place=in_checkout(line.place)) for line in lines),
         profile=profile,
+        instructed=_instructed(profile, emulated.binary.roots),
     )
+
+
+def _instructed(profile: Profile, roots: Sequence[str]) -> frozenset[tuple[str, int]]:
+    """Return the files, as places have them, and lines that a kernel has instructions of."""
+    lines = {frame for stack in {each.stack for each in profile.instructions} for frame in stack}
+    here = {file: moved(Place(file), Path.cwd(), roots).file for file, _ in lines}
+    return frozenset((here[file], line) for file, line in lines)
 
 
 def _data(family: Family, emulated: Emulated) -> str:

@@ -14,14 +14,14 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rich.console import Console
 
-from ncu_swizzle.base import cache
+from ncu_swizzle.base import cache, codes
+from ncu_swizzle.base.codes import Code
 from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.verdict import (
-    CRITERIA,
     WORST_FIRST,
     Change,
     Check,
@@ -29,6 +29,7 @@ from ncu_swizzle.gate.verdict import (
     Correction,
     Outcome,
     Place,
+    Suppression,
     Verdict,
 )
 from ncu_swizzle.render.listing import plain_table, table_line
@@ -53,11 +54,13 @@ def render_junit(verdict: Verdict) -> str:
 
 
 def _counts(checks: tuple[Check, ...]) -> dict[str, str]:
-    outcomes = [check.outcome for check in checks]
+    outcomes = [check.outcome for check in checks if not check.suppressions]
+    hidden = len(checks) - len(outcomes)
     return {
-        "tests": str(len(outcomes)),
+        "tests": str(len(checks)),
         "failures": str(outcomes.count(Outcome.failed)),
         "errors": str(outcomes.count(Outcome.inconclusive) + outcomes.count(Outcome.error)),
+        **({"skipped": str(hidden)} if hidden else {}),
     }
 
 
@@ -65,7 +68,9 @@ def _case(suite: Element, check: Check) -> None:
     where = {"file": check.place.file, "line": str(check.place.line)} if check.place else {}
     name = f"{check.criterion}, {check.access}" if check.access else check.criterion
     case = _element(suite, "testcase", {"classname": check.kernel, "name": name, **where})
-    if kind := KINDS.get(check.outcome):
+    if check.suppressions:
+        _element(case, "skipped", {"message": f"suppressed: {check}"})
+    elif kind := KINDS.get(check.outcome):
         result = _element(case, kind, {"type": check.criterion, "message": str(check)})
         result.text = "\n".join(
             one_line(part) for part in (check.place.in_full if check.place else "", check.hint) if part
@@ -81,16 +86,25 @@ def _element(parent: Element, name: str, attributes: Mapping[str, str] = Mapping
 # A verdict for GitHub Actions: workflow commands, which become annotations, and the step summary.
 
 
-LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive: "warning"}
+LEVELS = {
+    Outcome.error: "error",
+    Outcome.failed: "error",
+    Outcome.inconclusive: "warning",
+    Outcome.warning: "warning",
+}
 
 
 def commands(verdict: Verdict) -> list[str]:
-    """Return one workflow command per check that did not pass, the worst first."""
+    """Return one workflow command per check that did not pass and is not suppressed, the worst first."""
     lines = []
     for outcome, level in LEVELS.items():
-        for check in (check for check in verdict.checks if check.outcome is outcome):
+        for check in (check for check in verdict.checks if check.outcome is outcome and not check.suppressions):
             place = check.place or Place("")
-            properties = {"file": place.file, "line": str(place.line or ""), "title": check.title}
+            properties = {
+                "file": place.file,
+                "line": str(place.line or ""),
+                "title": f"{check.code} {check.title}".strip(),
+            }
             # In a property, a comma or a colon would end it; everywhere, % starts an escape.
             escaped = {name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
             attributes = ",".join(f"{name}={value}" for name, value in escaped.items() if value)
@@ -109,8 +123,8 @@ def github_summary(verdict: Verdict) -> str:
     if verdict.checks:
         lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
     for check in sorted(verdict.checks, key=lambda check: WORST_FIRST.index(check.outcome)):
-        criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
-        cells = (check.outcome, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
+        criterion = f"{check.code} {check.criterion}".strip() + (f", {check.access}" if check.access else "")
+        cells = (check.state, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
         lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
     lines += [*_before_and_after(verdict.changes), "", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
     return "\n".join(lines).rstrip() + "\n\n"
@@ -145,19 +159,17 @@ def render_sarif(verdict: Verdict) -> str:
     """Return the log as JSON. A check without a location is a notification: code scanning rejects such results."""
     reported = [check for check in verdict.checks if check.outcome is not Outcome.passed]
     version = System().package_version("ncu-swizzle")  # unknown in a checkout that is not installed
+    rules = sorted({check.code for check in reported})
     driver = {
         "name": "ncu-swizzle",
         **({"semanticVersion": version} if version else {}),
-        "rules": [
-            {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
-            for name, text in CRITERIA.items()
-        ],
+        "rules": [_rule(codes.CATALOGUE[code]) for code in rules],
     }
     notifications = [
         {
-            "level": "warning" if check.outcome is Outcome.inconclusive else "error",
+            "level": "warning" if check.suppressions or LEVELS[check.outcome] == "warning" else "error",
             "message": {"text": _escaped(f"{check}.")},
-            "associatedRule": {"id": check.criterion},
+            "associatedRule": {"id": check.code},
         }
         for check in reported
         if not check.place
@@ -166,12 +178,34 @@ def render_sarif(verdict: Verdict) -> str:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": [_result(check, check.place, verdict.corrections) for check in reported if check.place],
+        "results": [_result(check, check.place, verdict.corrections, rules) for check in reported if check.place],
     }
     return in_json({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> dict[str, Any]:
+SARIF_LEVELS = {"error": "error", "warning": "warning", "note": "note", "unknown": "none"}
+
+
+def _rule(code: Code) -> dict[str, Any]:
+    """Return a rule with its page: as an address, and whole, for viewers that show it."""
+    page = codes.page(code.id)
+    return {
+        "id": code.id,
+        "name": code.name,
+        "shortDescription": {"text": code.meaning},
+        "helpUri": codes.uri(code.id),
+        "help": {"text": page, "markdown": page},
+        "defaultConfiguration": {"level": SARIF_LEVELS[code.severity]},
+    }
+
+
+def _hidden(suppression: Suppression) -> dict[str, Any]:
+    kind = "inSource" if suppression.in_source else "external"
+    reason = {"justification": suppression.reason} if suppression.reason else {}
+    return {"kind": kind, "status": "accepted", **reason, "location": _location(suppression.place)}
+
+
+def _result(check: Check, place: Place, corrections: Sequence[Correction], rules: Sequence[str]) -> dict[str, Any]:
     failed = check.outcome is not Outcome.inconclusive
     fixes = [
         {
@@ -186,14 +220,15 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> di
         for number, header in enumerate(place.through, 1)
     ]
     return {
-        "ruleId": check.criterion,
-        "ruleIndex": list(CRITERIA).index(check.criterion),
+        "ruleId": check.code,
+        "ruleIndex": rules.index(check.code),
         "kind": "fail" if failed else "open",
-        "level": "error" if failed else "none",
+        "level": LEVELS[check.outcome] if failed else "none",
         "message": {"text": _escaped(f"{check}.")},
         "locations": [_location(place)],
         **({"relatedLocations": related} if related else {}),
         **({"fixes": fixes} if fixes else {}),
+        **({"suppressions": [_hidden(each) for each in check.suppressions]} if check.suppressions else {}),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": cache.sha256_of_texts(check.title)},
     }
@@ -230,11 +265,13 @@ def _artifact(file: str) -> dict[str, str]:
 SCHEMA = 1
 SHOW = "ncu-swizzle report shows the profiles, and writes a page"
 NOTHING = "nothing was judged: no rule applies to these profiles"
-STYLES = {
+STYLES: Mapping[str, str] = {
     Outcome.passed: "green",
     Outcome.failed: "bold red",
     Outcome.inconclusive: "yellow",
     Outcome.error: "bold red",
+    Outcome.warning: "yellow",
+    "suppressed": "dim",
 }
 ERRORS: Mapping[Outcome, type[NcuSwizzleError]] = {
     Outcome.error: UsageError,
@@ -273,10 +310,11 @@ def _append(file: Path, text: str) -> None:
 def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
     """Print a line per check, except those that an annotation will show."""
     for check in verdict.checks:
-        if annotated and check.outcome in LEVELS:
+        if annotated and check.outcome in LEVELS and not check.suppressions:
             continue
         place = f" ({check.place.in_full})" if check.place else ""
-        console.print(table_line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
+        code = "" if check.outcome is Outcome.passed else f"{check.code} "
+        console.print(table_line((f"{check.state:<13}", STYLES[check.state]), f"{code}{check}{place}"), soft_wrap=True)
     for note in verdict.notes:
         console.print(table_line(note), soft_wrap=True)
     console.print()
@@ -289,8 +327,17 @@ def to_json(verdict: Verdict) -> str:
     for check in verdict.checks:
         plain = dataclasses.asdict(check)
         through = plain["place"].pop("through") if check.place else ()  # the headers' lines, apart from the place
+        for suppression in plain["suppressions"]:
+            del suppression["place"]["through"]
         checks.append({**plain, "related": [{"file": place["file"], "line": place["line"]} for place in through]})
-    content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
+    content = {
+        "schema": SCHEMA,
+        "outcome": verdict.outcome,
+        "suppressed": len(verdict.suppressed),
+        "checks": checks,
+        "notes": list(verdict.notes),
+        "unknowns": [dataclasses.asdict(unknown) for unknown in verdict.unknowns],
+    }
     if verdict.changes:
         content["changes"] = [dataclasses.asdict(change) for change in verdict.changes]
     return in_json(content, indent=1)

@@ -26,7 +26,7 @@ from ncu_swizzle.render import text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.text import TimeUnit
 from ncu_swizzle.reports.model import MachineInfo
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.options import EMULATED, PROVENANCE
 
 CONDITIONS = ("kernel", "engine", "gpu", "compute_capability", "clocks", "ncu", "problem", "grid")
 
@@ -288,6 +288,7 @@ def to_json(tracks: Sequence[Track]) -> str:
     kernels = [
         {
             **track.conditions,
+            "provenance": PROVENANCE.get(track.conditions.get("engine", ""), ""),
             "last_good": track.last_good.run if track.last_good else None,
             "runs": [_to_data(run) for run in track.runs],
         }

@@ -19,7 +19,7 @@ from ncu_swizzle.reports.model import Profile
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
 BASELINE, MEASURED, PRESENT, BUILT, BOUNDS, TILES = "baseline", "measured", "present", "built", "bounds", "tiles"
-HISTORY = "history"
+HISTORY, SUPPRESSIONS = "history", "suppressions"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -33,6 +33,7 @@ CRITERIA: Mapping[str, str] = {
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",
     TILES: "wgmma reads the tiles that TMA wrote, as its descriptors say.",
     BUILT: "The kernel compiles, and its launch and arguments fit.",
+    SUPPRESSIONS: "Suppressions name codes that exist, and hide something.",
 }
 
 
@@ -41,9 +42,10 @@ class Outcome(StrEnum):
     failed = "fail"
     inconclusive = "inconclusive"
     error = "error"  # a mistake of the user's kept a kernel from being judged
+    warning = "warning"  # it decides nothing
 
 
-WORST_FIRST = (Outcome.error, Outcome.failed, Outcome.inconclusive, Outcome.passed)
+WORST_FIRST = (Outcome.error, Outcome.failed, Outcome.inconclusive, Outcome.warning, Outcome.passed)
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,32 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suppression:
+    """What hides findings: a comment in a source, about its `line`, or an entry of the settings, about kernels.
+
+    `place` is where it is written. Of an entry, `files` is a pattern of paths and `kernel` a regular expression; all if
+    empty.
+    """
+
+    codes: tuple[str, ...]
+    reason: str
+    place: Place
+    line: int = 0
+    files: str = ""
+    kernel: str = ""
+
+    @property
+    def in_source(self) -> bool:
+        return bool(self.line)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Check:
-    """One criterion applied to one kernel. `message` is a sentence without the kernel and the full stop."""
+    """One criterion applied to one kernel. `message` is a sentence without the kernel and the full stop.
+
+    `code` is that of the finding, or of the reason why it is unknown, see `base.codes`; `more_codes` are those of
+    further reasons. It is suppressed only if all of them are.
+    """
 
     outcome: Outcome
     kernel: str
@@ -81,6 +107,24 @@ class Check:
     hint: str = ""  # what to type next
     actual: float | None = None
     limit: float | None = None
+    code: str = ""  # empty for some that passed
+    more_codes: tuple[str, ...] = ()
+    provenance: str = ""  # of `actual`: measured, recorded or computed
+    suppressions: tuple[Suppression, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return (self.code, *self.more_codes) if self.code else ()
+
+    @property
+    def state(self) -> str:
+        """The outcome, or "suppressed"."""
+        return "suppressed" if self.suppressions else self.outcome
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed, and is not suppressed."""
+        return self.outcome is Outcome.failed and not self.suppressions
 
     @property
     def subject(self) -> str:
@@ -122,7 +166,7 @@ class Correction:
 
     def corrects(self, check: Check) -> bool:
         """Return whether it is the answer to a check."""
-        return check.criterion == MAX_DEGREE and check.outcome is Outcome.failed and check.kernel in self.kernels
+        return check.criterion == MAX_DEGREE and check.failed and check.kernel in self.kernels
 
 
 @dataclass(frozen=True)
@@ -138,33 +182,54 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass.
+class UnknownNote:
+    """What was not found out of a kernel beside the checks: the code of the reason, and what would make it known."""
 
-    `changes` are what was compared with another commit, `corrections` what was proved to free kernels, if anything was.
+    kernel: str
+    code: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass. Suppressed checks do not count.
+
+    `unknowns` are those of the notes that say what was not found out. `changes` are what was
+    compared with another commit, `corrections` what was proved to free kernels, if anything was.
     """
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    unknowns: tuple[UnknownNote, ...] = ()
     changes: tuple[Change, ...] = ()
     corrections: tuple[Correction, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        outcomes = {check.outcome for check in self.checks}
+        outcomes = {check.outcome for check in self.checks if not check.suppressions} - {Outcome.warning}
         # Without any check the gate does not pass.
-        return next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.inconclusive)
+        otherwise = Outcome.passed if self.suppressed else Outcome.inconclusive
+        return next((outcome for outcome in WORST_FIRST if outcome in outcomes), otherwise)
+
+    @property
+    def suppressed(self) -> tuple[Check, ...]:
+        """The checks that count for nothing."""
+        return tuple(check for check in self.checks if check.suppressions)
 
     @property
     def deciding(self) -> tuple[Check, ...]:
         """The checks that decided the outcome."""
-        return tuple(check for check in self.checks if check.outcome is self.outcome)
+        return tuple(check for check in self.checks if check.outcome is self.outcome and not check.suppressions)
 
     @property
     def summary(self) -> str:
-        """The number of checks per outcome, such as ``1 fail, 3 pass``."""
-        counts = Counter(check.outcome for check in self.checks)
+        """The number of checks per outcome, such as ``1 fail, 3 pass``, and how many are suppressed."""
+        counts = Counter(check.outcome for check in self.checks if not check.suppressions)
         parts = [f"{counts[outcome]} {outcome}" for outcome in WORST_FIRST if counts[outcome]]
+        if self.suppressed:
+            unknown = sum(check.outcome is not Outcome.failed for check in self.suppressed)
+            parts.append(f"{len(self.suppressed)} suppressed{f' ({unknown} of them not judged)' if unknown else ''}")
         return ", ".join(parts) or "nothing to judge"
 
 
@@ -223,10 +288,12 @@ def _slowest(profile: Profile, here: Here) -> Place:
 
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     """Yield a failed check for each access outside of the launch's buffers, and for each tile that does not fit."""
-    for message, line, rule in model.violations(profile):
+    for message, line, rule, code in model.violations(profile):
         place = Place(*line) if line else Place(profile.report)
         criterion, hint = (TILES, PAGE) if rule == model.TILES_RULE else (BOUNDS, SANITIZE)
-        yield Check(outcome=Outcome.failed, kernel=name, criterion=criterion, message=message, place=place, hint=hint)
+        yield Check(
+            outcome=Outcome.failed, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code
+        )
 
 
 def in_checkout(file: str, root: Path) -> str:

@@ -29,10 +29,12 @@ from ncu_swizzle.kernels.options import LaunchOptions
 # check                 the gate's limits, see `gate.checking`
 # catalog = ["kernels"] folders of families, relative to the file
 # [kernel.NAME]         a kernel in a file, see below
+# [[ignore]]            findings that are suppressed, see `gate.suppressions`
 
 
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
-KEYS = ("check", "catalog", "kernel")
+IGNORE = "ignore"
+KEYS = ("check", "catalog", "kernel", IGNORE)
 NONE = "none"
 HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes catalog and [kernel.NAME]"
 

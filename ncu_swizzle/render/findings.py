@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import model, pack
 from ncu_swizzle.reports.comparison import Comparison
@@ -48,6 +49,17 @@ def summary(findings: Sequence[Finding]) -> str:
     if not optimizations:
         return "nothing to optimize"
     return f"{optimizations} optimization{'s' * (optimizations > 1)}, {others} other finding{'s' * (others != 1)}"
+
+
+def address(code: str) -> str:
+    """Return the address of a code's page on the web; empty without one, as a page is read on other machines, too."""
+    uri = codes.uri(code)
+    return uri if uri.startswith("https:") else ""
+
+
+def meaning(code: str) -> str:
+    """Return what a code means, in a sentence."""
+    return codes.CATALOGUE[code].meaning
 
 
 def interval(finding: Finding) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -46,6 +47,7 @@ def _kernel(comparison: Comparison) -> dict[str, Any]:
         "title": comparison.title,
         "function": comparison.profiles[-1].kernel.function,
         "labels": list(comparison.labels),
+        "provenance": [p.provenance for p in comparison.profiles],
         "launch": [p.launch.index for p in comparison.profiles],
         "grid": [list(p.grid) for p in comparison.profiles],
         "block": [list(p.block) for p in comparison.profiles],
@@ -57,6 +59,7 @@ def _kernel(comparison: Comparison) -> dict[str, Any]:
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
+        "provenance": {label: profile.provenance for label, profile in comparison.named},
         "verdict": comparison.verdict,
         "speedup": comparison.speedup,
         "warnings": list(comparison.warnings),
@@ -64,6 +67,9 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
         "stalls": _rows(comparison.stalls.reset_index()),
+        "unknowns": [
+            {"label": label, **asdict(why)} for label, profile in comparison.named for why in profile.unknowns
+        ],
         "samples": [profile.all_samples for profile in comparison.profiles],
         "mix": _mix_record(comparison),
         "lines": _rows(comparison.lines),
@@ -201,7 +207,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
         heads = ["profile", "instruction", "source", "excessive", "degree"]
         yield f"<details><summary>Worst instructions</summary>\n\n{_table(heads, worst, words=3)}\n</details>\n"
     bullets = [
-        f"- **{in_markdown(label)}**, {in_markdown(finding.title)}: {in_markdown(finding.message)}"
+        f"- **{in_markdown(label)}**, {in_markdown(finding.title)} ({finding.code}): {in_markdown(finding.message)}"
         for label, told in findings.groups(comparison)[:MOST_COLUMNS]
         for finding in told
         if finding.kind != "ok"

@@ -67,7 +67,7 @@ def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
         for finding in told:
             console.print()
             kind = findings.KINDS[finding.kind]
-            console.print(table_line("  ", (finding.title, "bold"), f" ({finding.rule}, {kind})"))
+            console.print(table_line("  ", (finding.title, "bold"), f" ({finding.code} {finding.rule}, {kind})"))
             console.print(Padding(table_line(finding.message), (0, 0, 0, 2)))
             for shown in finding.tables:
                 table = plain_table(shown.title)

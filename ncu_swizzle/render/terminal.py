@@ -69,7 +69,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
     for finding in findings.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print()
-        console.print(table_line((finding.title, "bold"), f": {finding.message}"))
+        console.print(table_line((finding.title, "bold"), f" ({finding.code}): {finding.message}"))
     console.print()
     console.print(table_line(everything.verdict, style="bold"))
 

@@ -14,19 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ncu_swizzle.base import cache
+from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 5
+SCHEMA = 6
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
-READABLE = (1, 2, 3, 4, SCHEMA)  # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`
+# 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings
+READABLE = (1, 2, 3, 4, 5, SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -100,12 +101,31 @@ def stall_reason(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The message of one of ncu's rules about the launch."""
+    """The message of one of ncu's rules about the launch; of our own checks, with a code of `base.codes`."""
 
     rule: str
     kind: str
     title: str
     message: str
+    code: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownCounts:
+    """What is unknown for one reason: the reason with its code, what would make it known, and the instructions.
+
+    Without instructions it is about the whole launch.
+    """
+
+    code: str
+    reason: str
+    remedy: str
+    offsets: tuple[Count, ...] = ()
+
+    @classmethod
+    def of(cls, code: str, reason: str, offsets: Iterable[int] = ()) -> UnknownCounts:
+        """Return a reason with what the catalogue of codes says would make it known."""
+        return cls(code=code, reason=reason, remedy=codes.CATALOGUE[code].remedy, offsets=tuple(offsets))
 
 
 @dataclass(frozen=True)
@@ -144,11 +164,22 @@ class Profile:
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
     layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
     sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
+    unknowns: tuple[UnknownCounts, ...] = ()  # why counts are unknown, or something was not checked
+    recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
 
     @property
     def of_sample(self) -> str:
         """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
+
+    @property
+    def provenance(self) -> str | dict[str, Any]:
+        """Where its numbers come from: measured, recorded or computed; by key if not all come from one place."""
+        origin = PROVENANCE.get(self.engine, self.engine)
+        if not self.beside:
+            return origin
+        lent = dict.fromkeys(self.recorded_metrics, PROVENANCE[RECORDED])
+        return {"*": origin, "metrics": {"*": origin, **lent}, "samples": PROVENANCE[RECORDED]}
 
     @property
     def rule_from(self) -> str:
@@ -236,7 +267,7 @@ class Profile:
     @cached_property
     def _json(self) -> str:  # cached: it is saved, and also embedded in the page
         bare = dataclasses.replace(self, instructions=())  # written as a table: dictionaries are slow
-        content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
+        content = {"schema": SCHEMA, "provenance": self.provenance, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)
         return in_json({**content, "digest": cache.sha256_of_json(content)}, allow_nan=True)
 
@@ -257,6 +288,7 @@ class Profile:
         if content.pop("digest") != cache.sha256_of_json(content):
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
+        content.pop("provenance", None)  # follows from the other fields
         launch, layouts = content.get("launch", {}), content.get("layouts", ())
         sizes = {name: tuple(launch.get(name, ())) for name in ("grid", "block")}
         parts = {
@@ -269,6 +301,10 @@ class Profile:
             "notes": tuple(content.get("notes", ())),
             "requests": tuple(SavedRequests(**saved) for saved in content.get("requests", ())),
             "layouts": tuple(LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in layouts),
+            "unknowns": tuple(
+                UnknownCounts(**{**why, "offsets": tuple(why["offsets"])}) for why in content.get("unknowns", ())
+            ),
+            "recorded_metrics": tuple(content.get("recorded_metrics", ())),
         }
         return cls(**{**content, **parts})
 
@@ -302,12 +338,19 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
     return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
 
 
+def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tuple[str, ...]:
+    """Return the codes of why these instructions of an emulated profile are unknown, each once."""
+    reasons = {offset: why.code for why in profile.unknowns for offset in why.offsets}
+    # Saved profiles before schema 6 have notes alone.
+    return tuple(dict.fromkeys(reasons.get(instruction.pc, codes.NOT_RUN) for instruction in uncounted))
+
+
 # What a launch gets wrong, kept as findings: the message, and the source line as the title. Accesses outside of its
 # buffers, and tiles that wgmma reads otherwise than TMA wrote them.
 
 
 BOUNDS_RULE, TILES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles"
-RULES = (BOUNDS_RULE, TILES_RULE)
+RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE}  # and the code if a finding has none, before schema 6
 
 
 class Violation(NamedTuple):
@@ -316,12 +359,13 @@ class Violation(NamedTuple):
     message: str
     line: Location | None
     rule: str = BOUNDS_RULE
+    code: str = codes.OUTSIDE
 
 
 def finding(violation: Violation) -> Finding:
     """Return a violation as a finding."""
     title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
-    return Finding(rule=violation.rule, kind="warning", title=title, message=violation.message)
+    return Finding(rule=violation.rule, kind="warning", title=title, message=violation.message, code=violation.code)
 
 
 def violations(profile: Profile) -> Iterator[Violation]:
@@ -330,11 +374,12 @@ def violations(profile: Profile) -> Iterator[Violation]:
         if told.rule in RULES:
             file, _, line = told.title.rpartition(":")
             located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
-            yield Violation(told.message, (file, int(line)) if located else None, told.rule)
+            code = told.code or RULES[told.rule]
+            yield Violation(told.message, (file, int(line)) if located else None, told.rule, code)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:
     """Yield a sentence per violation, its source line first."""
-    for message, line, _ in violations(profile):
+    for message, line, *_ in violations(profile):
         where = f"{line[0]}:{line[1]}: " if line else ""
         yield f"{label}: {where}{message}."

@@ -13,6 +13,9 @@ from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import option
 
 NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # measured now, measured earlier and shipped, computed
+# What JSON says of numbers, in a field `provenance` of their object or of one around it, see docs/reference/schemas.md.
+PROVENANCE = {NCU: "measured", RECORDED: "recorded", EMULATED: "computed"}
+COMPUTED = PROVENANCE[EMULATED]
 
 
 @dataclass(frozen=True)

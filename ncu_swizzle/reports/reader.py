@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base import cache
+from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import AGAIN, brief, read_bytes
 from ncu_swizzle.base.texts import encodable
@@ -23,6 +23,7 @@ from ncu_swizzle.reports.disassembly import Line, Question
 from ncu_swizzle.reports.model import (
     EXECUTED,
     IDEAL,
+    NEEDED,
     WAVEFRONTS,
     Finding,
     KernelId,
@@ -30,6 +31,7 @@ from ncu_swizzle.reports.model import (
     MachineInfo,
     Metric,
     Profile,
+    UnknownCounts,
 )
 from ncu_swizzle.reports.options import NCU
 from ncu_swizzle.reports.python_kernels import PythonLines
@@ -127,6 +129,9 @@ def _profile(
         ),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
+        unknowns=tuple(
+            UnknownCounts.of(codes.NOT_COLLECTED, f"the report lacks {name}") for name in NEEDED if name not in metrics
+        ),
     )
 
 

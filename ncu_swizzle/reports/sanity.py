@@ -10,9 +10,11 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import NamedTuple
 
-from ncu_swizzle.base import validate
+from ncu_swizzle.base import codes, validate
 from ncu_swizzle.base.bounds import some
+from ncu_swizzle.reports import model
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 from ncu_swizzle.reports.options import EMULATED
@@ -142,8 +144,21 @@ def _without_text(profile: Profile) -> Iterator[str]:
         yield "no instruction has a source line: compile with -lineinfo"  # library kernels never have any
 
 
+class CountsDoubt(NamedTuple):
+    """Why counts cannot be trusted, and the codes of all reasons."""
+
+    reason: str
+    codes: tuple[str, ...]
+
+
 def why_unknown(profile: Profile, access: str) -> str:
     """Return why the counts of a profile cannot be trusted, so that no limit can hold; empty if they can."""
+    doubt = counts_doubt(profile, access)
+    return doubt.reason if doubt else ""
+
+
+def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
+    """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; None if they can."""
     uncounted = [
         instruction
         for instruction in profile.instructions
@@ -153,15 +168,19 @@ def why_unknown(profile: Profile, access: str) -> str:
     ]
     if profile.engine == EMULATED:
         why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
-        return f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}" if uncounted else ""
+        reason = f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}"
+        return CountsDoubt(reason, model.codes_of_unknown(profile, uncounted)) if uncounted else None
     if lacking := [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]:
-        return f"its report lacks {', '.join(lacking)}"
+        return CountsDoubt(f"its report lacks {', '.join(lacking)}", (codes.NOT_COLLECTED,))
     if not profile.instructions:
-        return "its report lists no instructions"
+        return CountsDoubt("its report lists no instructions", (codes.NOT_COLLECTED,))
     if uncounted:
-        return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
+        reason = f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
+        return CountsDoubt(reason, (codes.NOT_COLLECTED,))
     launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
     if launch != counted:
         said = f"{WAVEFRONTS} is not a number" if launch is None else ""
-        return said or f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
-    return about_counts(profile, access)
+        reason = said or f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
+        return CountsDoubt(reason, (codes.IMPLAUSIBLE,))
+    implausible = about_counts(profile, access)
+    return CountsDoubt(implausible, (codes.IMPLAUSIBLE,)) if implausible else None

@@ -61,7 +61,7 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
         *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(), **given,
     )  # fmt: skip
-    failing = {check.kernel for check in verdict.checks if check.outcome is Outcome.failed}
+    failing = {check.kernel for check in verdict.checks if check.failed}
     worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
     following = Call("explain", {"kernel": worst, **caller.again(worst, launch)})
     return _judged_answer(verdict, following if worst and failing else None)
@@ -71,7 +71,8 @@ def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:
     rows = [
         without_empty(
             {
-                "outcome": check.outcome,
+                "outcome": check.state,
+                "code": check.code if check.outcome is not Outcome.passed else "",
                 "kernel": check.kernel,
                 "access": check.access,
                 "place": str(check.place) if check.place else "",
@@ -91,9 +92,7 @@ def _fixing(
     caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, targets: Sequence[Target]
 ) -> Call | None:
     """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
-    failed = next(
-        (each for each in verdict.checks if each.outcome is Outcome.failed and each.criterion == MAX_DEGREE), None
-    )
+    failed = next((each for each in verdict.checks if each.failed and each.criterion == MAX_DEGREE), None)
     chosen = next((target for target in targets if failed and target.name == failed.kernel), None)
     if chosen is None:  # nothing fails, or a captured launch does
         return None

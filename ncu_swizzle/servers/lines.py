@@ -250,7 +250,8 @@ def _nothing_declared(file: str, source: Path) -> Answer:
 
 def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
     """Yield a row per line of the source and access kind, and one for the kernel."""
-    checks = {(check.access, check.place.line): check for check in kernel.checks if check.place and check.access}
+    worst_last = sorted(kernel.checks, key=lambda check: -WORST_FIRST.index(check.outcome))
+    checks = {(check.access, check.place.line): check for check in worst_last if check.place and check.access}
     for counted in kernel.lines:
         if counted.place and _same(counted.place.file, source):
             key = counted.access, counted.place.line
@@ -262,15 +263,16 @@ def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
     if kernel.launch:
         unknown = any(counted.unknown for counted in kernel.lines)
         wavefronts, ideal = (sum(getattr(one, name) for one in kernel.lines) for name in ("wavefronts", "ideal"))
-        outcomes = {check.outcome for check in kernel.checks}
+        outcomes = {check.outcome for check in kernel.checks if not check.suppressions}
         worst = next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.passed)
         total = _counts(unknown, wavefronts, ideal)
         yield {"kernel": kernel.name, "function": kernel.function, **total, "outcome": worst}
 
 
 def _row(kernel: KernelLint, check: Check | None, number: int, access: str, counts: dict[str, Any]) -> Row:
-    fields = ("outcome", "criterion", "message", "hint")
-    judged = {name: getattr(check, name) for name in fields} if check else {}
+    fields = ("outcome", "code", "criterion", "message", "hint")
+    # A suppressed finding is none in an editor; its counts are shown.
+    judged = {name: getattr(check, name) for name in fields} if check and not check.suppressions else {}
     return without_empty({"kernel": kernel.name, "line": number, "access": access, **counts, **judged})
 
 

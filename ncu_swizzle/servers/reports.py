@@ -88,7 +88,13 @@ def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None)
     for label, profile in labelled:
         for finding in findings.gains(profile):
             message, saving = findings.plain(finding.message), findings.interval(finding)
-            row = {"profile": label, "finding": finding.title, "message": message, "saving": saving}
+            row = {
+                "profile": label,
+                "finding": finding.title,
+                "code": finding.code,
+                "message": message,
+                "saving": saving,
+            }
             rows.append(without_empty(row))
     rows += ({"warning": warning} for warning in compared.warnings)
     return Answer(summary=compared.verdict, rows=tuple(rows), next=following, facts=without_empty(facts))

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from lsprotocol import types
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.texts import in_markdown, one_line
 from ncu_swizzle.gate.verdict import BOUNDS, BUILT, MAX_DEGREE, Outcome
 from ncu_swizzle.kernels.family import PYTHON
@@ -101,7 +102,8 @@ def _of_row(row: Row, lines: list[str]) -> types.Diagnostic:
     counted = f"{row['wavefronts']:,} wavefronts, {row['ideal']:,} ideal: " if row.get("wavefronts") is not None else ""
     access = f", {row['access']}" if "access" in row else ""
     made = _diagnostic(f"{row['kernel']}{access}: {counted}{row['message']}", row["line"] - 1, lines, severity)
-    made.code = row.get("criterion", MAX_DEGREE)
+    if code := row.get("code", ""):
+        made.code, made.code_description = code, types.CodeDescription(codes.uri(code))
     made.data = {"kernel": row["kernel"]}
     return made
 
@@ -140,8 +142,13 @@ def lenses(seen: SeenSource, text: str) -> Iterator[types.CodeLens]:
 
 def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
     """Yield an action per source of the kernels that conflict where the user is."""
-    numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE and each.code == MAX_DEGREE}
-    rows = [row for number in numbers for row in seen.at(number) if row.get("outcome") == Outcome.failed]
+    numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE}
+    rows = [
+        row
+        for number in numbers
+        for row in seen.at(number)
+        if row.get("outcome") == Outcome.failed and row.get("criterion") == MAX_DEGREE
+    ]
     for file in dict.fromkeys(seen.declared[row["kernel"]] for row in rows if row["kernel"] in seen.declared):
         if not file.endswith(PYTHON):
             title = f"Free {PurePath(file).name} of bank conflicts, if the rewritten kernels are proved"

@@ -21,6 +21,7 @@ from ncu_swizzle.render import formats, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.reports.frames import TEXT, Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo
+from ncu_swizzle.reports.options import PROVENANCE, RECORDED
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 
 # The one table of a sweep: a row per point, for CSV, JSON and Markdown.
@@ -129,6 +130,7 @@ def to_json(sweep: Sweep) -> str:
         "schema": SCHEMA,
         "family": sweep.plan.family.name,
         "engine": sweep.engine,
+        "provenance": _provenance(sweep),
         "engine_reason": sweep.reason,
         "varied": list(sweep.plan.varied),
         "notes": list(sweep.notes),
@@ -136,6 +138,14 @@ def to_json(sweep: Sweep) -> str:
         "folder": str(sweep.folder) if sweep.folder else None,
     }
     return in_json(content, indent=1)
+
+
+def _provenance(sweep: Sweep) -> str | dict[str, Any]:
+    """Return where the numbers of the points come from: times of computed ones may be recorded."""
+    origin = PROVENANCE.get(sweep.engine, sweep.engine)
+    timed = any(outcome.values and outcome.values.beside for outcome in sweep.outcomes)
+    lent = dict.fromkeys(("duration", "speedup"), PROVENANCE[RECORDED])
+    return {"*": origin, "points": {"*": origin, **lent}} if timed else origin
 
 
 def plan_json(sweep: Sweep, known: bool) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from swizzle_pack import latency
 from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, grouped
-from swizzle_pack.finding import OK, OPTIMIZATION, WARNING, Finding, Focus, Table, listed, percent
+from swizzle_pack.finding import FEW_SAMPLES_TAKEN, OK, OPTIMIZATION, WARNING, Finding, Focus, Table, listed, percent
 from swizzle_pack.latency import WAITS, Doubt
 
 RULE = "ConflictCost"
@@ -132,7 +132,7 @@ def decide(facts: Facts) -> list[Finding]:
         message = (
             f"{_state(facts)} What removing the excess would save cannot be estimated: {'; '.join(whole.reasons)}."
         )
-        return [Finding(RULE, WARNING, TITLE, message, focus=focus)]
+        return [Finding(RULE, WARNING, TITLE, message, focus=focus, code=FEW_SAMPLES_TAKEN)]
     kinds = grouped(facts.accesses(), lambda i: i.access)
     parts = [(kind, counts.excessive, estimate(facts, counts.excessive)) for kind, counts in kinds.items()]
     rows = [

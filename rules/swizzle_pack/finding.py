@@ -7,6 +7,16 @@ from dataclasses import dataclass
 OK = "ok"  # informative
 OPTIMIZATION = "optimization"  # something to gain
 WARNING = "warning"  # the rule cannot decide, or only in part
+# The codes of findings by rule; docs/rules has a page each. A finding of what is unknown has one of its own.
+CODES = {
+    "SharedExcess": "SW040",
+    "ConflictCost": "SW041",
+    "SwizzleAdvice": "SW042",
+    "PartialSwizzle": "SW043",
+    "PhantomConflicts": "SW044",
+    "StallShift": "SW045",
+}
+FAILED, NOT_COLLECTED, FEW_SAMPLES_TAKEN = "SW046", "UN020", "UN026"
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,8 @@ class Table:
 class Finding:
     """What one rule reports. `saving` is the estimated saving in percent of the kernel's duration.
 
-    `low` and `high` are its interval. All three are None if the rule does not estimate a saving.
+    `low` and `high` are its interval. All three are None if the rule does not estimate a saving. `code` is the rule's
+    if none is given.
     """
 
     rule: str
@@ -58,6 +69,10 @@ class Finding:
     focus: tuple[Focus, ...] = ()
     markers: tuple[Marker, ...] = ()
     tables: tuple[Table, ...] = ()
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", self.code or CODES[self.rule])
 
 
 def listed(parts: list[str]) -> str:

@@ -50,7 +50,8 @@ def _facts(action: Any) -> Facts:
 
 
 def _report(api: Any, frontend: Any, finding: Finding) -> None:
-    message = frontend.message(_type(api, finding.kind), finding.message, finding.title)
+    title = f"{finding.title} ({finding.code})"
+    message = frontend.message(_type(api, finding.kind), finding.message, title)
     steps = [
         partial(_speedup, api, frontend, message, finding),
         partial(_focus, api, frontend, message, finding),

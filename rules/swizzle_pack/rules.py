@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from swizzle_pack import advice, cost, excess, partial, phantom, stalls
 from swizzle_pack.facts import Facts, missing
-from swizzle_pack.finding import WARNING, Finding
+from swizzle_pack.finding import FAILED, NOT_COLLECTED, WARNING, Finding
 
 SECTION = "SwizzleConflicts"
 
@@ -28,7 +28,7 @@ def decide(rule: str, facts: Facts) -> list[Finding]:
             return [_incomplete(lacking)] if rule == excess.RULE else []
         return DECISIONS[rule](facts)
     except Exception as error:  # an exception would hide the other rules' findings
-        return [Finding(rule, WARNING, rule, f"This rule failed: {type(error).__name__}: {error}")]
+        return [Finding(rule, WARNING, rule, f"This rule failed: {type(error).__name__}: {error}", code=FAILED)]
 
 
 def decide_all(facts: Facts) -> list[Finding]:
@@ -43,4 +43,5 @@ def _incomplete(lacking: list[str]) -> Finding:
         "Not Collected",
         f"The report lacks {' and '.join(lacking)}. Collect it with ncu --section-folder FOLDER --section {SECTION}; "
         "ncu-swizzle rules path prints FOLDER.",
+        code=NOT_COLLECTED,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swizzle_pack.cost import Estimate, estimate
 from swizzle_pack.facts import FEW_SAMPLES, STALLED, Facts
-from swizzle_pack.finding import OK, Finding, Focus, listed, percent
+from swizzle_pack.finding import FEW_SAMPLES_TAKEN, OK, Finding, Focus, listed, percent
 from swizzle_pack.latency import WAITS
 
 RULE = "StallShift"
@@ -46,7 +46,7 @@ def decide(facts: Facts) -> list[Finding]:
     if not samples or not facts.total.wavefronts:
         return []
     if samples < FEW_SAMPLES:
-        return [Finding(RULE, OK, TITLE, _too_few(samples))]
+        return [Finding(RULE, OK, TITLE, _too_few(samples), code=FEW_SAMPLES_TAKEN)]
     waits = [(reason, count / samples) for reason, count in stalls.items() if reason not in HEALTHY]
     top = [(reason, share) for reason, share in waits[:TOP] if share >= LEAST]
     if not top:

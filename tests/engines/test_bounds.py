@@ -80,7 +80,7 @@ def test_lint_names_line_thread_and_distance(shift: Path) -> None:
     assert "write of 4 bytes right past the end of y (800 bytes), thread (7, 0, 0) of block (3, 0, 0)" in done.stdout
     assert "(2 of the grid's 4 blocks were checked) (shift.cu:8)" in done.stdout
     (result,) = json.loads((shift / "l.sarif").read_text())["runs"][0]["results"]
-    assert result["ruleId"] == "bounds"
+    assert result["ruleId"] == "SW020"
     before = run("lint", "0-3")
     assert (
         "write of 4 bytes 12 bytes before the start of y (800 bytes), thread (0, 0, 0) of block (0, 0, 0), and 2 more"
@@ -149,7 +149,7 @@ def test_a_title_that_is_no_line_is_none() -> None:
     for title in ("", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"):
         forged = Finding(rule=model.BOUNDS_RULE, kind="warning", title=title, message="outside")
         found = list(model.violations(replace(EMPTY, findings=(forged,))))
-        assert found == [("outside", None, model.BOUNDS_RULE)], title[:9]
+        assert found == [("outside", None, model.BOUNDS_RULE, "SW020")], title[:9]
 
 
 def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:

@@ -51,7 +51,7 @@ def test_junit_is_xml_whatever_a_kernel_is_called(text: str) -> None:
     assert {element.tag for element in root.iter()} <= {
         *("testsuites", "testsuite", "testcase", "failure", "error", "system-out")
     }
-    assert len(root[0]) == 12
+    assert len(root[0]) == 15
 
 
 # ---------------------------------------------------------------------------------------------- SARIF
@@ -63,8 +63,8 @@ def test_sarif_points_at_the_source_line(three: Verdict) -> None:
     place = failed["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "kernels/attention/attention.cuh", "uriBaseId": "%SRCROOT%"}
     assert place["region"] == {"startLine": 89}
-    assert (failed["kind"], failed["level"], failed["ruleId"]) == ("fail", "error", "max-excessive")
-    assert (open_["kind"], open_["level"], open_["ruleId"]) == ("open", "none", "measured")
+    assert (failed["kind"], failed["level"], failed["ruleId"]) == ("fail", "error", "SW030")
+    assert (open_["kind"], open_["level"], open_["ruleId"]) == ("open", "none", "UN022")
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
 
@@ -85,7 +85,7 @@ def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> No
 def test_sarif_holds_no_link_and_no_control_character(text: str) -> None:
     (run,) = json.loads(reporting.render_sarif(verdict_on(text)))["runs"]
     told = run["results"] + run["invocations"][0]["toolExecutionNotifications"]
-    assert len(told) == 9
+    assert len(told) == 12
     for one in told:
         message = one["message"]["text"]
         assert not re.search(r"(?<!\\)(\\\\)*\[", message), "an unescaped bracket starts a link"
@@ -118,7 +118,7 @@ def decoded(text: str) -> str:
 def test_github_annotates_what_did_not_pass(three: Verdict) -> None:
     error, warning = reporting.commands(three)
     assert error == (
-        "::error file=kernels/attention/attention.cuh,line=89,title=kernel1%3A max-excessive::"
+        "::error file=kernels/attention/attention.cuh,line=89,title=SW030 kernel1%3A max-excessive::"
         "kernel1: 1,886,388,224 excessive wavefronts, at most 0 allowed."
     )
     assert warning.startswith("::warning file=")
@@ -130,7 +130,7 @@ def test_a_name_cannot_start_another_command(text: str) -> None:
     verdict = verdict_on(text)
     commands = reporting.commands(verdict)
     told = [check for outcome in reporting.LEVELS for check in verdict.checks if check.outcome is outcome]
-    assert len(commands) == 9
+    assert len(commands) == 12
     for command, check in zip(commands, told, strict=True):
         assert len(command.splitlines()) == 1
         found = re.fullmatch(r"::(error|warning) ((?:(?:file|line|title)=[^:,]*,?)+)::(.*)", command)
@@ -143,8 +143,8 @@ def test_the_summary_shows_a_name_as_text(text: str) -> None:
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(reporting.github_summary(verdict_on(text)))
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= {"text", "text_special"}, "no link, no code, no HTML, no emphasis"
-    assert sum(token.type == "tr_open" for token in tokens) == 13, "a row per check, and the head"
-    assert sum(token.type == "td_open" for token in tokens) == 60
+    assert sum(token.type == "tr_open" for token in tokens) == 16, "a row per check, and the head"
+    assert sum(token.type == "td_open" for token in tokens) == 75
 
 
 # ---------------------------------------------------------------------------------------------- JSON, places

@@ -50,7 +50,7 @@ def test_a_conflict_is_named_with_its_line_and_the_way_out(sources: Path) -> Non
     (result,) = results(sources / "l.sarif")
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("own.cu", 3)
-    assert (result["ruleId"], result["level"]) == ("max-degree", "error")
+    assert (result["ruleId"], result["level"]) == ("SW001", "error")
     assert ElementTree.parse(sources / "l.xml").getroot().get("failures") == "1"
     (check,) = json.loads((sources / "l.json").read_text())["checks"]
     assert (check["outcome"], check["access"], check["actual"], check["limit"]) == ("fail", "STS", 32.0, 1)

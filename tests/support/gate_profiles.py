@@ -37,6 +37,7 @@ def verdict_on(*texts: str) -> Verdict:
                 place=place,
                 origin=text,
                 hint=text,
+                code="SW001",
             )
             for text in texts
             for outcome in Outcome

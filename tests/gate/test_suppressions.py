@@ -1,0 +1,202 @@
+"""Suppressions: what hides a finding and what does not; a hidden one stays listed and counts for nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.gate import reporting, suppressions
+from ncu_swizzle.gate.baseline import Policy
+from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.suppressions import Judged, Suppressions
+from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
+from ncu_swizzle.kernels.project import project_in
+from tests.support.gate_profiles import measured
+from tests.support.recordings import Recorded
+
+# A line of a source, and what its comment says: codes, reason, and the line that it is about.
+CUDA = {
+    "t[x] = v; // ncu-swizzle: ignore SW001 — no time": (("SW001",), "no time", 1),
+    "t[x] = v; // ncu-swizzle: ignore SW001, UN001 - hyphen": (("SW001", "UN001"), "hyphen", 1),
+    "t[x] = v; /* ncu-swizzle: ignore sw001: colon */ f();": (("SW001",), "colon", 1),
+    "t[x] = v; //ncu-swizzle:ignore SW001": (("SW001",), "", 1),
+    "// ncu-swizzle: ignore SW001 – next\n// why\n\n  t[x] = v;": (("SW001",), "next", 4),
+    "/* ncu-swizzle: ignore SW001 */\nt[x] = v;": (("SW001",), "", 2),
+    "t[x] = 1'000; // ncu-swizzle: ignore SW001 — don't": (("SW001",), "don't", 1),
+    "t[x] = v; // ncu-swizzle: ignore — all": ((), "all", 1),
+    "t[x] = v; // ncu-swizzle: ignore SW001 because": (("SW001", "BECAUSE"), "", 1),
+    't[x] = "// ncu-swizzle: ignore SW001";': None,
+    "t[x] = v; // ncu-swizzle: ignored SW001": None,
+    "t[x] = v; # ncu-swizzle: ignore SW001": None,
+}
+PYTHON = {
+    "tl.store(p, v)  # ncu-swizzle: ignore SW006 — the compiler's": (("SW006",), "the compiler's", 1),
+    "# ncu-swizzle: ignore SW006\n\ntl.store(p, v)": (("SW006",), "", 3),
+    'help = "# ncu-swizzle: ignore SW006"': None,
+    "tl.store(p, v)  // ncu-swizzle: ignore SW006": None,
+}
+
+
+@pytest.mark.parametrize(("suffix", "texts"), [(".cu", CUDA), (".cuh", CUDA), (".py", PYTHON)])
+def test_what_a_comment_says(suffix: str, texts: dict[str, object], tmp_path: Path) -> None:
+    file = tmp_path / f"k{suffix}"
+    said = {}
+    for text in texts:
+        file.write_text(f"{text}\n", encoding="utf-8")
+        found = suppressions.in_source(str(file))
+        said[text] = (found[0].codes, found[0].reason, found[0].line) if found else None
+    assert said == texts
+    assert suppressions.in_source(str(tmp_path / "absent.cu")) == ()
+
+
+def finding(code: str = "SW001", *more: str, line: int = 1, **fields: object) -> Check:
+    values = {"outcome": Outcome.failed, "kernel": "turn", "criterion": "max-degree", "message": "degree 32"}
+    check = Check(**{**values, "place": Place("k.cu", line), "code": code, "more_codes": more})  # type: ignore[arg-type]
+    return dataclasses.replace(check, **fields)  # type: ignore[arg-type]
+
+
+UNKNOWN = {"outcome": Outcome.inconclusive, "actual": None}
+
+
+@pytest.mark.parametrize(
+    ("comment", "check", "hidden"),
+    [
+        ("SW001", finding(), True),
+        ("SW001", finding(line=2), False),
+        ("SW002", finding(), False),
+        ("SW001, SW002", finding("SW002"), True),
+        ("SW001", finding("UN001", **UNKNOWN), False),  # what is unknown is hidden by its own code alone
+        ("UN001", finding("UN001", **UNKNOWN), True),
+        ("UN001", finding("UN001", "UN006", **UNKNOWN), False),  # and by the codes of all its reasons
+        ("UN001, UN006", finding("UN001", "UN006", **UNKNOWN), True),
+        ("SW030", finding("SW030"), False),  # about a whole kernel
+        ("SW001", finding(outcome=Outcome.passed), False),
+        ("SW001", finding(place=None), False),
+    ],
+)
+def test_what_a_comment_hides(
+    comment: str, check: Check, hidden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text(f"t[x] = v;  // ncu-swizzle: ignore {comment} — tested\n", encoding="utf-8")
+    (marked,) = Suppressions().marked([check])
+    assert bool(marked.suppressions) == hidden
+    assert dataclasses.replace(marked, suppressions=()) == check, "nothing else changes"
+
+
+def settings(folder: Path, text: str) -> Suppressions:
+    (folder / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")))
+
+
+@pytest.mark.parametrize(
+    ("entry", "hidden"),
+    [
+        ('codes = ["SW001"]', True),
+        ('codes = ["sw001", "SW002"]\nfile = "*.cu"\nkernel = "tur.*"', True),
+        ('codes = ["SW001"]\nfile = "src/*.cu"', False),
+        ('codes = ["SW001"]\nkernel = "tur"', False),
+        ('codes = ["UN001"]', False),
+    ],
+)
+def test_what_an_entry_hides(entry: str, hidden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (marked,) = settings(tmp_path, f"[[ignore]]\n{entry}\n").marked([finding()])
+    assert bool(marked.suppressions) == hidden
+
+
+def test_entries_that_make_no_sense(tmp_path: Path) -> None:
+    wrong = {
+        'ignore = "SW001"': "ignore is not an array of tables",
+        "[[ignore]]": "codes is None",
+        '[[ignore]]\ncodes = ["SW01"]': "there is no code 'SW01', did you mean 'SW001'?",
+        '[[ignore]]\ncodes = ["SW001"]\nfiles = "x"': "unknown key 'files', did you mean 'file'?",
+        '[[ignore]]\ncodes = ["SW001"]\nkernel = "("': "is not a valid regular expression",
+        '[[ignore]]\ncodes = ["SW001"]\nreason = 3': "reason is 3",
+    }
+    for text, said in wrong.items():
+        with pytest.raises(UsageError) as error:
+            settings(tmp_path, f"{text}\n")
+        assert said in str(error.value)
+
+
+LEFT = """t[x] = v;  // ncu-swizzle: ignore SW001, SW002 — one of them is used
+f();  // ncu-swizzle: ignore SW001, SW090 — needed elsewhere
+g();  // ncu-swizzle: ignore SW0001
+h();  // ncu-swizzle: ignore
+i();  // ncu-swizzle: ignore SW030
+j();  // ncu-swizzle: ignore SW001 — not a line of what was run
+"""
+
+
+def test_suppressions_that_hide_nothing_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text(LEFT, encoding="utf-8")
+    entries = "".join(f'[[ignore]]\ncodes = ["SW004"]\nkernel = "{name}"\n' for name in ("turn", "other"))
+    hiding = settings(tmp_path, entries)
+    (_,) = hiding.marked([finding()])
+    judged = Judged(lines=frozenset(("k.cu", n) for n in range(1, 6)), kernels=frozenset(["turn"]))
+    left = list(hiding.leftover("lint", judged))
+    assert [(each.code, each.place and each.place.line) for each in left] == [
+        ("SW090", 1), ("SW091", 3), ("SW091", 4), ("SW090", 5), ("SW090", 0),
+    ]  # fmt: skip
+    assert "did you mean 'SW001'?" in left[1].message
+    assert {each.outcome for each in left} == {Outcome.warning}
+    unsure = list(hiding.leftover("lint", dataclasses.replace(judged, complete=False)))
+    assert [each.place and each.place.line for each in unsure] == [3, 4, 5, 0], "a kernel that was not run may need it"
+
+
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    """Return a verdict with a failure and an unknown that are hidden, a warning, and a check that passed."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text("t[x] = v;  // ncu-swizzle: ignore SW001, UN001 — <b>why\n", encoding="utf-8")
+    warning = finding("SW090", line=3, outcome=Outcome.warning)
+    passed = finding("", outcome=Outcome.passed, place=None)
+    checks = [finding(), finding("UN001", **UNKNOWN), warning, passed]
+    return Verdict(checks=tuple(Suppressions().marked(checks)))
+
+
+def test_hidden_findings_are_listed_and_count_for_nothing(hidden: Verdict) -> None:
+    assert hidden.outcome is Outcome.passed
+    assert hidden.summary == "1 warning, 1 pass, 2 suppressed (1 of them not judged)"
+    content = json.loads(reporting.to_json(hidden))
+    assert (content["outcome"], content["suppressed"]) == ("pass", 2)
+    assert [(check["outcome"], len(check["suppressions"])) for check in content["checks"]] == [
+        ("fail", 1), ("inconclusive", 1), ("warning", 0), ("pass", 0),
+    ]  # fmt: skip
+    (run,) = json.loads(reporting.render_sarif(hidden))["runs"]
+    assert [(each["ruleId"], len(each.get("suppressions", ()))) for each in run["results"]] == [
+        ("SW001", 1), ("UN001", 1), ("SW090", 0),
+    ]  # fmt: skip
+    assert run["results"][0]["suppressions"][0]["kind"] == "inSource"
+    assert run["results"][0]["suppressions"][0]["justification"] == "<b>why"
+    rule = next(rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "SW001")
+    assert rule["helpUri"].rpartition("/")[2].startswith("SW001.")
+    assert rule["help"]["markdown"].startswith("# SW001: bank-conflict")
+    assert [line.partition(" ")[0] for line in reporting.commands(hidden)] == ["::warning"]
+    assert reporting.github_summary(hidden).count("| suppressed |") == 2
+    suites = ElementTree.fromstring(reporting.render_junit(hidden).encode())
+    assert (suites.get("failures"), suites.get("errors"), suites.get("skipped")) == ("0", "0", "2")
+    reporting.conclude(hidden)  # raises nothing
+
+
+def test_everything_hidden_passes_and_one_finding_more_does_not(hidden: Verdict) -> None:
+    alone = dataclasses.replace(hidden, checks=hidden.suppressed)
+    assert alone.outcome is Outcome.passed
+    assert dataclasses.replace(alone, checks=(*alone.checks, finding(line=2))).outcome is Outcome.failed
+    assert Verdict(checks=(finding("SW090", outcome=Outcome.warning),)).outcome is Outcome.inconclusive
+
+
+def test_every_finding_of_check_has_a_code_and_provenance(recorded: Recorded) -> None:
+    kernels = [measured(recorded("kernel1")), recorded("transpose-plain")]
+    verdict = judge(kernels, Policy())
+    assert {check.kernel: (check.code, check.provenance) for check in verdict.checks} == {
+        "kernel1": ("SW030", "measured"),
+        "transpose-plain": ("UN022", "recorded"),
+    }
