@@ -56,7 +56,7 @@ MISTAKES = {
     "after.json -k regex:(": ("is not a valid regular expression", ""),
     "gone.json": ("gone.json does not exist", "ls swizzle-out"),
     "after.json --junit /proc/x.xml": ("cannot write /proc/x.xml", ""),
-    "": ("PROFILE", ""),
+    "": ("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2"),
 }
 
 
