@@ -131,12 +131,14 @@ def test_the_counts_rule_is_silent_where_the_others_speak(
         **{name: getattr(action, name) for name in ("name", "metric_by_name", "sass_by_pc", "source_info")},
     )
     titles = [title for _, _, title in run_inside(monkeypatch, counts, "SharedCounts").messages]
-    assert titles == ["Excessive Shared Wavefronts", "Swizzle Advice"]
+    assert titles == ["Excessive Shared Wavefronts (SW040)", "Swizzle Advice (SW042)"]
 
 
 def test_an_action_that_cannot_be_read_is_an_incomplete_one(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = SimpleNamespace(name=lambda: "k", metric_names=lambda: 1 / 0)
-    assert [title for _, _, title in run_inside(monkeypatch, broken, "SharedExcess").messages] == ["Not Collected"]
+    assert [title for _, _, title in run_inside(monkeypatch, broken, "SharedExcess").messages] == [
+        "Not Collected (UN020)"
+    ]
     assert run_inside(monkeypatch, broken, "ConflictCost").messages == []
 
 
