@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "operations": ("ncu_swizzle/emulate/operations", ("tests/emulate", "tests/smem")),
     "emulate": ("ncu_swizzle/emulate", ("tests/emulate", "tests/engines")),
-    "smem": ("ncu_swizzle/smem", ("tests/smem",)),
+    "smem": ("ncu_swizzle/smem", ("tests/smem", "tests/explain")),
     "fix": ("ncu_swizzle/fix", ("tests/fix",)),
     "judge": ("ncu_swizzle/gate/judge.py", ("tests/gate",)),
 }
