@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 import sys
 from typing import Annotated, Any, NoReturn
@@ -18,6 +19,8 @@ from ncu_swizzle.servers import commands as serving
 # Typer raises click's errors, those of its own copy of click in newer versions.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
+PROGRAM = "ncu-swizzle"
+FORMATS = ("--json", "--markdown", "--csv", "--html", "--svg", "--sarif", "--junit")
 EXIT_CODES = """\b
 Exit codes:
   0  fine                                     4  the profiled program or ncu failed
@@ -27,7 +30,7 @@ Exit codes:
 """
 
 app = typer.Typer(
-    name="ncu-swizzle",
+    name=PROGRAM,
     cls=MainGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -106,7 +109,7 @@ def _command() -> None:
     retired.refuse(sys.argv[1:])
     command = typer.main.get_command(app)
     try:
-        with command.make_context("ncu-swizzle", sys.argv[1:] or ["--help"]) as context:
+        with command.make_context(PROGRAM, sys.argv[1:] or ["--help"]) as context:
             command.invoke(context)
     except typer.Exit as end:
         raise SystemExit(end.exit_code) from None
@@ -121,8 +124,10 @@ def _usage_error(error: Any) -> UsageError:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         raise SystemExit(UsageError.exit_code)
+    if sys.argv[-1] in FORMATS and getattr(error, "option_name", "") == sys.argv[-1]:  # which took no file before
+        raise UsageError(f"{sys.argv[-1]} takes a file, or - for stdout", shlex.join([PROGRAM, *sys.argv[1:], "-"]))
     context = getattr(error, "ctx", None)
-    named = context.command_path if context else app.info.name
+    named = context.command_path if context else shlex.join([PROGRAM, *sys.argv[1:2]])
     return UsageError(" ".join(error.format_message().split()), f"{named} --help")
 
 

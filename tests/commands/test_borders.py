@@ -17,7 +17,7 @@ from tests.support import writers
 from tests.support.hostile import CHECKS, EVERYTHING, PARTS, STARTS, check_json, poisoned, text_fields, texts_in
 from tests.support.writers import Made, Writer
 
-GROUPS = 3  # of fields
+GROUPS = 2  # of fields
 KINDS = ("profiles", "verdict", "sweep", "catalog", "times", "diagnosis", "maps")
 Inputs = dict[str, tuple[Any, Made]]
 

@@ -34,7 +34,7 @@ def shell(typed: Typed, app: Path, fake: dict[str, str]) -> Shell:
     return run
 
 
-def test_every_kernel_of_a_program_is_kept_and_listed(app: Path, shell: Shell) -> None:
+def test_every_kernel_of_a_program_is_kept_listed_and_shown_again(app: Path, shell: Shell) -> None:
     done = shell("profile --engine ncu -- ./app --size 4096")
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -53,9 +53,6 @@ def test_every_kernel_of_a_program_is_kept_and_listed(app: Path, shell: Shell) -
         name.replace("-", "_") for name in LAUNCHED
     ]
 
-
-def test_a_saved_run_of_a_program_is_shown_again(app: Path, shell: Shell) -> None:
-    shell("profile --engine ncu -- ./app")
     page = (app / "swizzle-out" / "app" / "report.html").read_bytes()
     done = shell("report swizzle-out/app --json data.json")
     assert done.returncode == 0, done.stderr
