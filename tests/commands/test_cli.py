@@ -197,6 +197,8 @@ MISTAKES = {  # the exit code, what is said, and what to type
     "profile kernel2 --baseline no.ncu-rep": (2, "no.ncu-rep does not exist", "ls swizzle-out"),
     "profile kernel2 -o /proc/out": (2, "cannot write to /proc", "-o"),
     "profile kernel2 --json --csv -": (2, "--json takes a file, or - for stdout, not --csv", "--json - --csv"),
+    "explain xor --svg x.svg": (2, "xor is drawn on the terminal only", "omit --svg"),
+    "explain '(8,8):(1,8)' --svg /proc/x.svg": (2, "cannot write /proc/x.svg", ""),
     "explain xor --json": (2, "--json takes a file, or - for stdout", "ncu-swizzle explain xor --json -"),
     "profile kernel2 --no-ncu --engine ncu": (2, "--engine has no use beside --no-ncu", "leave out --engine"),
     "profile kernel2 --repeats 3": (2, "--repeats: only with --no-ncu", "--no-ncu --repeats"),

@@ -57,7 +57,7 @@ def test_lint_names_the_lines(command: Command) -> None:
     assert "columns, LDS: degree 32" in done.stdout
     assert "rowsum: 5 accesses to shared memory, none over its limit" in done.stdout
     results = json.loads(Path("out.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
-    assert {result["ruleId"] for result in results} == {"max-degree"}
+    assert {result["ruleId"] for result in results} == {"SW001"}
 
 
 @NEEDS_ALL
