@@ -44,6 +44,7 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py runs their kernels
 
 
 def typed(name: str) -> list[TypedLine]:
@@ -160,7 +161,7 @@ def ending(name: str, line: TypedLine) -> int:
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG) + [pytest.mark.long] * (name in ALL_TYPED))
-     for name in NAMES if any(not line.elsewhere for line in typed(name))],
+     for name in NAMES if name not in CODES and any(not line.elsewhere for line in typed(name))],
 )  # fmt: skip
 @without_gpu
 @NEEDS_ALL
