@@ -61,7 +61,11 @@ def numbers(findings: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def words(findings: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {rule: (finding.title, finding.message) for rule, finding in findings.items()}
+    """Return titles and messages by rule; they were recorded when `explain` was still called `suggest`."""
+    return {
+        rule: (finding.title, finding.message.replace("ncu-swizzle suggest", "ncu-swizzle explain"))
+        for rule, finding in findings.items()
+    }
 
 
 def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:

@@ -102,6 +102,7 @@ def verdict_of(text: str = "x") -> Verdict:
             place=place,
             origin=text,
             hint=text,
+            code="SW001",
         )
         for outcome in Outcome
         for place in (None, Place(text, 3))
@@ -110,9 +111,9 @@ def verdict_of(text: str = "x") -> Verdict:
 
 
 def poisoned_verdict(verdict: Verdict, change: Change, only: Collection[str] = ()) -> Verdict:
-    """Return a verdict with hostile text, but for the criteria, which are names of ours."""
+    """Return a verdict with hostile text, but for the criteria and codes, which are names of ours."""
     made = poisoned(verdict, change, only)
-    checks = [dataclasses.replace(check, criterion="max-degree") for check in made.checks]
+    checks = [dataclasses.replace(check, criterion="max-degree", code="SW001") for check in made.checks]
     return dataclasses.replace(made, checks=tuple(checks))
 
 
