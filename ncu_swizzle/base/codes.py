@@ -7,7 +7,7 @@ terminal prints. MEM0xx (global memory), RACE0xx (races) and TC0xx (fifth-genera
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -30,7 +30,7 @@ LINE, KERNEL = "line", "kernel"  # what a finding is about; only what is about a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Code:
+class RuleCode:
     """A row of the catalogue. `remedy` says what would make an unknown known."""
 
     id: str
@@ -52,9 +52,11 @@ LINTED = ("lint",)
 GATED = (*LINT, "explain")  # what the emulator leaves unknown
 
 
-def _rows(severity: Severity, commands: tuple[str, ...], about: str, *rows: tuple[str, ...]) -> Iterator[Code]:
+def _rows(
+    severity: Severity, commands: tuple[str, ...], about: str, rows: Sequence[tuple[str, ...]]
+) -> Iterator[RuleCode]:
     for id_, name, meaning, *remedy in rows:
-        yield Code(
+        yield RuleCode(
             id=id_, name=name, meaning=meaning, severity=severity, commands=commands, about=about,
             remedy=next(iter(remedy), ""),
         )  # fmt: skip
@@ -69,20 +71,18 @@ DATA, LAUNCH, TIMING, UNWRITTEN, NOT_EMULATED, NO_RULE, BLOCKS_DIFFER, NOT_RUN =
 NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED = "UN010", "UN011", "UN012"
 NOT_COLLECTED, IMPLAUSIBLE, NOT_MEASURED, ABSENT, INCOMPARABLE, UNTIMED, FEW_SAMPLES = (f"UN02{n}" for n in range(7))
 
-CATALOGUE: dict[str, Code] = {
+CATALOGUE: dict[str, RuleCode] = {
     code.id: code
     for code in (
-        *_rows(
-            Severity.error, LINTED, LINE,
+        *_rows(Severity.error, LINTED, LINE, [
             (CONFLICT, "bank-conflict", "Lanes of a load or store want different words of one bank."),
             (MATRIX, "matrix-conflict", "Rows of an ldmatrix, stmatrix or wgmma tile share banks."),
             (COPY, "copy-conflict", "A cp.async takes more wavefronts than the 128-byte lines it copies."),
             (ATOMIC, "atomic-conflict", "Lanes of an atomic operation want the same word, or words of one bank."),
             (WMMA, "wmma-conflict", "Rows of a wmma tile are a multiple of 128 bytes apart."),
             (COMPILER, "compiler-layout-conflict", "A compiler of kernels in Python chose a layout that conflicts."),
-        ),
-        *_rows(
-            Severity.error, LINT, LINE,
+        ]),
+        *_rows(Severity.error, LINT, LINE, [
             (TILE, "descriptor-mismatch", "wgmma reads no tile of the tensor through its descriptor."),
             (ALONG_K, "k-mismatch", "A and B of a wgmma do not go together along K, or rows are mixed in a sum."),
             (TENSOR_MAP, "tensor-map-mismatch", "A tensor map does not describe the matrix in its buffer."),
@@ -91,21 +91,18 @@ CATALOGUE: dict[str, Code] = {
             (BYTES, "mbarrier-bytes", "An mbarrier expects another number of bytes than its copies bring."),
             (UNREAD, "tile-unread", "TMA copies a box of which wgmma reads only a part, or nothing."),
             (OUTSIDE, "out-of-bounds", "An access to global memory is outside of the launch's buffers."),
-        ),
-        *_rows(
-            Severity.error, LINTED, KERNEL,
+        ]),
+        *_rows(Severity.error, LINTED, KERNEL, [
             (BUILD, "not-built", "A kernel does not compile, or its launch or arguments do not fit."),
-        ),
-        *_rows(
-            Severity.error, CHECK, KERNEL,
+        ]),
+        *_rows(Severity.error, CHECK, KERNEL, [
             (EXCESS_LIMIT, "max-excessive", "A kernel has more excessive wavefronts than its limit."),
             (DEGREE_LIMIT, "max-degree", "A kernel's degree, actual over ideal wavefronts, is over its limit."),
             (TIME_LIMIT, "max-regression", "A kernel got slower than in the baseline, beyond limit and noise."),
             (BASELINE_LIMIT, "more-than-baseline", "A kernel has more excessive wavefronts than in the baseline."),
             (HISTORY_LIMIT, "more-than-history", "An access kind has more excess than in the last good run."),
-        ),
-        *_rows(
-            Severity.note, PACK, KERNEL,
+        ]),
+        *_rows(Severity.note, PACK, KERNEL, [
             ("SW040", "SharedExcess", "How many shared-memory wavefronts are excessive, and where."),
             ("SW041", "ConflictCost", "What the excessive wavefronts cost in time, with an interval."),
             ("SW042", "SwizzleAdvice", "Which swizzle or padding to try, from opcode, width and degree."),
@@ -113,14 +110,12 @@ CATALOGUE: dict[str, Code] = {
             ("SW044", "PhantomConflicts", "Hardware counters report conflicts that no address causes."),
             ("SW045", "StallShift", "Where warps stall, and which stall dominates without conflicts."),
             ("SW046", "rule-failed", "A rule of the pack failed on a report: its finding is missing."),
-        ),
-        *_rows(
-            Severity.warning, LINT, LINE,
+        ]),
+        *_rows(Severity.warning, LINT, LINE, [
             (UNUSED, "unused-suppression", "A suppression hides nothing."),
             (UNKNOWN_CODE, "unknown-code", "A suppression names no code, or one that does not exist."),
-        ),
-        *_rows(
-            Severity.unknown, GATED, LINE,
+        ]),
+        *_rows(Severity.unknown, GATED, LINE, [
             (DATA, "data", "It depends on data that are not given.",
              "give the data: --arg with numbers, arange, iota or a .npy file, --sample, or capture --memory"),
             (LAUNCH, "launch", "It depends on a constant of the launch that is not known.",
@@ -137,18 +132,16 @@ CATALOGUE: dict[str, Code] = {
              "run every block: --exhaustive"),
             (NOT_RUN, "not-run", "The emulation ended before it was counted.",
              "a smaller --problem, a larger --timeout, or what the hint of the check says"),
-        ),
-        *_rows(
-            Severity.unknown, LINT, KERNEL,
+        ]),
+        *_rows(Severity.unknown, LINT, KERNEL, [
             (NOT_LAUNCHED, "not-launched", "No launch of the kernel is described, or its compiler is not installed.",
              "describe the launch: ncu-swizzle init FILE"),
             (UNCHECKED_BOUNDS, "unchecked-bounds", "Whether accesses stay within their buffers was not checked.",
              "give the data that addresses depend on, or compute-sanitizer on a GPU"),
             (UNFOLLOWED, "unfollowed-tiles", "Not every tile was followed from TMA to wgmma.",
              "compare the kernel's output with a reference: ncu-swizzle profile on a GPU"),
-        ),
-        *_rows(
-            Severity.unknown, CHECK, KERNEL,
+        ]),
+        *_rows(Severity.unknown, CHECK, KERNEL, [
             (NOT_COLLECTED, "not-collected", "The report lacks a metric, or counts of some instructions.",
              "collect it: ncu-swizzle profile, or the ncu command that ncu-swizzle report prints"),
             (IMPLAUSIBLE, "implausible", "The report contradicts itself, so that its counts are not trusted.",
@@ -161,12 +154,11 @@ CATALOGUE: dict[str, Code] = {
              "save it under these conditions: ncu-swizzle check PROFILE --save-baseline"),
             (UNTIMED, "untimed", "A duration is not known, or was not taken under known clocks.",
              "measure on a GPU, with --clock-control base"),
-        ),
-        *_rows(
-            Severity.unknown, PACK, KERNEL,
+        ]),
+        *_rows(Severity.unknown, PACK, KERNEL, [
             (FEW_SAMPLES, "few-samples", "Too few warp samples say where a kernel waits.",
              "profile a larger problem: it takes longer, and is sampled more often"),
-        ),
+        ]),
     )
 }  # fmt: skip
 
@@ -180,7 +172,7 @@ def is_code(text: str) -> bool:
     return text == LIST or text.upper() in CATALOGUE or FORM.fullmatch(text) is not None
 
 
-def named(text: str) -> Code:
+def named(text: str) -> RuleCode:
     """Return a code, in capitals or not; raise UsageError with the nearest one."""
     if code := CATALOGUE.get(text.upper()):
         return code

@@ -449,7 +449,7 @@ def predict(
     on_progress: Progress = silent,
 ) -> tuple[PredictAnswer, ...]:
     """Return the wavefronts of accesses, one answer per kernel; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress), show=WAVEFRONTS)
+    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=WAVEFRONTS)
     return explained.explanation(query).wavefronts
 
 
@@ -465,7 +465,7 @@ def suggest(
     on_progress: Progress = silent,
 ) -> tuple[SuggestAnswer, ...]:
     """Return the cheapest conflict-free mappings, one answer per tile; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress), show=MAPPING)
+    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAPPING)
     limits = dataclasses.asdict(constraints or Constraints())
     return explained.explanation(replace(query, **limits)).mappings
 
@@ -481,7 +481,7 @@ def banks(
     on_progress: Progress = silent,
 ) -> BankMaps:
     """Return the bank maps before and after a mapping; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress), show=MAP)
+    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAP)
     subject = explained.explanation(query).subject
     if subject is None:
         raise UsageError(f"{what} has no bank map", f"ncu-swizzle explain {shlex.quote(str(what))} draws it")

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from rich.console import Console
 
 from ncu_swizzle.base import cache, codes
-from ncu_swizzle.base.codes import Code
+from ncu_swizzle.base.codes import RuleCode
 from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
@@ -186,7 +186,7 @@ def render_sarif(verdict: Verdict) -> str:
 SARIF_LEVELS = {"error": "error", "warning": "warning", "note": "note", "unknown": "none"}
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _rule(code: RuleCode) -> dict[str, Any]:
     """Return a rule with its page: as an address, and whole, for viewers that show it."""
     page = codes.page(code.id)
     return {
