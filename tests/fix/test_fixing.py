@@ -247,7 +247,9 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:
     after = before.replace(b"int k;\n", b"K\nK2\n").replace(b"int t;", b"long t;")
     fix = SourceFix(source=source, before=before, after=after, kernels=())
     checks = tuple(
-        Check(outcome=Outcome.failed, kernel=name, criterion=MAX_DEGREE, message="", place=Place("k.cu", 2))
+        Check(
+            outcome=Outcome.failed, kernel=name, criterion=MAX_DEGREE, message="", place=Place("k.cu", 2), code="SW001"
+        )
         for name in "kl"
     )
     offered = shown.corrected(Verdict(checks=checks), [fix])

@@ -35,10 +35,12 @@ REFUSED: list[tuple[str, type[NcuSwizzleError], str, str]] = [
 
 def test_what_cannot_be_compiled_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work / "elsewhere.py").write_text("f = 1", encoding="utf-8")  # beside the folder, in the current one
-    folder = work / "kernels"
-    folder.mkdir()
-    (folder / "helper.py").write_text("VALUE = 1", encoding="utf-8")
-    for text, error, said, hint in REFUSED:
+    for number, (text, error, said, hint) in enumerate(REFUSED):
+        folder = (
+            work / f"{number}"
+        )  # of its own: bytecode of another text of the same second and size would be imported
+        folder.mkdir()
+        (folder / "helper.py").write_text("VALUE = 1", encoding="utf-8")
         (folder / "kernels.py").write_text(text, encoding="utf-8")
         request = CompileRequest(file=str(folder / "kernels.py"), function="f")
         write_json(work / compiled.REQUEST, request.as_json())

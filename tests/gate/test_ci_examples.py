@@ -55,7 +55,7 @@ def test_its_script_lints_against_the_target(checkout: Checkout, tmp_path: Path)
         ),
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "fail         turn, LDS" in done.stdout
+    assert "fail         SW001 turn, LDS" in done.stdout
     assert "no worse: degree 32" in done.stdout
     assert all((clone / f"lint.{suffix}").is_file() for suffix in ("xml", "sarif", "html"))
 
