@@ -193,20 +193,24 @@ def page(text: str) -> str:
     return read_bytes(paths.docs() / "rules" / f"{name}.md").decode()
 
 
-@cache
 def uri(code: str) -> str:
     """Return the address of a code's page: of the documentation if the package states one, else of the file."""
+    if site := _site():
+        return f"{site.rstrip('/')}/rules/{code}.html"
+    return (paths.docs() / "rules" / f"{code}.md").absolute().as_uri()
+
+
+@cache
+def _site() -> str:
+    """Return the address of the documentation that the package states; empty if none."""
     from importlib import metadata  # takes longer than all of this module
 
     try:
         stated = metadata.metadata("ncu-swizzle").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:  # a checkout that is not installed
         stated = []
-    base = next((address.strip() for name, _, address in (url.partition(",") for url in stated)
+    return next((address.strip() for name, _, address in (url.partition(",") for url in stated)
                  if name == "Documentation"), "")  # fmt: skip
-    if base:
-        return f"{base.rstrip('/')}/rules/{code}.html"
-    return (paths.docs() / "rules" / f"{code}.md").absolute().as_uri()
 
 
 # The access kinds that a conflict's code is chosen by; every other one is a load or a store.

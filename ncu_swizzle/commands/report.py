@@ -13,8 +13,6 @@ from ncu_swizzle.engines.settings import Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 from ncu_swizzle.reports.options import Formats
 
-MANIFEST = "run.json"  # as `reports.run_folder` has it, which takes time to import
-
 
 @grouped
 def report(
@@ -71,5 +69,7 @@ def report(
 
 def _is_saved(word: str) -> bool:
     """Return whether a word is a run, a report or a saved profile, and not a kernel of the same name."""
+    from ncu_swizzle.reports.run_folder import MANIFEST
+
     path = Path(word)
     return (path / MANIFEST).is_file() or (path.suffix in (".json", ".ncu-rep") and path.is_file())

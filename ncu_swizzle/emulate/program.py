@@ -87,29 +87,28 @@ _DATA = """
 """
 DATA = frozenset(_DATA.split())
 _UNTRACKED = WGMMA | UNCOUNTED | {"BMOV"}
+UNNAMED = "unknown"
+# What an instruction's unknown result is, in words, and the code of what depends on it.
 _ORIGINS = {
-    "LDG": "data loaded from global memory",
-    "LD": "data loaded through a generic address",
-    "LDS": "what shared memory holds",
-    "LDL": "what local memory holds",
-    "USETMAXREG": "when registers are free",
-    "SYNCS": "how long a barrier in shared memory takes",
-    "ATOM": "what an atomic operation returns",
-    "ATOMS": "what an atomic operation returns",
-    "ATOMG": "what an atomic operation returns",
-    "LDC": "a constant that was not given",
-    "ULDC": "a constant that was not given",
-    "ARRIVES": "when copies end",
-    "LDGSTS": "data copied from global memory",
-    "MUFU": "a hardware approximation",
-    "CALL": "what a called function returns",
+    "LDG": ("data loaded from global memory", codes.DATA),
+    "LD": ("data loaded through a generic address", codes.DATA),
+    "LDS": ("what shared memory holds", codes.DATA),
+    "LDL": ("what local memory holds", codes.DATA),
+    "LDGSTS": ("data copied from global memory", codes.DATA),
+    "LDC": ("a constant that was not given", codes.LAUNCH),
+    "ULDC": ("a constant that was not given", codes.LAUNCH),
+    "LDCU": (UNNAMED, codes.LAUNCH),
+    "USETMAXREG": ("when registers are free", codes.TIMING),
+    "SYNCS": ("how long a barrier in shared memory takes", codes.TIMING),
+    "ATOM": ("what an atomic operation returns", codes.TIMING),
+    "ATOMS": ("what an atomic operation returns", codes.TIMING),
+    "ATOMG": ("what an atomic operation returns", codes.TIMING),
+    "ARRIVES": ("when copies end", codes.TIMING),
+    "CS2R": (UNNAMED, codes.TIMING),
+    "MUFU": ("a hardware approximation", codes.NOT_EMULATED),
+    "CALL": ("what a called function returns", codes.NOT_EMULATED),
 }
-# The codes of what depends on such an instruction; of any other, the emulator does not compute the result.
-_CAUSES = {
-    **dict.fromkeys(("LDG", "LD", "LDS", "LDL", "LDGSTS"), codes.DATA),
-    **dict.fromkeys(("LDC", "ULDC", "LDCU"), codes.LAUNCH),
-    **dict.fromkeys(("USETMAXREG", "SYNCS", "ATOM", "ATOMS", "ATOMG", "ARRIVES", "CS2R"), codes.TIMING),
-}
+_OTHER = UNNAMED, codes.NOT_EMULATED  # the emulator does not compute it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -135,7 +134,7 @@ class PreparedCode:
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
-        what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, "unknown")
+        what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, _OTHER)[0]
         what = "the emulator fails on it" if origin in self.failures else what
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
@@ -143,8 +142,9 @@ class PreparedCode:
         """Return the code of what is unknown because of an instruction, or because nothing wrote a register."""
         if origin is None:
             return codes.UNWRITTEN
-        computed = origin not in self.unsupported and origin not in self.failures
-        return _CAUSES.get(self.instructions[origin].opcode, codes.NOT_EMULATED) if computed else codes.NOT_EMULATED
+        if origin in self.unsupported or origin in self.failures:
+            return codes.NOT_EMULATED
+        return _ORIGINS.get(self.instructions[origin].opcode, _OTHER)[1]
 
 
 def prepare(

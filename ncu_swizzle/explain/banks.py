@@ -91,18 +91,6 @@ def is_tile(what: str) -> bool:
 
 def tile_pictures(query: ExplainQuery) -> list[tuple[str, Places]]:
     """Return for each part of what is drawn a title, and what is at each chunk of shared memory. Raises UsageError."""
-    own_kernels.refuse_description(query.what, query.kernel)
-    return _drawings(query)
-
-
-def show_tile_pictures(drawings: Sequence[tuple[str, Places]], console: Console) -> None:
-    """Print the drawings."""
-    console.print(table_line("Shared memory in lines of 128 bytes; ROW.CHUNK of 16 bytes", style="bold"))
-    shown.show_memory(drawings, console)
-
-
-def _drawings(query: ExplainQuery) -> list[tuple[str, Places]]:
-    """Return for each part of what was asked for a title, and what is at each chunk of shared memory."""
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
     if query.pad or query.access or query.show not in ("", MAP) or query.banks != BANKS:
@@ -113,6 +101,12 @@ def _drawings(query: ExplainQuery) -> list[tuple[str, Places]]:
         raise UsageError(f"TMA and wgmma have no swizzle {query.swizzle!r}", "none, 32B, 64B or 128B")
     element = query.element_bytes or SIXTEEN_BITS
     return [_drawing(part[1], [int(n) for n in part[2].split(",")], span, element) for part in parts if part]
+
+
+def show_tile_pictures(drawings: Sequence[tuple[str, Places]], console: Console) -> None:
+    """Print the drawings."""
+    console.print(table_line("Shared memory in lines of 128 bytes; ROW.CHUNK of 16 bytes", style="bold"))
+    shown.show_memory(drawings, console)
 
 
 def _drawing(kind: str, sizes: Sequence[int], span: int, element: int) -> tuple[str, Places]:
@@ -170,7 +164,6 @@ def show(query: ExplainQuery, subject: Subject, console: Console, first: bool = 
 
 def of_layout(query: ExplainQuery) -> Subject:
     """Return the mapping and the access of a layout: the one to draw, the worst of those typed, or its rows."""
-    own_kernels.refuse_description(query.what, query.kernel)
     after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
     if query.access == NONE:
         return Subject(before=after.plain, after=after, access=None)

@@ -35,17 +35,17 @@ class Explanation:
 
 def explanation(query: ExplainQuery) -> Explanation:
     """Return the answer. Raises UsageError, UnknownKernel, BadFile, and what emulating a kernel raises."""
-    if banks.is_tile(query.what):
+    is_tile, is_requests = banks.is_tile(query.what), _is_requests(query)
+    if not (is_tile or is_requests or (not query.line and own_kernels.is_layout(query.what))):
+        return _of_kernels(query, kernels(query))
+    own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
+    if is_tile:
         return Explanation(tiles=banks.tile_pictures(query))
-    if _is_requests(query):
-        own_kernels.refuse_description(query.what, query.kernel)
+    if is_requests:
         if query.show not in ("", WAVEFRONTS):
             raise UsageError(f"{query.what} is not a layout: there is no {query.show} of it", "--show wavefronts")
         return Explanation(wavefronts=predict.answers(query))
-    if not query.line and own_kernels.is_layout(query.what):
-        own_kernels.refuse_description(query.what, query.kernel)
-        return _of_layout(query)
-    return _of_kernels(query, kernels(query))
+    return _of_layout(query)
 
 
 def _is_requests(query: ExplainQuery) -> bool:

@@ -47,8 +47,11 @@ class SuggestAnswer:
 
 def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
     """Return the answer for a layout. Raises UsageError."""
-    own_kernels.refuse_description(query.what, query.kernel)
-    return (_of_layout(query),)
+    plain = mapping.parse(query.what, query.element_bytes or 4)
+    named = own_kernels.accesses_of(plain, query.writes, query.reads, query.threads)
+    suggestion = suggest(plain, named, query.limits)
+    answer = SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion)
+    return (_answer(answer, query.limits),)
 
 
 def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tuple[SuggestAnswer, ...]:
@@ -60,13 +63,6 @@ def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tupl
         for kernel in kernels
         for answer in (_of_profile(query, kernel) if isinstance(kernel, Profile) else _of_declared(query, kernel))
     )
-
-
-def _of_layout(query: ExplainQuery) -> SuggestAnswer:
-    plain = mapping.parse(query.what, query.element_bytes or 4)
-    named = own_kernels.accesses_of(plain, query.writes, query.reads, query.threads)
-    suggestion = suggest(plain, named, query.limits)
-    return _answer(SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion), query.limits)
 
 
 def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer]:

@@ -170,7 +170,7 @@ class Suppressions:
             for each in self.of(file):
                 yield from self._of_comment(each, judged, command)
         for entry in self.entries:
-            if entry.kernel and any(kernel_pattern(entry.kernel, "").is_one_of([name]) for name in judged.kernels):
+            if entry.kernel and kernel_pattern(entry.kernel, str(entry.place)).is_one_of(judged.kernels):
                 for code in entry.codes:
                     if (entry, code) not in self._used and command in codes.CATALOGUE[code].commands:
                         message = f"{code} is ignored for {entry.kernel}, and no kernel of that name has it"
