@@ -205,7 +205,7 @@ def test_run_checks_and_times() -> None:
 
 def test_a_filter_that_matches_nothing_is_explained(tmp_path: Path) -> None:
     small = ("--problem", "batch=1,heads=1,seq=64", "--baseline", "none", "--reference", "none")
-    done = command("profile", "kernel2", *small, "-o", str(tmp_path / "out"), "--", "-k", "regex:nothing")
+    done = command("profile", "kernel2", *small, "-o", str(tmp_path / "out"), "--ncu-args", "-k regex:nothing")
     assert done.returncode == 4
     assert "ncu saw no kernel" in done.stderr
     assert not (tmp_path / "out").exists()

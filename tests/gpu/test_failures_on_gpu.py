@@ -37,15 +37,15 @@ def test_doctor_finds_nothing_in_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "status", "said"),
+    ("options", "status", "said"),
     [
-        (("-k", "regex:nothing"), 4, "saw no kernel"),
-        (("--section", "Nope"), 3, "did not find the section"),
-        (("--bogus-option",), 2, "rejected an option"),
+        ("-k regex:nothing", 4, "saw no kernel"),
+        ("--section Nope", 3, "did not find the section"),
+        ("--bogus-option", 2, "rejected an option"),
     ],
 )
-def test_what_ncu_refuses_is_explained(extra: tuple[str, ...], status: int, said: str, tmp_path: Path) -> None:
-    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), "--", *extra)
+def test_what_ncu_refuses_is_explained(options: str, status: int, said: str, tmp_path: Path) -> None:
+    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), "--ncu-args", options)
     assert done.returncode == status, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -53,8 +53,8 @@ def test_what_ncu_refuses_is_explained(extra: tuple[str, ...], status: int, said
 
 
 def test_a_metric_that_ncu_does_not_know_is_named(tmp_path: Path) -> None:
-    extra = ("--", "--metrics", "nosuch__metric.sum")
-    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), *extra)
+    options = ("--ncu-args", "--metrics nosuch__metric.sum")
+    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), *options)
     assert done.returncode == 0, done.stderr
     assert "ncu collected nothing for nosuch__metric.sum" in " ".join(done.stdout.split())
 
