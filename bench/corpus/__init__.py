@@ -4,7 +4,7 @@
     for case in kinds.cases(10_000, seed=1):
         outcome = worker.outcome(case)
 
-The files are real ones, changed by the seeded generators in tests/support/corpus, which tests use as well. An outcome
-is `refused` (a message and a documented exit code) or `read`, and carries violations: tracebacks, hangs, code that ran,
-raw control characters, losses without a word.
+The files are real ones, changed by seeded generators: those that tests use as well are in tests/support/corpus. An
+outcome is `refused` (a message and a documented exit code) or `read`, and carries violations: tracebacks, hangs, code
+that ran, raw control characters, losses without a word.
 """

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from bench.corpus import caches
-from tests.support.corpus.case import Draft
+from bench.corpus.case import Draft
 from tests.support.corpus.hostile import MARKER
 from tests.support.places import ROOT
 

@@ -11,9 +11,10 @@ from random import Random
 
 from jinja2.bccache import bc_magic  # how Jinja's own compiled templates begin
 
+from bench.corpus import intact
+from bench.corpus.case import Draft
 from ncu_swizzle.base import cache
 from tests.support.corpus import bytewise, hostile, originals
-from tests.support.corpus.case import Draft
 
 NOBODY = 65534
 VALUES = (
@@ -36,7 +37,7 @@ VALUES = (
 def damaged_cache(chance: Random) -> Draft:
     """Run a command that uses the cache, on one that is damaged."""
     source = chance.choice(originals.RECORDED)
-    files = {"k.ncu-rep": originals.report(source), **originals.project_files()}
+    files = {"k.ncu-rep": originals.report(source), **intact.project_files()}
     command, outputs = chance.choice(COMMANDS)
     damage = chance.choice(list(DAMAGES))
     return Draft(damage, source, files, command, False, outputs, {}, damage, str(chance.random()))
@@ -49,7 +50,7 @@ COMMANDS = (
     ),
     (("report", "k.ncu-rep", "-o", "out.html"), ("out.html",)),
     (("check", "k.ncu-rep", "--config", "none"), ()),
-    (("lint", "my.cu", "--config", "none", *originals.TYPED), ()),
+    (("lint", "my.cu", "--config", "none", *intact.TYPED), ()),
     (("explain", "(8,8):(8,1)", "--svg", "out.svg"), ("out.svg",)),
 )
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from bench.corpus import caches, executables, launches_files, reports, saved
-from tests.support.corpus import arguments, projects
-from tests.support.corpus.case import Case, Kind
+from bench.corpus import arguments, caches, executables, launches_files, projects, reports, saved
+from bench.corpus.case import Case, Kind
 
 
 def cases(count: int, seed: int, only: str = "") -> Iterator[Case]:

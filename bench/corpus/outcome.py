@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.corpus.attempt import OUTPUT, SUMMARY, Ran
-from tests.support.corpus.case import Draft
+from bench.corpus.case import Draft
 
 REFUSED, READ = "refused", "read"
 CRASH, HANG, CODE, RAW, MARKUP, INVALID = "TRACEBACK", "HANG", "CODE RUN", "RAW CONTROL", "MARKUP", "INVALID OUTPUT"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from bench.corpus import executables
+from bench.corpus import commands, executables, intact
+from bench.corpus.case import WHOLE, Draft
 from bench.corpus.saved import changed, hostile_tree
 from ncu_swizzle.base import cache
-from tests.support.corpus import bytewise, commands, frames, hostile, originals, trees
-from tests.support.corpus.case import WHOLE, Draft
+from tests.support.corpus import bytewise, frames, hostile, originals, trees
 
 
 def report_of_ours(chance: Random) -> Draft:
@@ -18,7 +18,7 @@ def report_of_ours(chance: Random) -> Draft:
     damage = chance.choice(list(bytewise.BINARY))
     whole = originals.report(source)
     data = bytewise.BINARY[damage](whole, originals.report(other), chance)
-    files = {"k.ncu-rep": data, "k.facts.json": trees.written(originals.facts(source)), WHOLE: originals.saved(other)}
+    files = {"k.ncu-rep": data, "k.facts.json": trees.written(intact.facts(source)), WHOLE: intact.saved(other)}
     command, outputs = commands.showing("k.ncu-rep", chance, WHOLE)
     return Draft(damage, source, files, command, data != whole, outputs)
 
@@ -29,10 +29,10 @@ def hostile_report(chance: Random) -> Draft:
     whole = originals.report(source)
     damage = chance.choice(list(REPORT_DAMAGES))
     data = REPORT_DAMAGES[damage](whole, originals.report(chance.choice(originals.RECORDED)), chance)
-    files = {"k.ncu-rep": data, WHOLE: originals.saved(originals.RECORDED[0])}
+    files = {"k.ncu-rep": data, WHOLE: intact.saved(originals.RECORDED[0])}
     if source in originals.RECORDED and chance.random() < 0.5:
-        content = {**originals.facts(source), "report": {"sha256": cache.sha256(data), "bytes": len(data)}}
-        files["k.facts.json"] = trees.written(content, trees.sealed_facts)
+        content = {**intact.facts(source), "report": {"sha256": cache.sha256(data), "bytes": len(data)}}
+        files["k.facts.json"] = trees.written(content, intact.sealed_facts)
     command, outputs = commands.showing("k.ncu-rep", chance, WHOLE)
     return Draft(damage, source, files, command, False, outputs)
 
@@ -40,20 +40,36 @@ def hostile_report(chance: Random) -> Draft:
 def hostile_facts(chance: Random) -> Draft:
     """Damage the facts beside a report: unsealed, or sealed again."""
     source = chance.choice(originals.RECORDED)
-    content = originals.facts(source)
+    content = intact.facts(source)
     damage = chance.choice(
         ("a hostile value, sealed", "a hostile value, sealed", "hostile texts, sealed", *bytewise.TEXT)
     )
     must_refuse = False
     if damage.endswith("sealed"):
-        data = trees.written(hostile_tree(content, damage, chance), trees.sealed_facts)
+        data = trees.written(hostile_tree(content, damage, chance), intact.sealed_facts)
     else:
         whole = trees.written(content)
-        data = bytewise.TEXT[damage](whole, trees.written(originals.facts(chance.choice(originals.RECORDED))), chance)
+        data = bytewise.TEXT[damage](whole, trees.written(intact.facts(chance.choice(originals.RECORDED))), chance)
         must_refuse = changed(data, content)
-    files = {"k.ncu-rep": originals.report(source), "k.facts.json": data, WHOLE: originals.saved(originals.RECORDED[0])}
+    files = {"k.ncu-rep": originals.report(source), "k.facts.json": data, WHOLE: intact.saved(originals.RECORDED[0])}
     command, outputs = commands.showing("k.ncu-rep", chance, WHOLE)
     return Draft(damage, source, files, command, must_refuse, outputs)
+
+
+def with_hostile_texts(message: bytes, text: bytes, depth: int = 4) -> bytes:
+    """Return the message with every text in it ending in a hostile one; code stays as it is."""
+    parts = frames.taken_apart(message)
+    for index, (number, wire, value) in enumerate(parts):
+        if wire != 2 or isinstance(value, int):
+            continue
+        if frames.is_text(value):
+            parts[index] = (number, wire, value + text)
+        elif depth and not value.startswith(b"\x7fELF"):
+            try:
+                parts[index] = (number, wire, with_hostile_texts(value, text, depth - 1))
+            except (ValueError, IndexError):
+                continue
+    return frames.put_together(parts)
 
 
 def _in_message(change: Callable[[bytes, Random], bytes], kind: int | None = None) -> bytewise.Damage:
@@ -77,7 +93,7 @@ def _hostile_cubin(message: bytes, chance: Random) -> bytes:
 
 
 def _hostile_texts(message: bytes, chance: Random) -> bytes:
-    return frames.with_hostile_texts(message, chance.choice(hostile.TEXTS).encode("utf-8", "replace"))
+    return with_hostile_texts(message, chance.choice(hostile.TEXTS).encode("utf-8", "replace"))
 
 
 def _hostile_name(message: bytes, chance: Random) -> bytes:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from random import Random
+from typing import Any
 
-from tests.support.corpus import bytewise, commands, hostile, originals, trees
-from tests.support.corpus.case import WHOLE, Draft
+from bench.corpus import commands, intact
+from bench.corpus.case import WHOLE, Draft
+from tests.support.corpus import bytewise, hostile, originals, trees
 
 
 def saved_profile(chance: Random) -> Draft:
     """Damage a saved profile: unsealed, or sealed again."""
     source, other = chance.sample(originals.RECORDED, 2)
     data, damage, must_refuse = _json(
-        originals.profile_content(source), originals.profile_content(other), trees.sealed_profile, chance
+        intact.profile_content(source), intact.profile_content(other), trees.sealed_profile, chance
     )
     command, outputs = commands.showing("k.json", chance, WHOLE)
     return Draft(
-        damage, source, {"k.json": data, WHOLE: originals.saved(originals.RECORDED[0])}, command, must_refuse, outputs
+        damage, source, {"k.json": data, WHOLE: intact.saved(originals.RECORDED[0])}, command, must_refuse, outputs
     )
 
 
@@ -27,18 +29,18 @@ def saved_baseline(chance: Random) -> Draft:
     data, damage, _ = _json(content, originals.baseline_content(other), trees.sealed_baseline, chance)
     command, outputs = commands.holding_against("baseline.json", WHOLE, chance)
     must_refuse = not damage.endswith("sealed") and _entries_changed(data, content)
-    return Draft(damage, source, {"baseline.json": data, WHOLE: originals.saved(source)}, command, must_refuse, outputs)
+    return Draft(damage, source, {"baseline.json": data, WHOLE: intact.saved(source)}, command, must_refuse, outputs)
 
 
 def run_manifest(chance: Random) -> Draft:
     source, other = chance.sample(originals.RECORDED, 2)
-    data, damage, _ = _json(originals.manifest(source), originals.manifest(other), None, chance)
+    data, damage, _ = _json(intact.manifest(source), intact.manifest(other), None, chance)
     command, outputs = commands.showing("run", chance)
     files = {
         "run/run.json": data,
-        "run/k.json": originals.saved(source),
-        "run/w.json": originals.saved(other),
-        WHOLE: originals.saved(other),
+        "run/k.json": intact.saved(source),
+        "run/w.json": intact.saved(other),
+        WHOLE: intact.saved(other),
     }
     return Draft(damage, source, files, command, False, outputs)
 
@@ -58,7 +60,7 @@ def full_disk(chance: Random) -> Draft:
     """Show intact profiles where no file may grow large."""
     source, other = chance.sample(originals.RECORDED, 2)
     command, outputs = commands.showing("k.json", chance, WHOLE)
-    files = {"k.json": originals.saved(source), WHOLE: originals.saved(other)}
+    files = {"k.json": intact.saved(source), WHOLE: intact.saved(other)}
     largest = chance.choice((100, 3_000, 60_000, 400_000))
     return Draft(f"{largest} bytes", source, files, command, False, outputs, largest_file=largest)
 
@@ -78,7 +80,7 @@ TREE_DAMAGES = (
 def hostile_tree(content: trees.Content, damage: str, chance: Random) -> trees.Content:
     name = damage.removesuffix(", sealed")
     if name == "hostile texts":
-        changed: trees.Content = trees.with_hostile_texts(content, chance.choice(hostile.TEXTS))
+        changed: trees.Content = with_hostile_texts(content, chance.choice(hostile.TEXTS))
         return {**changed, **{key: content[key] for key in ("digest", "schema", "report") if key in content}}
     if name == "a hostile source" and content.get("sources"):
         return {**content, "sources": dict.fromkeys(content["sources"], chance.choice(hostile.LONG))}
@@ -92,6 +94,15 @@ def hostile_tree(content: trees.Content, damage: str, chance: Random) -> trees.C
         changed = trees.with_hostile_value(content, chance)
         content = changed if isinstance(changed, dict) else content
     return content
+
+
+def with_hostile_texts(content: Any, text: str) -> Any:
+    """Return the data with every text ending in a hostile one."""
+    if isinstance(content, dict):
+        return {name: with_hostile_texts(value, text) for name, value in content.items()}
+    if isinstance(content, list):
+        return [with_hostile_texts(value, text) for value in content]
+    return content + text if isinstance(content, str) else content
 
 
 def changed(data: bytes, content: trees.Content) -> bool:

@@ -9,10 +9,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from bench.corpus import caches, kinds, outcome
+from bench.corpus import caches, intact, kinds, outcome
 from bench.corpus.attempt import LIMIT_S, Ran, attempt
+from bench.corpus.case import Case, Draft
 from tests.support.corpus import originals
-from tests.support.corpus.case import Case, Draft
 
 REAL = 10  # of so many cases of caches, one starts an interpreter
 WARMING_S = 300.0
@@ -60,7 +60,7 @@ class Worker:
         """Fill a cache with what every intact file needs, and see that these are read."""
         warm = self.folder / "warm"
         warm.mkdir()
-        files = {"all.ncu-rep": originals.joined(), "k.ncu-rep": originals.report("basic"), **originals.project_files()}
+        files = {"all.ncu-rep": intact.joined(), "k.ncu-rep": originals.report("basic"), **intact.project_files()}
         for command, outputs in ((("rules", "apply", "all.ncu-rep"), ()), *caches.COMMANDS):
             ran = attempt(Draft("none", "", files, command, False, outputs), self.folder / "case", warm, WARMING_S)
             assert ran.code in (0, 1, 5), (command, ran, ran.stderr)

@@ -13,8 +13,8 @@ import pytest
 
 from bench.corpus import kinds, outcome
 from bench.corpus.attempt import OUTPUT, Ran
+from bench.corpus.case import Draft
 from tests.support.corpus import binaries, frames, hostile, originals, trees
-from tests.support.corpus.case import Draft
 from tests.support.places import ROOT
 from tests.support.process import environment
 

@@ -1,6 +1,6 @@
 """The stress kernels: every count of every access as an H100 counted it, from the recorded binaries themselves.
 
-No compiler is needed: a report carries the cubin and the SASS. What is recorded is made by tests/data/stress/record.py.
+No compiler is needed: a report carries the cubin and the SASS. What is recorded is made by bench/record_stress.py.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
-from tests.support.corpus import bytewise, originals, projects, trees
+from tests.support.corpus import bytewise, hostile, originals, trees
 from tests.support.properties import chances, examples, holds
 
 N = {"n": 8, "m": 3}
-HOSTILE = st.sampled_from((*projects.EXPRESSIONS, *projects.ARGUMENTS))
+HOSTILE = st.sampled_from((*hostile.VALUES["expressions"], *hostile.VALUES["arguments"]))
 TEXTS = st.text(max_size=40) | st.text(alphabet="nm0189+-*/%() ,:=[]xfloatin32_.e", max_size=40) | HOSTILE
 
 
@@ -96,7 +96,7 @@ def test_any_option_of_nvcc_is_split_or_refused(examples: int) -> None:
         with contextlib.suppress(NcuSwizzleError):
             assert all(isinstance(option, str) for option in nvcc_options.split(texts, Path("/nowhere")))
 
-    wanted = st.sampled_from([option for options in projects.NVCC for option in options])
+    wanted = st.sampled_from([option for options in hostile.SETTINGS["nvcc"] for option in options])
     holds(examples, check, st.lists(st.text(max_size=20) | wanted, max_size=4))
 
 
@@ -129,7 +129,7 @@ def test_any_settings_are_read_or_refused(name: str, examples: int, tmp_path: Pa
 
     def check(damage: str, chance: Random) -> None:
         if damage == "wanted":
-            file.write_bytes(trees.toml(projects.with_wanted(content, chance)))
+            file.write_bytes(trees.toml(trees.with_wanted(content, chance)))
         elif damage == "a hostile value":
             changed = trees.with_hostile_value(content, chance)
             file.write_bytes(trees.toml(changed if isinstance(changed, dict) else {}))

@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.smem import access, layout, swizzle
 from ncu_swizzle.smem.layout import Layout
-from tests.support.corpus import arguments
+from tests.support.corpus import hostile
 from tests.support.properties import examples, holds
 
 HOSTILE = st.sampled_from(
-    (*arguments.SIZES, *arguments.NUMBERS, "(" * 5000 + "2" + ")" * 5000, "٣:١", "²:1", "(2,2):(1,2) o " * 200 + "4:1")
+    (
+        *hostile.VALUES["sizes"],
+        *hostile.VALUES["numbers"],
+        "(" * 5000 + "2" + ")" * 5000,
+        "٣:١",
+        "²:1",
+        "(2,2):(1,2) o " * 200 + "4:1",
+    )
 )
 LAYOUTS = st.text(alphabet="0123456789(),:_ o∘", max_size=30) | st.text(max_size=20) | HOSTILE
 EXPRESSIONS = st.text(alphabet="tidlanewrp0123456789+-*/%<>&|^~()= .", max_size=30) | st.text(max_size=20) | HOSTILE

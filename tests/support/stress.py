@@ -13,6 +13,6 @@ from tests.support.places import RECORDED_STRESS, STRESS
 
 KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
 NEEDS_RECORDING = pytest.mark.skipif(
-    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 tests/data/stress/record.py on a GPU"
+    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 bench/record_stress.py on a GPU"
 )
 Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]

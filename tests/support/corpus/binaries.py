@@ -7,8 +7,6 @@ import struct
 from dataclasses import dataclass
 from random import Random
 
-from tests.support.corpus import hostile
-
 _SECTIONS, _SECTION_SIZE, _SECTION_COUNT, _NAMES = 0x28, 0x3A, 0x3C, 0x3E
 _HEADER_FIELDS = ((0x10, "<H"), (0x12, "<H"), (0x14, "<I"), (0x18, "<Q"), (0x20, "<Q"), (0x28, "<Q"), (0x30, "<I"),
                   (0x34, "<H"), (0x36, "<H"), (0x38, "<H"), (0x3A, "<H"), (0x3C, "<H"), (0x3E, "<H"))  # fmt: skip
@@ -102,39 +100,3 @@ def _field(elf: bytes, base: int, offset: int, form: str, chance: Random) -> byt
     )
     struct.pack_into(form, changed, base + offset, new & most)
     return bytes(changed)
-
-
-# ------------------------------------------------------------------------------------------------ PTX
-
-_NUMBER = re.compile(rb"(?<![\w.%])\d+\b")
-_NAME = re.compile(rb'[$%_A-Za-z][\w$]*|"[^"\n]*"')
-_BRANCH = b"\n\t$HOSTILE: bra $HOSTILE;\n"
-
-
-def ptx_with_hostile_number(ptx: bytes, chance: Random) -> bytes:
-    """Return the text with one number changed."""
-    place = chance.choice(list(_NUMBER.finditer(ptx)))
-    return ptx[: place.start()] + str(chance.choice(hostile.INTEGERS))[:5000].encode() + ptx[place.end() :]
-
-
-def ptx_with_hostile_name(ptx: bytes, chance: Random) -> bytes:
-    """Return the text with one name or quoted text changed, everywhere."""
-    name = chance.choice(sorted(set(_NAME.findall(ptx))))
-    text = hostile.text(chance).encode("utf-8", "replace")
-    return ptx.replace(name, b'"' + text + b'"' if name.startswith(b'"') else text)
-
-
-def ptx_with_lines_moved(ptx: bytes, chance: Random) -> bytes:
-    """Return the text with a line dropped, repeated, moved, or a loop that never ends in its place."""
-    lines = ptx.split(b"\n")
-    index, other = (chance.randrange(len(lines)) for _ in range(2))
-    fate = chance.randrange(4)
-    if fate == 0:
-        del lines[index]
-    elif fate == 1:
-        lines.insert(index, lines[other])
-    elif fate == 2:
-        lines[index], lines[other] = lines[other], lines[index]
-    else:
-        lines.insert(chance.choice([i for i, line in enumerate(lines) if line.strip().endswith(b";")]), _BRANCH)
-    return b"\n".join(lines)

@@ -157,19 +157,3 @@ def is_text(value: bytes) -> bool:
         return len(value) > 1 and value.decode().isprintable()
     except UnicodeDecodeError:
         return False
-
-
-def with_hostile_texts(message: bytes, text: bytes, depth: int = 4) -> bytes:
-    """Return the message with every text in it ending in a hostile one; code stays as it is."""
-    parts = taken_apart(message)
-    for index, (number, wire, value) in enumerate(parts):
-        if wire != 2 or isinstance(value, int):
-            continue
-        if is_text(value):
-            parts[index] = (number, wire, value + text)
-        elif depth and not value.startswith(b"\x7fELF"):
-            try:
-                parts[index] = (number, wire, with_hostile_texts(value, text, depth - 1))
-            except (ValueError, IndexError):
-                continue
-    return put_together(parts)

@@ -1,13 +1,17 @@
-"""Values that somebody would put into a file to hurt whoever reads it."""
+"""Values that somebody would put into a file to hurt whoever reads it; the texts are in tests/data/hostile."""
 
 from __future__ import annotations
 
 import math
 import os
 import pickle
+import re
+import tomllib
 from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from tests.support.places import DATA
 
 MARKER = "NCU_SWIZZLE_MARKER"  # the environment variable that names the file which no command may create
 RUN = f'touch "${MARKER}"'
@@ -20,53 +24,31 @@ INTEGERS = (
     *(10**20, 10**100, 10**308, 10**400, 10**4000, -(10**20)),
 )
 FLOATS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.5, 1e20)
-
-MARKUP = (
-    "<script>alert(1)</script><img src=x onerror=alert(1)>",
-    "</script><svg onload=alert(1)>",
-    "<!--<script>]]>&amp;</style>",
-    "'\"><img src=x onerror=alert(1)>",
-)
-CONTROLS = (
-    "\x1b[2J\x1b]0;owned\x07kernel",
-    "\x1b]8;;file:///etc/passwd\x1b\\kernel\x1b]8;;\x1b\\",
-    "kernel\u202e)tni ,*taolf(\u2066 x \u2069\u200f",
-    "\x9b31mkernel\x9d0;owned\x9c\x85",
-    "\x00\x01\x07\x08\x0b\x0c\x7f",
-    "one\rtwo\r\nthree\n\n::stop-commands::x\n::error file=x::owned\n",
-    "\u2028\u2029\ufeff\u200b\ufffe",
-)
-FORMULAS = (
-    '=HYPERLINK("http://x","y")',
-    "+1+cmd|' /C calc'!A0",
-    "-2+3+cmd|' /C calc'!A0",
-    "@SUM(1+1)",
-    "\t=1+1",
-    "\r=1",
-)
-TEMPLATES = (
-    "{{ 7 * 7 }}{% for x in y %}",
-    "[bold red]kernel[/] [/nothing] [link=file:///etc/passwd]x[/link]",
-    "%n%s%x {0} {}",
-)
-TABLES = ("a | b |\n| --- | --- |\n# head\n[x](javascript:alert(1)) `` ``` ~~~", "..", "/", "../../victim", ".", "")
-TEXTS = (*MARKUP, *CONTROLS, *FORMULAS, *TEMPLATES, *TABLES)
 SURROGATES = ("\ud800", "kernel\udcff")
 
-LONG = (
-    "x" * 10**6,
-    "\n" * 50_000,
-    "(" * 10**6,
-    "([{<" * 5_000,
-    "<" * 20_000,
-    "<" * 20_000 + ">" * 20_000,
-    "void f(" * 10_000,
-    "/*" * 50_000,
-    '"' * 50_001,
-    "a::" * 30_000,
-    "🦆" * 100_000,
-    " " * 10**6,
-)
+
+def _spelled_out(value: Any) -> Any:
+    """Return the value with its repetitions written out: «3×ab» is ababab."""
+    if isinstance(value, dict):
+        return {_spelled_out(key): _spelled_out(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_spelled_out(part) for part in value]
+    return re.sub(r"(?s)«(\d+)×(.*?)»", lambda m: m[2] * int(m[1]), value) if isinstance(value, str) else value
+
+
+VALUES = _spelled_out(tomllib.loads((DATA / "hostile" / "values.toml").read_text(encoding="utf-8")))
+CONTROLS, LONG = VALUES["texts"]["controls"], VALUES["texts"].pop("long")
+TEXTS = tuple(text for texts in VALUES["texts"].values() for text in texts)
+# By key of ncu-swizzle.toml and family.toml.
+SETTINGS = {
+    **VALUES["settings"],
+    **dict.fromkeys(("grid", "block", "shared", "bytes", "flops", "value"), VALUES["expressions"]),
+    **dict.fromkeys(("file", "baseline"), VALUES["settings"]["source"]),
+    **{key: [[path] for path in VALUES["settings"]["source"]] for key in ("include", "catalog")},
+    "options": VALUES["settings"]["nvcc"],
+    "args": [[text] for text in VALUES["arguments"]],
+    "shape": [[text] for text in VALUES["expressions"]],
+}
 
 
 def text(chance: Random) -> str:
@@ -83,28 +65,21 @@ def like(value: Any, chance: Random) -> Any:
     if isinstance(value, str):
         return text(chance)
     if isinstance(value, list):
-        return chance.choice(
-            ([], value * 2, value * 300 if len(value) < 1000 else value[:-1], value[:1], value[::-1], [value])
-        )
+        longer = value * 300 if len(value) < 1000 else value[:-1]
+        return chance.choice(([], value * 2, longer, value[:1], value[::-1], [value]))
     if isinstance(value, dict):
-        return chance.choice(
-            ({}, {text(chance)[:2000]: part for part in value.values()}, {**value, text(chance)[:2000]: 1})
-        )
+        renamed = {text(chance)[:2000]: part for part in value.values()}
+        return chance.choice(({}, renamed, {**value, text(chance)[:2000]: 1}))
     return anything(chance)
 
 
 def anything(chance: Random) -> Any:
     """Return a hostile value of any type that JSON and TOML know."""
-    kinds: Sequence[Any] = (None, True, [], {}, "", "x", [[]], {"": None}, nested(chance.choice((100, 900))))
+    nested: list[Any] = []
+    for _ in range(chance.choice((100, 900))):
+        nested = [nested]
+    kinds: Sequence[Any] = (None, True, [], {}, "", "x", [[]], {"": None}, nested)
     return chance.choice((chance.choice(INTEGERS), chance.choice(FLOATS), text(chance), chance.choice(kinds)))
-
-
-def nested(depth: int) -> list[Any]:
-    """Return lists within lists."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
 
 
 class _Payload:

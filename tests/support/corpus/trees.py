@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.reports import container
 from tests.support.corpus import hostile
 
 Content = dict[str, Any]
@@ -29,22 +28,27 @@ def with_hostile_value(content: Any, chance: Random) -> Any:
     return copy
 
 
-def with_hostile_texts(content: Any, text: str) -> Any:
-    """Return the data with every text ending in a hostile one."""
+def with_wanted(content: Any, chance: Random) -> Any:
+    """Return the settings with one key saying what its reader should not do; keys that are missing are added."""
+    tables = list(_tables(content))
+    table, name = chance.choice([(table, name) for table in tables for name in table if name in hostile.SETTINGS])
+    if chance.random() < 0.2:
+        table, name = chance.choice(tables), chance.choice(list(hostile.SETTINGS))
+    return _replaced(content, table, {**table, name: chance.choice(hostile.SETTINGS[name])})
+
+
+def _tables(content: Any) -> list[Any]:
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    own = [content] if isinstance(content, dict) else []
+    return own + [table for part in parts for table in _tables(part)]
+
+
+def _replaced(content: Any, old: Any, new: Any) -> Any:
+    if content is old:
+        return new
     if isinstance(content, dict):
-        return {name: with_hostile_texts(value, text) for name, value in content.items()}
-    if isinstance(content, list):
-        return [with_hostile_texts(value, text) for value in content]
-    return content + text if isinstance(content, str) else content
-
-
-def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value that is neither a table nor a list."""
-    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else None
-    if items is None:
-        yield path
-    for key, value in items or ():
-        yield from leaves(value, (*path, key))
+        return {name: _replaced(part, old, new) for name, part in content.items()}
+    return [_replaced(part, old, new) for part in content] if isinstance(content, list) else content
 
 
 # ------------------------------------------------------------------------------------------------ digests that fit
@@ -54,11 +58,6 @@ def sealed_profile(content: Content) -> Content:
     """Return the content of a saved profile with its digest."""
     bare = {name: value for name, value in content.items() if name != "digest"}
     return {**bare, "digest": cache.sha256_of_json(bare)}
-
-
-def sealed_facts(content: Content) -> Content:
-    """Return the content of a facts file with its digest."""
-    return {**content, "digest": container.facts_digest(content)}
 
 
 def sealed_baseline(content: Content) -> Content:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from bench.corpus.case import Draft
 from tests.support.corpus import hostile, originals
-from tests.support.corpus.case import Draft
 
 LAUNCHES = (
     {"--grid": "60000000"}, {"--grid": "100000", "--block": "1024"}, {"--grid": "2147483647,65535,65535"},
@@ -30,14 +30,7 @@ def hostile_launch(launch: tuple[str, ...], chance: Random) -> tuple[str, ...]:
 
 
 LAYOUTS = ("(64,64):(64,1)", "(8,8):(1,8)", "tid * 128", "kernel1", "k.ncu-rep", "w.json", "lanes.csv", "xor", "sudoku")
-SIZES = (
-    "(99999999999,99999999999):(1,1)", "(64,64):(99999999999999999999,1)", "(" * 50_000, "(" + "2," * 5_000 + "2)",
-    "(0,0):(0,0)",
-    "(-1,4):(1,1)", "(4096,4096):(4096,1)", "(1000000,1000):(1000,1)", "tid" + "*2" * 20_000, "tid ** tid ** tid",
-    "tid << 10**9",
-    "tid // 0", "9" * 5_000, "tid * 10**400", f"__import__('os').system('{hostile.RUN}')",
-    "((((2,2),2),2),2):((((1,2),4),8),16)",
-)  # fmt: skip
+SIZES, NUMBERS = hostile.VALUES["sizes"], hostile.VALUES["numbers"]
 OPTIONS = (
     "--elem", "--swizzle", "--pad", "--access", "--row", "--request", "--banks", "--op", "--active", "--threads",
     "--write",
@@ -47,23 +40,6 @@ OPTIONS = (
     "--engine", "--html",
     "--svg", "--json", "--csv", "--markdown", "-o", "--out", "--arg", "-D", "-I", "--std", "--nvcc-option",
 )  # fmt: skip
-NUMBERS = (
-    "0",
-    "-1",
-    "1e400",
-    "nan",
-    "inf",
-    "9" * 5_000,
-    "10**20",
-    "99999999999999999999",
-    "1.5",
-    "0x7f",
-    "٣",
-    "1_000",
-    "2,2,2",
-    "30,4,3",
-    "64,0,64",
-)
 REGULAR = (
     "regex:(.*)*X",
     "regex:(a|a)*b",

@@ -1,4 +1,4 @@
-"""Record reports of programs on this machine's GPU: ``python3 tests/gpu/record_programs.py [NAME …]``.
+"""Record reports of programs on this machine's GPU: ``python3 bench/record_programs.py [NAME …]``.
 
 They go to tests/data/programs/*.ncu-rep, for the tests that need no GPU. ncu stores its command line and the sources'
 paths, so the programs are copied to /tmp/ncu-swizzle-programs, built and run there. A report that turned out large, or
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "data" / "programs"
 NEUTRAL = Path("/tmp/ncu-swizzle-programs")
 MOST_BYTES = 1_000_000

@@ -1,9 +1,9 @@
-"""Record the kernels of examples/python on this machine's GPU: ``python3 tests/data/python/record.py [KERNEL …]``.
+"""Record the kernels of examples/python on this machine's GPU: ``python3 bench/record_python.py [KERNEL …]``.
 
-Each is compiled by its front end, and all are launched in one process under one ncu. ``recorded/`` gets one archive:
-the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
+Each is compiled by its front end, and all are launched in one process under one ncu. tests/data/python/recorded gets
+one archive: the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
 recordings/record.py the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in
-it. Where compile.py left cubins in ``compiled/``, those are recorded instead, in an archive of their own.
+it. Where compile_python.py left cubins in ``compiled/``, those are recorded instead, in an archive of their own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "tests" / "data" / "python"
 NEUTRAL = Path("/tmp/ncu-swizzle")
-PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python")
-COMPILED = HERE / "compiled"  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from compile.py
+PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python", "bench")
+COMPILED = (
+    HERE / "compiled"
+)  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from compile_python.py
 HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 LAUNCH = "--launch"
 SEED = 1
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
         shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
     path = os.pathsep.join((str(NEUTRAL), os.environ.get("PYTHONPATH", "")))
     environment = {**os.environ, "PYTHONPATH": path, HOME: os.environ.get("RECORDED", str(HERE / "recorded"))}
-    command = [sys.executable, str(NEUTRAL / "tests/data/python" / Path(__file__).name), *arguments]
+    command = [sys.executable, str(NEUTRAL / "bench" / Path(__file__).name), *arguments]
     return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
 
 

@@ -1,4 +1,4 @@
-"""Record the stress kernels on this machine's GPU: ``python3 tests/data/stress/record.py [KERNEL …]``.
+"""Record the stress kernels on this machine's GPU: ``python3 bench/record_stress.py [KERNEL …]``.
 
 All of them are compiled, held against `reference.py` and profiled in one process under one ncu: ``recorded/`` gets one
 report with a result per kernel, compressed, and what is known of each. As in recordings/record.py the program copies
@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-STRESS = Path(__file__).resolve().parent
-ROOT = STRESS.parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+STRESS = ROOT / "tests" / "data" / "stress"
 NEUTRAL = Path("/tmp/ncu-swizzle")
-PARTS = ("ncu_swizzle", "rules", "kernels", "tests/data/stress")
+PARTS = ("ncu_swizzle", "rules", "kernels", "tests/data/stress", "bench")
 HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 REPORT, FACTS = "stress.ncu-rep", "facts.json"
 LAUNCH = "--launch"
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
         shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
     path = os.pathsep.join((str(NEUTRAL), os.environ.get("PYTHONPATH", "")))
     environment = {**os.environ, "PYTHONPATH": path, HOME: str(STRESS / "recorded")}
-    command = [sys.executable, str(NEUTRAL / "tests/data/stress" / Path(__file__).name), *arguments]
+    command = [sys.executable, str(NEUTRAL / "bench" / Path(__file__).name), *arguments]
     return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
 
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-#include "../data/emulate/arithmetic.cu"
+#include "../tests/data/emulate/arithmetic.cu"
 
 const int BLOCKS = 16, THREADS = 256, MOST = 128;  // words a thread
 

@@ -1,9 +1,9 @@
-"""Compile kernels of examples/python for record.py on a machine that lacks their library: no GPU is needed here.
+"""Compile kernels of examples/python for record_python.py on a machine that lacks their library: no GPU is needed here.
 
-    python3 tests/data/python/compile.py KERNEL …
+    python3 bench/compile_python.py KERNEL …
 
-``compiled/`` gets each kernel's cubin, its launch, and its compiler's name. Like record.py the program copies itself to
-/tmp/ncu-swizzle first, and no folder of this machine's Python stays in the cubins.
+tests/data/python/compiled gets each kernel's cubin, its launch, and its compiler's name. Like record_python.py the
+program copies itself to /tmp/ncu-swizzle first, and no folder of this machine's Python stays in the cubins.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "tests" / "data" / "python"
 NEUTRAL = Path("/tmp/ncu-swizzle")
-PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python")
+PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python", "bench")
 HOME = "NCU_SWIZZLE_COMPILE_INTO"  # the variable that tells the copy where its cubins go
 ARCH = "sm_90"
 TIMEOUT_S = 300
@@ -37,7 +37,7 @@ def main(names: list[str]) -> int:
         for part in PARTS:
             shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
         environment = {**os.environ, "PYTHONPATH": str(NEUTRAL), HOME: str(HERE / "compiled")}
-        command = [sys.executable, str(NEUTRAL / "tests/data/python" / Path(__file__).name), *names]
+        command = [sys.executable, str(NEUTRAL / "bench" / Path(__file__).name), *names]
         return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
     home = Path(os.environ[HOME])
     home.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def main(names: list[str]) -> int:
 
 
 def compile_one(target: Target, home: Path) -> None:
-    """Compile one kernel and write what record.py reads."""
+    """Compile one kernel and write what record_python.py reads."""
     made = built(target, ARCH, TIMEOUT_S)
     python = sys.prefix.encode()
     code = made.code.replace(python, b"/site".ljust(len(python), b"-")[: len(python)])

@@ -1,4 +1,4 @@
-"""Record what this machine's GPU makes of tests/data/emulate/arithmetic.cu: ``python3 tests/gpu/record_arithmetic.py``.
+"""Record what this machine's GPU makes of tests/data/emulate/arithmetic.cu: ``python3 bench/record_arithmetic.py``.
 
 Writes tests/data/emulate/arithmetic.json: for each kernel and operation, the words a result takes and the SHA-256 of
 all results. With the name of a folder in which record_arithmetic.cu has already left its files, reads these.
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path(__file__).with_suffix(".cu")
 TARGET = ROOT / "tests" / "data" / "emulate" / "arithmetic.json"
 THREADS = 4096

@@ -1,7 +1,7 @@
-"""Keep what Triton's cache has of inlined.py in ``cached/``: ``python3 tests/data/python/keep_cache.py``, without GPU.
+"""Keep what Triton's cache has of tests/data/python/inlined.py: ``python3 bench/keep_triton_cache.py``, without GPU.
 
-It takes Triton 3.6: newer ones have the callers in their cubins. Like record.py the program copies the sources to
-/tmp/ncu-swizzle first, and no folder of this machine's Python stays in the files.
+It takes Triton 3.6: newer ones have the callers in their cubins. Like record_python.py the program copies the sources
+to /tmp/ncu-swizzle first, and no folder of this machine's Python stays in the files.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "tests" / "data" / "python"
 NEUTRAL = Path("/tmp/ncu-swizzle/inlined")
 KEPT = (".cubin", ".ptx", ".ttgir", ".ttir")
 
-sys.path.insert(0, str(HERE.parent.parent.parent))
+sys.path.insert(0, str(ROOT))
 from ncu_swizzle.frontends import contract, triton_jit
 from ncu_swizzle.frontends.contract import CompileRequest, Given
 

@@ -1,0 +1,85 @@
+"""ncu-swizzle.toml, pyproject.toml and family.toml that want something run, read or written."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from bench.corpus import commands, intact
+from bench.corpus.case import WHOLE, Draft
+from bench.corpus.saved import with_hostile_texts
+from tests.support.corpus import bytewise, hostile, originals, trees
+from tests.support.corpus.hostile import EVIL
+
+BASELINE = "ncu-swizzle-baseline.json"
+OPTIONS_FILE = f"-ccbin ./{EVIL}\n".encode()
+COMPILER = ("nvcc", "nvcc", "nvcc", "std", "defines", "include", "reference")
+
+
+def with_command(tile: Any, chance: Random) -> Any:
+    """Return the entry of a kernel, or of one of its variants, that has its compiler or its reference run something."""
+    name = chance.choice(COMPILER)
+    if chance.random() < 0.5:
+        return {**tile, name: chance.choice(hostile.SETTINGS[name])}
+    variants = tile["variant"]
+    which = chance.choice(list(variants))
+    return {**tile, "variant": {**variants, which: {**variants[which], name: chance.choice(hostile.SETTINGS[name])}}}
+
+
+def own_settings(chance: Random) -> Draft:
+    """Damage an ncu-swizzle.toml."""
+    content = originals.project()
+    if chance.random() < 0.25:
+        tile = with_command(content["kernel"]["tile"], chance)
+        data = trees.toml({**content, "kernel": {"tile": tile}})
+        return _draft("ncu-swizzle.toml", data, "a command", chance, commands.compiling("ncu-swizzle.toml", chance))
+    data, damage = _toml(content, chance)
+    return _draft("ncu-swizzle.toml", data, damage, chance)
+
+
+def pyproject(chance: Random) -> Draft:
+    """Damage a pyproject.toml."""
+    content = {"project": {"name": "mine", "version": "1"}, "tool": {"ncu-swizzle": originals.project()}}
+    data, damage = _toml(content, chance)
+    return _draft("pyproject.toml", data, damage, chance)
+
+
+def _draft(name: str, data: bytes, damage: str, chance: Random, given: commands.Command | None = None) -> Draft:
+    command, outputs = given or commands.planning(name, chance.choice(("tile-swizzled", "my.cu")), chance)
+    files = {name: data, **intact.project_files(), "options.txt": OPTIONS_FILE, "victim.txt": b"mine\n"}
+    files |= {WHOLE: intact.saved("tma/tma-128"), BASELINE: trees.written(originals.baseline_content("tma/tma-128"))}
+    return Draft(damage, "own-kernel", files, command, False, outputs)
+
+
+def family(chance: Random) -> Draft:
+    """Damage a family.toml."""
+    source = chance.choice(originals.RECORDED)
+    content, other = originals.family(source), originals.family(chance.choice(originals.RECORDED))
+    data, damage = _toml(content, chance, other)
+    command, outputs = commands.cataloguing("kernels", chance.choice(("mine", "ours")), chance)
+    if chance.random() < 0.25:
+        head = {**content["family"], **_family_command(chance)}
+        data, damage = trees.toml({**content, "family": head}), "a command"
+        command, outputs = commands.compiling_family("kernels", "mine", chance)
+    files = {**intact.family_files(source), "kernels/ours/family.toml": data, "options.txt": OPTIONS_FILE}
+    files[WHOLE] = intact.saved("tma/tma-128")
+    return Draft(damage, source, files, command, False, outputs)
+
+
+def _family_command(chance: Random) -> trees.Content:
+    name = chance.choice(("options", "options", "headers", "reference"))
+    return {name: chance.choice(hostile.SETTINGS[name])}
+
+
+def _toml(content: trees.Content, chance: Random, other: trees.Content | None = None) -> tuple[bytes, str]:
+    damage = chance.choice(
+        ("what it wants", "what it wants", "what it wants", "a hostile value", "hostile texts", *bytewise.TEXT)
+    )
+    if damage == "what it wants":
+        return trees.toml(trees.with_wanted(content, chance)), damage
+    if damage == "a hostile value":
+        changed = trees.with_hostile_value(content, chance)
+        return trees.toml(changed if isinstance(changed, dict) else {"kernel": changed}), damage
+    if damage == "hostile texts":
+        return trees.toml(with_hostile_texts(content, chance.choice(hostile.TEXTS))), damage
+    return bytewise.TEXT[damage](trees.toml(content), trees.toml(other or content), chance), damage
