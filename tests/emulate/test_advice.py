@@ -41,11 +41,27 @@ def test_matrices_written_by_cp_async_are_freed_together() -> None:
     assert "Swizzle<3,0,3> on elements of 16 bytes (offset ^ ((offset >> 3) & 0x7)) makes all" in advice.text
 
 
-def test_a_tile_may_begin_anywhere_in_a_bank_row() -> None:
-    columns = requests("ld.shared.b64", 1088 + LANES * 256 + 8 * LANES[:, None])
-    rows = requests("st.shared.b64", 1088 + LANES * 8 + 256 * LANES[:, None])
-    (advice,) = advised(columns, rows)
-    assert "Swizzle<4,0,5> on elements of 8 bytes (offset ^ ((offset >> 5) & 0xf)) makes all" in advice.text
+def test_what_is_advised_for_a_tile() -> None:
+    columns, rows = LANES[:, None], 128 * LANES[:, None]
+    tma = Constraints(tma=True)
+    for what, said, given, constraints in (
+        ("a tile may begin anywhere in a bank row",
+         "Swizzle<4,0,5> on elements of 8 bytes (offset ^ ((offset >> 5) & 0xf)) makes all",
+         [("ld.shared.b64", 1088 + LANES * 256 + 8 * columns), ("st.shared.b64", 1088 + LANES * 8 + 2 * rows)], None),
+        ("16-bit elements keep their words",
+         "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))",
+         [("ld.shared.u16", LANES * 128 + 2 * np.arange(64)[:, None]),
+          ("st.shared.u16", np.arange(64)[:, None] * 128 + LANES * 2)], None),
+        ("no mode of TMA's helps", "no mode of TMA's makes all of these accesses conflict-free",
+         [("ld.shared.b32", LANES * 128 + 4 * columns)], tma),
+        ("a mode of TMA's does", "Swizzle<3,0,3> on elements of 16 bytes",
+         [("ld.shared.v4.b32", LANES * 128 + 16 * np.arange(8)[:, None])], tma),
+        ("nothing helps", "no swizzle or padding makes all of these accesses conflict-free",
+         [("atom.shared.add.u32", np.zeros(32, np.int64))], None),
+    ):  # fmt: skip
+        (advice,) = advised(*(requests(*one) for one in given), constraints=constraints or Constraints())
+        assert said in advice.text, what
+    assert advised(requests("ld.shared.b32", LANES * 4)) == (), "a tile without conflicts needs no advice"
 
 
 def test_a_row_is_as_long_as_the_lanes_of_a_conflict_are_apart() -> None:
@@ -54,27 +70,6 @@ def test_a_row_is_as_long_as_the_lanes_of_a_conflict_are_apart() -> None:
         (tile,) = observed_tiles({0: columns})
         assert tile.plain.shape == (32, row_bytes // 16)
         assert f"Swizzle<3,0,{shift}> on elements of 16 bytes" in advised(columns)[0].text
-
-
-def test_16_bit_elements_keep_their_words() -> None:
-    columns = requests("ld.shared.u16", LANES * 128 + 2 * np.arange(64)[:, None])
-    rows = requests("st.shared.u16", np.arange(64)[:, None] * 128 + LANES * 2)
-    assert "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))" in advised(columns, rows)[0].text
-
-
-def test_with_tma_only_its_modes_are_advised() -> None:
-    columns = requests("ld.shared.b32", LANES * 128 + 4 * LANES[:, None])
-    (advice,) = advised(columns, constraints=Constraints(tma=True))
-    assert "no mode of TMA's makes all of these accesses conflict-free" in advice.text
-    chunks = requests("ld.shared.v4.b32", LANES * 128 + 16 * np.arange(8)[:, None])
-    (advice,) = advised(chunks, constraints=Constraints(tma=True))
-    assert "Swizzle<3,0,3> on elements of 16 bytes" in advice.text
-
-
-def test_where_nothing_helps_it_says_so() -> None:
-    same = requests("atom.shared.add.u32", np.zeros(32, np.int64))
-    (advice,) = advised(same)
-    assert "no swizzle or padding makes all of these accesses conflict-free" in advice.text
 
 
 def test_what_is_verified_is_all_requests_not_the_sample() -> None:
@@ -86,10 +81,6 @@ def test_what_is_verified_is_all_requests_not_the_sample() -> None:
     assert suggestion.best is not None
     assert suggestion.best.actual == suggestion.best.ideal == len(made.times)
     assert suggestion.plain.actual == 32 * len(made.times)
-
-
-def test_tiles_without_conflicts_need_no_advice() -> None:
-    assert advised(requests("ld.shared.b32", LANES * 4)) == ()
 
 
 def test_rows_of_a_tile_whose_addresses_an_api_computes_are_padded() -> None:

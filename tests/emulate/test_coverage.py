@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.blocks import Index, Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code
@@ -154,9 +155,23 @@ def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
     assert counts.rows[0].executed == 8 * counts.blocks
 
 
-def test_lanes_that_move_apart_by_lines_make_other_requests() -> None:
-    """Odd lanes of odd blocks access another line: lanes that read one word there read two."""
-    odd = ("LOP3.LUT R2, R0, R1, RZ, 0xc0, !PT", "LOP3.LUT R2, R2, 0x1, RZ, 0xc0, !PT", "SHF.L.U32 R2, R2, 0x7, RZ")
-    source = code("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *odd, "LDS R3, [R2]", "EXIT")
-    row = emulate(source, Launch(grid=(200, 1, 1), block=(32, 1, 1))).rows[5]
-    assert (row.executed, row.wavefronts, row.ideal) == (200, 300, 200)
+def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Block i goes round i + 1 times.
+    loop = ("VIADD R3, R3, 0x1", "ISETP.LE.U32.AND P1, PT, R3, R9, PT", "@P1 BRA {again}", "EXIT")
+    source = code(
+        "S2R R0, SR_TID.X",
+        "S2R R9, SR_CTAID.X",
+        "MOV R3, RZ",
+        "IMAD R4, R9, 0x4, RZ",
+        "again: STS [R4+0x400], R0",
+        *loop,
+    )
+    launch = Launch(grid=(40, 1, 1), block=(64, 1, 1))
+    one_by_one = emulate(source, launch)
+    batches: list[int] = []
+    run = blocks.run_batch
+    monkeypatch.setattr(blocks, "ALONE_STEPS", 1)
+    monkeypatch.setattr(blocks, "run_batch", lambda setting, some: batches.append(len(some)) or run(setting, some))
+    together = emulate(source, launch)
+    assert batches[:2] == [1, 40]  # the first one is given up
+    assert together.rows == one_by_one.rows == emulate(source, launch, exhaustive=True).rows

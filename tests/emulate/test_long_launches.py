@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import struct
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate import run
+from ncu_swizzle.base.errors import NcuSwizzleError, TimeLimit
+from ncu_swizzle.emulate import requests, run
 from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.faults import Endless
+from ncu_swizzle.emulate.faults import Endless, Spent
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import needed
 from ncu_swizzle.emulate.operations import rounding
@@ -169,3 +170,25 @@ def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> 
     counts = emulate(source, Launch(grid=(1, 1, 1), block=(32, 1, 1)))
     assert rows(counts)[0].wavefronts == 1
     assert seen == [math.ldexp(1, -1074)]
+
+
+def ask(clock: Clock, steps: int) -> None:
+    """Take some of ten steps, as a run does."""
+    with clock.limited(10):
+        clock.steps += steps
+        if clock.expired:
+            raise TimeLimit("the run ends")
+
+
+def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    clock = Clock(timeout_s=60.0, start=0.0)
+    ask(clock, 10)
+    with pytest.raises(Spent):
+        ask(clock, 11)
+    assert not clock.expired  # outside there is no limit on steps
+    seconds[0] = 61.0
+    with pytest.raises(TimeLimit) as late:
+        ask(clock, 0)
+    assert not isinstance(late.value, Spent)

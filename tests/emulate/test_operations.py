@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.values import Value
+from tests.support.emulation import DATA
 from tests.support.operations import Lane, execute
 from tests.support.properties import chances
 
@@ -50,69 +51,14 @@ def signed(word: int, bits: int = 32) -> int:
     return word - (1 << bits) if word >> (bits - 1) else word
 
 
-def clamp_shift(count: int) -> int:
-    return min(count, 32)
+def pairs(half: Callable[[int], int]) -> int:
+    """Return a word made of what is said of its lower and upper half."""
+    return sum((half(k) & 0xFFFF) << k for k in (0, 16))
 
 
-SIMPLE: dict[str, Callable[[int, int, int, bool, bool], int]] = {
-    "IADD3 R0, R2, -R4, R6": lambda a, b, c, p, q: a - b + c,
-    "IADD3.X R0, R2, ~R4, R6, P0, !P1": lambda a, b, c, p, q: a + (~b & TOP) + c + p + (not q),
-    "VIADD R0, R2, 0xfffffff0": lambda a, b, c, p, q: a - 16,
-    "IMAD R0, R2, R4, -R6": lambda a, b, c, p, q: a * b - c,
-    "IMAD.HI.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a * b >> 32,
-    "IMAD.HI R0, R2, R4, RZ": lambda a, b, c, p, q: signed(a) * signed(b) >> 32,
-    "IMAD.X R0, R2, 0x1, ~R6, P0": lambda a, b, c, p, q: a + (~c & TOP) + p,
-    "LEA R0, R2, R4, 0x5": lambda a, b, c, p, q: (a << 5) + b,
-    "LEA R0, -R2, R4, 0x2": lambda a, b, c, p, q: (-a << 2) + b,
-    "LEA.HI R0, R2, R4, RZ, 0x1e": lambda a, b, c, p, q: (a >> 2) + b,
-    "LEA.HI.SX32 R0, R2, R4, 0x1b": lambda a, b, c, p, q: (signed(a) >> 5) + b,
-    "LEA.HI.X R0, R2, R4, R6, 0x2, P0": lambda a, b, c, p, q: (((c << 32 | a) << 2) >> 32) + b + p,
-    "IABS R0, R2": lambda a, b, c, p, q: abs(signed(a)),
-    "VIMNMX R0, R2, R4, P0": lambda a, b, c, p, q: (min if p else max)(signed(a), signed(b)),
-    "VIMNMX.U32 R0, R2, R4, !P0": lambda a, b, c, p, q: (max if p else min)(a, b),
-    "VIMNMX.U16x2 R0, R2, R4, P0": lambda a, b, c, p, q: sum(
-        (min if p else max)(a >> k & 0xFFFF, b >> k & 0xFFFF) << k for k in (0, 16)
-    ),
-    "VIMNMX.S16x2 R0, R2, R4, !P0": lambda a, b, c, p, q: sum(
-        ((max if p else min)(signed(a >> k, 16), signed(b >> k, 16)) & 0xFFFF) << k for k in (0, 16)
-    ),
-    "VIMNMX3 R0, R2, R4, R6, P1": lambda a, b, c, p, q: (min if q else max)(signed(a), signed(b), signed(c)),
-    "VIADDMNMX R0, R2, R4, R6, PT": lambda a, b, c, p, q: min(signed(a + b), signed(c)),
-    "LOP3.LUT R0, R2, R4, R6, 0xe2, !PT": lambda a, b, c, p, q: (a & b) | (c & ~b),
-    "LOP3.LUT R0, R2, R4, R6, 0xf8, !PT": lambda a, b, c, p, q: a | (b & c),
-    "LOP3.LUT R0, R2, R4, R6, 0x78, !PT": lambda a, b, c, p, q: a ^ (b & c),
-    "LOP3.LUT R0, R2, R4, R6, 0x1b, !PT": lambda a, b, c, p, q: sum(
-        (0x1B >> ((a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1)) & 1) << k for k in range(32)
-    ),
-    "SHF.L.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a << clamp_shift(b),
-    "SHF.L.W.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a << (b & 31),
-    "SHF.L.U64.HI R0, R2, 0x7, R6": lambda a, b, c, p, q: (c << 32 | a) << 7 >> 32,
-    "SHF.R.U32.HI R0, RZ, R4, R6": lambda a, b, c, p, q: c >> clamp_shift(b),
-    "SHF.R.S32.HI R0, RZ, 0x1f, R6": lambda a, b, c, p, q: signed(c) >> 31,
-    "SHF.R.S32.HI R0, RZ, R4, R6": lambda a, b, c, p, q: signed(c) >> clamp_shift(b),
-    "SHF.R.U64 R0, R2, 0x5, R6": lambda a, b, c, p, q: (c << 32 | a) >> 5,
-    "SHF.R.W.U32 R0, R2, R4, R6": lambda a, b, c, p, q: (c << 32 | a) >> (b & 31),
-    "PRMT R0, R2, 0x6420, R6": lambda a, b, c, p, q: (
-        a & 0xFF | (a >> 16 & 0xFF) << 8 | (c & 0xFF) << 16 | (c >> 16 & 0xFF) << 24
-    ),
-    "PRMT R0, R2, 0x8880, RZ": lambda a, b, c, p, q: a & 0xFF | (0xFFFFFF00 if a & 0x80 else 0),
-    "BMSK R0, R2, R4": lambda a, b, c, p, q: ((1 << min(b, 32)) - 1) << min(a, 32),
-    "SGXT R0, R2, 0xb": lambda a, b, c, p, q: signed(a, 11),
-    "SGXT.U32 R0, R2, 0xb": lambda a, b, c, p, q: a & 0x7FF,
-    "POPC R0, R2": lambda a, b, c, p, q: bin(a).count("1"),
-    "FLO.U32 R0, R2": lambda a, b, c, p, q: a.bit_length() - 1,
-    "FLO.U32.SH R0, R2": lambda a, b, c, p, q: 32 - a.bit_length() if a else -1,
-    "BREV R0, R2": lambda a, b, c, p, q: int(f"{a:032b}"[::-1], 2),
-    "SEL R0, R2, R4, !P0": lambda a, b, c, p, q: b if p else a,
-    "@P0 MOV R2, R4": lambda a, b, c, p, q: b if p else a,
-    "IDP.2A.LO.S16.U8 R0, R2, R4, R6": lambda a, b, c, p, q: (
-        signed(a, 16) * (b & 0xFF) + signed(a >> 16, 16) * (b >> 8 & 0xFF) + c
-    ),
-    "IDP.4A.S8.S8 R0, R2, R4, R6": lambda a, b, c, p, q: (
-        sum(signed(a >> 8 * k, 8) * signed(b >> 8 * k, 8) for k in range(4)) + c
-    ),
-    "P2R R0, PR, RZ, 0x3": lambda a, b, c, p, q: p | q << 1,
-}
+TABLE = (DATA / "operations.txt").read_text(encoding="utf-8").partition("\n\n")[2].splitlines()
+NAMES = {"TOP": TOP, "s": signed, "pairs": pairs}
+SIMPLE = {sass: eval(f"lambda a, b, c, p, q: {said}", NAMES) for sass, said in (row.split(" ;") for row in TABLE)}
 
 
 @pytest.mark.long

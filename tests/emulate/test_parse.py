@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -12,29 +13,11 @@ from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, Sass
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.reports.model import Profile
-from tests.support.emulation import compiled, kernel
+from tests.support.emulation import DATA, compiled, kernel
 from tests.support.recorded_code import from_report
 
-DISASSEMBLY = """
-//--------------------- .text.one                 --------------------------
-	.section	.text.one,"ax",@progbits
-one:
-.text.one:
-        /*0000*/                   BSSY B0, `(.L_x_1) ;
-        /*0010*/              @!P0 BRA `(.L_x_0) ;
-        /*0020*/                   MOV R2, 32@lo((one + .L_x_1@srel)) ;
-        /*0030*/                   BRX R2 -0x40                        (*"BRANCH_TARGETS .L_x_0,.L_x_1"*);
-.L_x_0:
-        /*0040*/                   CALL.REL.NOINC `(other) ;
-        /*0050*/                   BSYNC B0 ;
-.L_x_1:
-        /*0060*/                   EXIT ;
-//--------------------- .text.other               --------------------------
-	.section	.text.other,"ax",@progbits
-other:
-        /*0000*/                   RET.REL.NODEC R2 `(one) ;
-//--------------------- .nv.global                --------------------------
-"""
+FACTS = tomllib.loads((DATA / "sass.toml").read_text(encoding="utf-8"))
+DISASSEMBLY = FACTS["disassembly"]["text"]
 
 
 def instruction(sass: str) -> SassInstruction:
@@ -43,16 +26,8 @@ def instruction(sass: str) -> SassInstruction:
 
 def test_labels_become_offsets_and_called_sections_follow() -> None:
     found = code.from_disassembly(DISASSEMBLY, "one")
-    assert [(sass.offset, sass.text) for sass in found.instructions] == [
-        (0x00, "BSSY B0, 0x60"),
-        (0x10, "@!P0 BRA 0x40"),
-        (0x20, "MOV R2, 0x60"),
-        (0x30, "BRX R2 -0x40"),
-        (0x40, "CALL.REL.NOINC 0x70"),
-        (0x50, "BSYNC B0"),
-        (0x60, "EXIT"),
-        (0x70, "RET.REL.NODEC R2 0x0"),
-    ]
+    assert [sass.text for sass in found.instructions] == FACTS["disassembly"]["one"]
+    assert [sass.offset for sass in found.instructions] == [*range(0, 0x80, 0x10)]
     assert found.instructions[3].targets == (0x40, 0x60)
 
 
@@ -83,19 +58,12 @@ def test_every_instruction_of_the_test_kernels_is_understood() -> None:
                 assert operand.kind != "SR" or operand.text.startswith(("SR", "PR", "SB", "gsb")), sass
 
 
-OPERANDS = [
-    ("MOV R1, -R2.reuse", Operand(kind="R", number=2, text="R2.reuse", negated=True)),
-    ("MOV R1, ~UR63", Operand(kind="UR", number=63, text="UR63", inverted=True)),
-    ("FADD R1, -|R2|", Operand(kind="R", number=2, text="R2", negated=True, absolute=True)),
-    ("MOV R1, -0x10", Operand(kind="int", number=-16, text="-0x10")),
-    ("FADD R1, -1.5e-06", Operand(kind="float", real=1.5e-06, text="1.5e-06", negated=True)),
-    ("MOV R1, !PT", Operand(kind="P", number=7, text="PT", negated=True)),
-    ("R2P PR, R5.B1", Operand(kind="R", number=5, text="R5.B1", suffixes=("B1",))),
-]
-
-
 def test_operands() -> None:
-    assert [(sass, instruction(sass).operands[1]) for sass, _ in OPERANDS] == OPERANDS
+    expected = {
+        sass: Operand(**{**fields, "suffixes": tuple(fields.get("suffixes", ()))})
+        for sass, fields in FACTS["operands"].items()
+    }
+    assert {sass: instruction(sass).operands[1] for sass in expected} == expected
 
 
 def test_memory_and_constants() -> None:
@@ -110,35 +78,9 @@ def test_memory_and_constants() -> None:
     assert (table.kind, table.number, table.offset, table.terms[0].number) == (CONSTANT, 3, 0xC, 4)
 
 
-WRITTEN = [
-    ("IADD3 R8, P3, R7, R20, RZ", [8, 323]),
-    ("IADD3.X R24, R13, R9, RZ, P0, !PT", [24]),
-    ("IMAD.WIDE.U32 R14, P1, R8, 0x6a63bd81, R10", [14, 15, 321]),
-    ("IMAD.HI.U32 R10, P1, R9, R13, R10", [10, 321]),
-    ("LOP3.LUT P1, RZ, R12, R17, R11, 0xf8, !PT", [321]),
-    ("SHFL.IDX PT, R5, R3, 0x7, 0x1f", [5]),
-    ("VOTE.ANY R2, PT, !P0", [2]),
-    ("VOTE.ANY P0, !P0", [320]),
-    ("B2R.RESULT RZ, P0", [320]),
-    ("R2P PR, R5, 0x6", [321, 322]),
-    ("LDSM.16.M88.4 R56, [R11]", [56, 57, 58, 59]),
-    ("HMMA.16816.F32.BF16 R160, R56, R160, RZ", [160, 161, 162, 163]),
-    ("HMMA.1688.F16 R4, R6, R7, R8", [4, 5]),
-    ("LDS.128 R12, [R182+UR8]", [12, 13, 14, 15]),
-    ("UIADD3.64 UR22, UR22, 0x440, URZ", [278, 279]),
-    ("F2I.S64.TRUNC R4, R5", [4, 5]),
-    ("CS2R R38, SRZ", [38, 39]),
-    ("CS2R.32 R5, SR_CLOCKLO", [5]),
-    ("ATOMS.CAS RZ, [R12], R2, R3", []),
-    ("SYNCS.PHASECHK.TRANS64.TRYWAIT P2, [UR7+0x18], R11", [322]),
-    ("STS.64 [R6], R12", []),
-    ("EXIT", []),
-]
-
-
 def test_what_is_written() -> None:
-    found = {sass: effects(instruction(sass)).writes for sass, _ in WRITTEN}
-    assert [(sass, [n for n in range(336) if bits >> n & 1]) for sass, bits in found.items()] == WRITTEN
+    found = {sass: effects(instruction(sass)).writes for sass in FACTS["written"]}
+    assert {sass: [n for n in range(336) if bits >> n & 1] for sass, bits in found.items()} == FACTS["written"]
     assert results(instruction("ISETP.GE.AND P0, PT, R2, 0x1, PT")) == 2
     assert width(instruction("LDG.E.U8.CONSTANT R24, desc[UR6][R24.64]")) == 1
 

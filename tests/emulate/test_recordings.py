@@ -20,7 +20,7 @@ RecordedFile = Callable[[str], Path]
 
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
 ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
-LONG_FAMILIES = ("attention", "tma", "cute")
+LONG_FAMILIES = ("attention", "tma", "cute", "vectors")
 LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(wide|padded|half-swizzled|plain)")
 
 
@@ -68,6 +68,7 @@ def _other_instructions_agree(profile: Profile, counts: Counts) -> None:
 UNKNOWN = [("kernel2", {"MUFU", "HMMA"}), ("tma-128", {"SYNCS"}), ("transpose-xor", set())]
 
 
+@pytest.mark.long
 def test_unknown_are_only_the_slow_way_to_a_reciprocal_and_waiting(
     recorded: Recorded, recorded_file: RecordedFile
 ) -> None:

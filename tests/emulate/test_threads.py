@@ -1,4 +1,4 @@
-"""Threads of a warp that diverge and reconverge, written in SASS and counted by hand; and programs that are wrong."""
+"""Threads of a warp that diverge and reconverge, written in SASS and counted by hand; and wrong programs."""
 
 from __future__ import annotations
 
@@ -11,48 +11,17 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate import requests
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.faults import Broken, Circling, Endless, MemoryFault, Stuck, Unsupported
 from ncu_swizzle.emulate.operands import COMPILERS, Compute
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.values import Value
-from tests.support.programs import ONE_WARP, POINTER, code, programs
+from tests.support.programs import ONE_WARP, code, programs
 
 THREAD = "S2R R0, SR_TID.X"
 TWO_WARPS = Launch(grid=(1, 1, 1), block=(64, 1, 1))
-ACCESS = "STS [RZ], RZ"  # a kernel that cannot access shared memory is not refused: its counts are zero
 
 
 def test_programs_count_what_was_counted_by_hand() -> None:
     assert [difference for program in programs("threads") for difference in program.differences()] == []
-
-
-# Copies of lanes below `first`, for which P0 and P1 are false: wavefronts, which are the ideal.
-COPIES = [
-    ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x20", 4),
-    ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x9", 6),  # 2 for what is read, 4 for zeros
-    ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P0", "0x9", 4),  # ncu does not read P0,
-    ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], P0", "0x9", 4),  # but takes it for false: nothing but zeros
-    ("LDGSTS.E.BYPASS.128.ZFILL [R1+0x400], desc[UR6][R4.64+0xf]", "0x20", 8),  # one byte of each chunk
-    ("LDGSTS.E.128 [R1+0x400], desc[UR6][R4.64], !P0", "0x9", 4),
-    ("@!P1 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 2),
-    ("@P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 0),
-    ("@!P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 4),
-    ("@P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x9", None),
-]
-
-
-def test_copies_that_write_zeros_or_are_guarded() -> None:
-    for copy, first, wavefronts in COPIES:
-        lines = (
-            *(THREAD, f"ISETP.GE.AND P0, PT, R0, {first}, PT", f"ISETP.GE.AND P1, PT, R0, {first}, PT"),
-            *("IMAD.SHL.U32 R1, R0, 0x10, RZ", "LDC.64 R4, c[0x0][0x210]", "IMAD.WIDE.U32 R4, R0, 0x10, R4"),
-        )
-        counts = emulate(code(*lines, copy, "EXIT"), replace(ONE_WARP, parameters=POINTER))
-        row = counts.rows[6]
-        assert (row.executed, row.wavefronts, row.ideal) == (1, wavefronts, wavefronts), copy
-        assert bool(row.reason) == (wavefronts is None), copy
-        without_p0 = any("does not read P0" in note for note in counts.notes)
-        assert without_p0 == (copy.startswith(("@P0", "@!P0")) or copy.endswith(", P0")), copy
 
 
 def spin_loop(label: str, load: str = "LDS R2, [R1+0x400]") -> list[str]:
@@ -103,98 +72,9 @@ def test_what_is_swapped_was_loaded_just_before_by_the_lane_alone() -> None:
     assert executed("LOP3.LUT R1, R0, 0x3c, RZ, 0xc0, !PT") is None, "several lanes share a word"
 
 
-def test_an_instruction_that_is_not_emulated_is_named() -> None:
-    counts = emulate(code(THREAD, "FOO.BAR R1, R0", "STS [R1+0x400], R0", "EXIT"), ONE_WARP)
-    assert counts.rows[2].wavefronts is None
-    assert "FOO.BAR R1, R0 at 0x10 (is not emulated)" in counts.rows[2].reason
-    assert counts.notes == ("FOO.BAR is not emulated; its result is unknown: FOO.BAR R1, R0 at 0x10",)
-
-
-# ---------------------------------------------------------------------------------------------- wrong programs
-
-
-@pytest.mark.parametrize(
-    ("lines", "launch", "fault", "message"),
-    [
-        pytest.param(("JMXU UR4", "EXIT", ACCESS), ONE_WARP, Unsupported, r"'JMXU UR4' at 0x0", id="unknown jump"),
-        pytest.param(
-            (THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", "LDS.64 R2, [R1+0x400]", "EXIT"),
-            ONE_WARP, MemoryFault, r"0x404 is not a multiple of 8, thread \(1, 0, 0\)", id="not aligned",
-        ),
-        pytest.param(
-            (THREAD, "ISETP.GE.AND P0, PT, R0, 0x8, PT", "MOV R3, 0xffffffff", "BSSY B0, {end}", "@P0 BRA {end}",
-             "WARPSYNC R3", "end: BSYNC B0", ACCESS, "EXIT"),
-            ONE_WARP, Stuck, "waits for threads of its warp that never arrive", id="lanes that never come",
-        ),
-        pytest.param(
-            (THREAD, "ISETP.GE.AND P0, PT, R0, 0x20, PT", "@P0 BRA {second}", "BAR.SYNC 0x1", "EXIT",
-             "second: BAR.SYNC 0x2", "EXIT", ACCESS),
-            TWO_WARPS, Stuck, "not all threads of the block reach this barrier", id="two barriers",
-        ),
-        pytest.param(
-            ("start: NOP", "BRA {start}", "EXIT", ACCESS),
-            ONE_WARP, Circling, r"endless loop at 'BRA 0x0' \(0x10\)", id="circle",
-        ),
-        pytest.param(
-            ("start: S2R R0, SR_TID.X", "BSSY B0, {meet}", "meet: BSYNC B0", "ISETP.GE.AND P0, PT, R0, RZ, PT",
-             "@P0 BRA {start}", "EXIT", ACCESS),
-            ONE_WARP, Circling, r"endless loop at '@P0 BRA 0x0' \(0x40\)", id="circle with a barrier",
-        ),
-        pytest.param(
-            ("MOV R1, RZ", "again: IMAD R1, R1, 0x5, 0x1", "ISETP.EQ.AND P0, PT, R1, RZ, PT", "@!P0 BRA {again}",
-             ACCESS),
-            ONE_WARP, Endless, r"still running after 0\.2 s", id="endless",
-        ),
-        pytest.param(("EXIT",), replace(ONE_WARP, grid=(0, 1, 1)), UsageError, "a grid of", id="no block"),
-        pytest.param(("EXIT",), replace(ONE_WARP, block=(32, 64, 1)), UsageError, "2048 threads", id="threads"),
-        pytest.param(
-            ("EXIT",), replace(ONE_WARP, shared_dynamic=1 << 20), UsageError, "dynamic shared memory", id="shared"
-        ),
-    ],
-)  # fmt: skip
-def test_a_program_or_launch_that_is_wrong_is_refused(
-    lines: tuple[str, ...], launch: Launch, fault: type[Exception], message: str
-) -> None:
-    with pytest.raises(fault, match=message):
-        emulate(code(*lines, shared_bytes=0x1400), launch, timeout_s=0.2 if fault is Endless else 600)
-
-
 def test_parameters_have_to_fit() -> None:
     with pytest.raises(UsageError, match="8 bytes of parameters, but test takes 12"):
         emulate(replace(code("EXIT"), parameter_bytes=12), replace(ONE_WARP, parameters=bytes(8)))
-
-
-def test_an_address_outside_of_shared_memory_is_the_programs_fault() -> None:
-    lines = (THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", "STS [R1+0x400], R0", "EXIT")
-    launch = Launch(grid=(3, 1, 1), block=(64, 2, 1))
-    assert emulate(code(*lines, shared_bytes=0x500), launch).rows[2].wavefronts == 12
-    assert emulate(code(*lines, shared_bytes=0x480), replace(launch, shared_dynamic=0x80)).rows[2].wavefronts == 12
-    with pytest.raises(MemoryFault, match=r"shared address 0x480 .* thread \(32, 0, 0\) of block \(0, 0, 0\)") as fault:
-        emulate(code(*lines, shared_bytes=0x480), launch)
-    assert (fault.value.offset, fault.value.thread) == (0x20, (32, 0, 0))
-
-
-# ---------------------------------------------------------------------------------------------- a broken emulator
-
-
-def test_a_failure_of_the_emulator_in_a_branch_names_the_instruction_and_the_line_to_report() -> None:
-    with pytest.raises(Broken, match=r"fails on 'BSSY' at 0x10") as caught:
-        emulate(code("NOP", "BSSY", "EXIT", ACCESS), ONE_WARP)
-    assert caught.value.hint.startswith("report this line: BSSY | IndexError in ")
-    assert caught.value.offset == 0x10
-
-
-def test_a_failure_of_the_emulator_in_one_instruction_leaves_the_counts_of_others() -> None:
-    counts = emulate(code("STS [RZ], R0", "NOP", "LDS R1", "SHF.L.U32 R0", "STS [R0], R0", "EXIT"), ONE_WARP)
-    before, load, after = (counts.rows[number] for number in (0, 2, 4))
-    assert (before.executed, before.wavefronts) == (1, 1)
-    assert load.executed == after.executed == 1
-    assert load.reason == "what LDS accesses depends on LDS R1 at 0x20 (the emulator fails on it)"
-    assert after.reason == "its address depends on SHF.L.U32 R0 at 0x30 (the emulator fails on it)"
-    assert [note.partition(",")[0] for note in counts.notes] == [
-        "the emulator fails on 'LDS R1' at 0x20",
-        "the emulator fails on 'SHF.L.U32 R0' at 0x30",
-    ]
 
 
 def test_a_failure_of_the_emulator_while_it_runs_leaves_no_result_of_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
-"""Tiles from tensor maps to wgmma: what is said of mutated descriptors against what an H100 computed with them."""
+"""Tiles from tensor maps to wgmma: what is said of them against what an H100, or the oracle, computes with them."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
+import tomllib
 from collections import Counter
 
 import pytest
@@ -15,68 +17,90 @@ from ncu_swizzle.emulate.tensor_map import decoded
 from tests.support.descriptor_cases import MutatedCase, mutated_cases
 from tests.support.emulation import kernel
 from tests.support.places import DATA
+from tests.support.shape_cases import ShapeCase, bases
+from tests.support.shape_mutations import mutations, repaired, shape_case, together
+from tests.support.tile_oracle import outcome
 
-EVERY = 4  # of the cases, in the slow test: 200 and more
-
-
-def case(label: str) -> MutatedCase:
-    return next(one for one in mutated_cases() if one.label == label)
-
-
-def test_the_cases_are_of_every_kind() -> None:
-    results = Counter(one.fields["result"] for one in mutated_cases())
-    assert results == {"wrong": 516, "right": 235, "hang": 73, "refused": 41, "fault": 1}
-
-
-@pytest.mark.parametrize("label", ["5 as it is", "0 base 640", "0 K pairs swapped", "1 A LBO 1024"])
-def test_what_computes_right_results_is_not_flagged(label: str) -> None:
-    one = case(label)
-    assert one.right
-    found = one.judged()
-    assert not found.misfits
-    assert found.followed == 128  # 4 blocks, 2 warpgroups, 4 tiles, 4 steps
-
-
-@pytest.mark.parametrize(
-    ("label", "said"),
-    [
-        ("0 A SBO 512", "row 7 is element (0, 7) and row 8 is (0, 4).*an SBO of 1024 would fit"),
-        ("0 A base offset 2", "but row 2, k 0 is (16, 2); a base offset of 0 would fit"),
-        ("0 A map swizzle 0", "which TMA wrote with no swizzle.*CU_TENSOR_MAP_SWIZZLE_128B in the tensor map"),
-        ("0 A map inner box 128", "a box of 128 elements, 256 bytes wide, exceeds the 128-byte swizzle: at most 64"),
-        ("0 A step 64", "k 0 of A is element 32 along K, and that of B is element 16; a start 32 bytes earlier would"),
-        ("0 A group 0", "no wgmma reads 512 of the 1,024 chunks of 16 bytes of the box"),
-        ("0 A map inner size 248", "A is filled from k 8 on, where its tensor map (248 x 256 elements) ends"),
-        ("0 A map outer size 255", "the tensor map of A ends before the results that are stored"),
-        ("0 A map stride 528", "past the end of a (131,072 bytes)"),
-        ("0 A map stride 496", "rows of 512 bytes overlap"),
-        ("0 expected 65536", "never ends: 65,536 bytes are expected, and the boxes have 32,768"),
-        ("5 expected 16384", "before the mbarrier at 0x400 has counted its bytes"),
-    ],
+CASES = tomllib.loads((DATA / "emulate" / "tiles.toml").read_text(encoding="utf-8"))
+EVERY = 4  # of the measured cases, in the slow test: 200 and more
+SINGLE, PAIRS = 3, 1  # mutations of each shape's launch, in the slow test
+groups = pytest.mark.parametrize(
+    "group", ["quick", *(pytest.param(name, marks=pytest.mark.long) for name in ("measured", "shapes"))]
 )
-def test_what_computes_wrong_results_is_named(label: str, said: str) -> None:
-    one = case(label)
-    assert not one.right
-    messages = " / ".join(misfit.message for misfit in one.judged().misfits)
-    assert re.search(".*".join(map(re.escape, said.split(".*"))), messages), messages
+
+
+def case(label: str) -> MutatedCase | ShapeCase:
+    measured = (one for one in mutated_cases() if one.label == label)
+    return next(measured, None) or shape_case(label)
+
+
+@groups
+def test_what_computes_right_results_is_not_flagged(group: str) -> None:
+    for label, followed in CASES[group]["right"].items():
+        assert case(label).right, label
+        found = case(label).judged()
+        assert (list(found.misfits), list(found.lacking), found.followed) == ([], [], followed), label
+
+
+@groups
+def test_what_computes_wrong_results_is_named(group: str) -> None:
+    for label, said in CASES[group]["wrong"].items():
+        assert not case(label).right, label
+        messages = " / ".join(misfit.message for misfit in case(label).judged().misfits)
+        assert re.search(".*".join(map(re.escape, said.split(".*"))), messages), (label, messages)
+
+
+@pytest.mark.long
+def test_what_is_named_fits() -> None:
+    for label in CASES["shapes"]["repaired"]:
+        wrong = shape_case(label)
+        message = wrong.judged().misfits[0].message
+        after = repaired(wrong, message)
+        assert after.right, message
+        assert not after.judged().misfits, message
+
+
+def test_what_is_not_known_is_said() -> None:
+    for label, why in CASES["unknown"].items():
+        found = shape_case(label).judged()
+        assert not found.misfits, label
+        assert why in found.lacking, label
 
 
 def test_a_launch_says_what_does_not_fit() -> None:
-    one = case("0 A SBO 512")
     code = kernel("tiles", "kk")
-    counts = emulate(code, one.launch())
+    counts = emulate(code, case("0 A SBO 512").launch())
     blamed = [code.instructions[misfit.offset // STEP].text for misfit in counts.tiles.misfits]
     assert len(blamed) == 4
     assert all(text.startswith("HGMMA") for text in blamed)
     assert not counts.unknown
 
 
+def test_the_measured_cases_are_of_every_kind() -> None:
+    results = Counter(one.fields["result"] for one in mutated_cases())
+    assert results == {"wrong": 516, "right": 235, "hang": 73, "refused": 41, "fault": 1}
+
+
 @pytest.mark.slow
 def test_every_wrong_case_is_flagged_and_no_right_one() -> None:
     chosen = mutated_cases()[::EVERY]
-    assert len(chosen) > 200
     flagged = {one.label: bool(one.judged().misfits) for one in chosen}
     assert flagged == {one.label: not one.right for one in chosen}
+
+
+@pytest.mark.slow
+def test_every_wrong_shape_is_flagged_and_no_right_one() -> None:
+    choose = random.Random(21)
+    for base in bases():
+        chosen = [*choose.sample(list(mutations(base)), SINGLE), *together(base, choose, PAIRS)]
+        for one in [base, *chosen]:
+            fate = outcome(one.gemm, one.arrangements)
+            if fate in ("race", "unknown"):
+                continue
+            found = one.judged()
+            if fate == "right" or not one.gemm.a_in_registers:
+                assert bool(found.misfits) == (fate != "right"), (one.label, fate, found)
+            assert found.misfits or bool(found.lacking) == one.gemm.a_in_registers, (one.label, found)
 
 
 def test_tensor_maps_are_decoded_as_they_were_encoded() -> None:
@@ -90,7 +114,6 @@ def test_tensor_maps_are_decoded_as_they_were_encoded() -> None:
         if tiled is not None:
             decodable += 1
             assert tiled.encoded().hex() == entry["map"]
-            assert [*tiled.sizes] == entry["sizes"]
-            assert [*tiled.box] == entry["box"]
+            assert ([*tiled.sizes], [*tiled.box]) == (entry["sizes"], entry["box"])
             assert (tiled.data_type, tiled.swizzle) == (entry["dtype"], entry["swizzle"])
     assert decodable == 121

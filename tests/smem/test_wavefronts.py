@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
+from tests.support.places import DATA
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
@@ -61,101 +63,30 @@ def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any
 
 # ---------------------------------------------------------------------------------------------- examples by hand
 
-ZERO = 0 * LANE
 ROW, CHUNK = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
-PAIRED, SCATTERED = 16 * (LANE // 2 % 8), 16 * (LANE * 5 % 8)
-COLUMN_MAJOR = 8 * CHUNK  # element (0, lane) of 8 x 8
-TAIL = np.where(LANE < 9, 16 * LANE, -1)  # the other lanes write zeros
-PHASES = 16 * CHUNK + 128 * ROW
-ALL = None  # lanes are active
-LD32, LD64, LD128 = "ld.shared.b32", "ld.shared.b64", "ld.shared.v4.b32"
-ST32, ST64, ST128 = "st.shared.b32", "st.shared.b64", "st.shared.v4.b32"
 PAST_L1, THROUGH_L1 = "cp.async.cg.16", "cp.async.ca.16"
-
-# What accesses, the addresses, the active lanes, the sources of a copy: wavefronts, and their ideal.
-EXAMPLES: list[tuple[str, Any, Any, Any, tuple[int, int]]] = [
-    # lanes of different phases do not conflict; of the same one they do: lane 1 in the chunk of lane 0, a row on
-    (ST128, PHASES, ALL, None, (4, 4)),
-    (ST128, np.where(LANE == 1, 128, PHASES), ALL, None, (5, 4)),
-    # rows of 128 bytes are 8-way, and the XOR of the row frees them
-    ("ldmatrix.x4", 128 * CHUNK + 16 * ROW, ALL, None, (32, 4)),
-    ("ldmatrix.x4", 128 * CHUNK + 16 * (ROW ^ CHUNK), ALL, None, (4, 4)),
-    ("ldmatrix.x1", 16 * LANE, LANE < 8, None, (1, 1)),
-    # fragments of 4 bytes on rows of 256 bytes are 8-way
-    (ST32, 256 * (LANE // 4) + 4 * (LANE % 4), ALL, None, (8, 1)),
-    (ST32, 272 * (LANE // 4) + 4 * (LANE % 4), ALL, None, (1, 1)),
-    # a column of a tile, by its pitch
-    *((op, 4 * pitch * LANE, ALL, None, (ways, 1)) for op in (LD32, ST32)
-      for pitch, ways in ((32, 32), (33, 1), (34, 2), (36, 4))),
-    # a row of column-major 8 x 8 floats before and after the swizzle of 3,2,3
-    (LD32, 4 * COLUMN_MAJOR, LANE < 8, None, (2, 1)),
-    (LD32, 4 * (COLUMN_MAJOR ^ (COLUMN_MAJOR >> 3 & 0b11100)), LANE < 8, None, (1, 1)),
-    # a broadcast is free for loads, and atomics take every lane
-    (LD32, ZERO, ALL, None, (1, 1)),
-    (LD128, ZERO, ALL, None, (2, 2)),
-    ("red.shared.add.u32", ZERO, ALL, None, (32, 1)),
-    ("atom.shared.cas.b32", ZERO, ALL, None, (64, 2)),
-    # 64-bit exchanges conflict within half a warp
-    ("atom.shared.exch.b64", 8 * LANE, ALL, None, (2, 2)),
-    ("atom.shared.exch.b64", 16 * LANE, ALL, None, (4, 2)),
-    ("atom.shared.cas.b64", 16 * LANE, ALL, None, (8, 4)),
-    # a 64-bit load of equal pairs takes one wavefront
-    (LD64, 8 * (LANE // 2), ALL, None, (1, 1)),
-    (LD64, 8 * (LANE & ~2), ALL, None, (2, 2)),  # pairs, but of 32 x 8 bytes: two rows of banks
-    (LD64, 8 * (LANE % 16), ALL, None, (2, 2)),  # no pairs
-    (ST64, 8 * (LANE // 2), ALL, None, (2, 2)),
-    # what lane 31 does to the lower half of a 128-bit load
-    (LD128, SCATTERED, ALL, None, (4, 4)),
-    (LD128, PAIRED, ALL, None, (2, 2)),
-    (LD128, SCATTERED, LANE != 31, None, (3, 3)),
-    (LD128, SCATTERED, LANE != 16, None, (4, 4)),
-    (LD128, PAIRED, LANE != 16, None, (2, 2)),
-    (LD128, PAIRED, LANE != 0, None, (3, 3)),  # lane 1 has no pair
-    # a single address is broadcast to 16 lanes of a 128-bit load at a time
-    (LD128, ZERO, LANE != 0, None, (2, 2)),
-    (LD128, ZERO, LANE % 2 == 0, None, (1, 1)),  # 16 lanes of both halves
-    (LD128, ZERO, (LANE % 2 == 0) | (LANE == 31), None, (2, 2)),  # 17
-    (LD128, 16 * (LANE // 16), LANE % 2 == 0, None, (2, 2)),  # an address for each half
-    ("ld.shared.v2.b32", ZERO, LANE != 0, None, (1, 1)),
-    # copies of rows permuted by XOR are ideal; past L1, a rotation by an odd number of chunks takes twice as many
-    *((op, 128 * ROW + 16 * (CHUNK ^ xor), ALL, None, (4, 4)) for op in (PAST_L1, THROUGH_L1) for xor in range(8)),
-    *((PAST_L1, 128 * ROW + 16 * ((CHUNK + shift) % 8), ALL, None, (8 if shift % 2 else 4, 4)) for shift in range(8)),
-    *((THROUGH_L1, 128 * ROW + 16 * ((CHUNK + shift) % 8), ALL, None, (4, 4)) for shift in range(8)),
-    # lanes that write zeros take a second pass past L1, and read no bank through it
-    (PAST_L1, 16 * LANE, ALL, TAIL, (2 + 4, 2 + 4)),
-    (PAST_L1, 16 * LANE, LANE < 8, TAIL, (1, 1)),  # none of them writes zeros
-    ("cp.async.cg.16.zfill", 16 * LANE, LANE < 8, TAIL, (2, 2)),
-    (THROUGH_L1, 16 * LANE, ALL, 128 * LANE, (32, 4)),  # all read one bank
-    (THROUGH_L1, 16 * LANE, ALL, np.where(CHUNK < 2, 128 * LANE, -1), (8, 4)),
-    # lanes that copy to one address count once past L1, and each through it
-    (PAST_L1, ZERO, ALL, None, (1, 1)),
-    (THROUGH_L1, ZERO, ALL, None, (32, 4)),
-    ("cp.async.ca.4", ZERO, ALL, None, (32, 1)),
-    # through L1, lanes conflict where they read as well as where they write
-    ("cp.async.ca.4", 4 * LANE, ALL, None, (4, 1)),  # four lines, read at the same banks
-    ("cp.async.ca.4", 4 * (CHUNK ^ ROW), ALL, None, (7, 1)),  # and written from different ones: 4 + 4 - 1
-    ("cp.async.ca.4", 4 * CHUNK, ALL, None, (4, 1)),  # the same conflicts twice are no more
-    # a source in another order
-    (PAST_L1, 16 * LANE, ALL, 16 * (31 - LANE), (4, 4)),  # chunks XOR 7
-    (PAST_L1, 16 * LANE, ALL, 4096 * ROW + 16 * CHUNK, (4, 4)),
-    ("cp.async.ca.4", 4 * LANE, ALL, 4 * LANE, (1, 1)),
-    ("cp.async.ca.4", 4 * LANE, ALL, 128 * LANE, (32, 1)),
-    # past L1, a chunk that goes to two places takes two wavefronts
-    (PAST_L1, 64 * LANE, LANE < 2, ZERO, (2, 1)),
-]  # fmt: skip
+NAMES = {"LANE": LANE, "ROW": ROW, "CHUNK": CHUNK, "TAIL": np.where(LANE < 9, 16 * LANE, -1), "where": np.where}
+BY_HAND = (DATA / "smem" / "requests.txt").read_text(encoding="utf-8").partition("\n\n")[2].splitlines()
 
 
-def test_examples_counted_by_hand() -> None:
-    wrong = [
-        (op, np.asarray(addresses).tolist(), active, source, found, "not", expected)
-        for op, addresses, active, source, expected in EXAMPLES
-        if (found := counts(op, addresses, active, source)) != expected
-    ]
-    assert not wrong
+def test_requests_counted_by_hand() -> None:
+    wrong = []
+    for line in (line for line in BY_HAND if not line.startswith("#")):
+        op, *arrays, expected = (part.strip() for part in line.split(";"))
+        found = "{} {}".format(*counts(op, *(eval(array, NAMES) if array else None for array in arrays)))
+        wrong += [f"{line}, not {found}"] if found != expected else []
+    assert wrong == []
+
+
+def test_rows_permuted_by_xor_are_copied_ideally_and_past_l1_those_rotated_by_an_odd_number_of_chunks_are_not() -> None:
+    for op, shift in itertools.product((PAST_L1, THROUGH_L1), range(8)):
+        assert counts(op, 128 * ROW + 16 * (CHUNK ^ shift)) == (4, 4)
+        odd = op == PAST_L1 and shift % 2
+        assert counts(op, 128 * ROW + 16 * ((CHUNK + shift) % 8)) == (8 if odd else 4, 4), (op, shift)
 
 
 def test_phases_of_wide_accesses() -> None:
-    for op, lanes, phases in ((LD32, 32, 1), (LD64, 16, 2), (ST128, 8, 4)):
+    for op, lanes, phases in (("ld.shared.b32", 32, 1), ("ld.shared.b64", 16, 2), ("st.shared.v4.b32", 8, 4)):
         operation = operations.find(op)
         assert (operation.lanes, len(operation.phases)) == (lanes, phases)
     assert operations.find("ldmatrix.x2").phases == (range(8), range(8, 16))
@@ -254,7 +185,8 @@ def test_one_request_may_be_a_plain_list_and_none_at_all_is_fine() -> None:
 
 def test_types_and_vectors_of_the_same_size_will_do() -> None:
     others = ("ld.shared.f32", "ld.shared.u32", "st.shared.v4.f32", "ld.shared.v2.b64", "st.shared.v2.u16")
-    assert [operations.find(name).name for name in others] == [LD32, LD32, ST128, LD128, ST32]
+    names = ["ld.shared.b32", "ld.shared.b32", "st.shared.v4.b32", "ld.shared.v4.b32", "st.shared.b32"]
+    assert [operations.find(name).name for name in others] == names
 
 
 def test_an_unknown_operation_names_the_nearest_one() -> None:
@@ -267,13 +199,13 @@ def test_an_unknown_operation_names_the_nearest_one() -> None:
 
 
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
-    (LD32, (np.zeros(31, int),), r"addresses of shape \(31,\)"),
-    (LD32, (np.zeros((2, 3, 32), int),), r"addresses of shape \(2, 3, 32\)"),
-    (LD32, (np.zeros(32),), "addresses of type float64"),
-    (LD32, (LANE,), r"ld.shared.b32 faults at address 1 \(request 0, lane 1\)"),
-    (LD32, (-4 * LANE,), r"faults at address -4"),
-    (LD32, (4 * LANE, EVERY_LANE[:31]), r"active of shape \(1, 31\)"),
-    (LD32, (4 * LANE, LANE), "type int64"),
+    ("ld.shared.b32", (np.zeros(31, int),), r"addresses of shape \(31,\)"),
+    ("ld.shared.b32", (np.zeros((2, 3, 32), int),), r"addresses of shape \(2, 3, 32\)"),
+    ("ld.shared.b32", (np.zeros(32),), "addresses of type float64"),
+    ("ld.shared.b32", (LANE,), r"ld.shared.b32 faults at address 1 \(request 0, lane 1\)"),
+    ("ld.shared.b32", (-4 * LANE,), r"faults at address -4"),
+    ("ld.shared.b32", (4 * LANE, EVERY_LANE[:31]), r"active of shape \(1, 31\)"),
+    ("ld.shared.b32", (4 * LANE, LANE), "type int64"),
     ("ldmatrix.x4", (16 * LANE, LANE < 31), r"ldmatrix\.x4 with inactive lanes"),
     ("cp.async.ca.8", (8 * LANE, None, 4 * LANE), r"cp\.async\.ca\.8 faults at address 4"),
     (PAST_L1, (16 * LANE, None, LANE << 45), "too far apart"),
@@ -281,8 +213,8 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arrays", "message"), WRONG, ids=[message for *_, message in WRONG])
-def test_arrays_that_do_not_fit_are_refused(op: str, arrays: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as error:
-        wavefronts(op, *arrays)
-    assert error.value.hint
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    for op, arrays, message in WRONG:
+        with pytest.raises(UsageError, match=message) as error:
+            wavefronts(op, *arrays)
+        assert error.value.hint, message
