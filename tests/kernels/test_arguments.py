@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
 from ncu_swizzle.kernels.family import DTYPES, Argument
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, refuse_bad_sizes, refuse_oversized, three
+from tests.support.places import DATA
 from tests.support.refusals import refused, unlike
 
 N = {"n": 12}
@@ -27,90 +29,23 @@ def one(text: str, problem: dict[str, int] | None = None) -> Argument:
     return found
 
 
-UNDERSTOOD = {
-    "x=float32[n,n]:random": Argument(name="x", dtype="float32", shape=("n", "n"), fill="random"),
-    "x = float [ n , n//2 ] : zeros": Argument(name="x", dtype="float32", shape=("n", "n//2"), fill="zeros"),
-    "y=half[n]:out": Argument(name="y", dtype="float16", shape=("n",), output=True, tolerance=0.002),
-    "h=uint[4]:zeros:out": Argument(name="h", dtype="uint32", shape=("4",), output=True, fill="zeros"),
-    "float32[n]:arange": Argument(name="arg1", dtype="float32", shape=("n",), fill="arange"),
-    "i=int32[n]:iota%n": Argument(name="i", dtype="int32", shape=("n",), fill="iota%n"),
-    "i=int32[n]:-3": Argument(name="i", dtype="int32", shape=("n",), fill="-3"),
-    "n=int32:n": Argument(name="n", dtype="int32", value="n"),
-    "n": Argument(name="n", dtype="int32", value="n"),
-    "n*n": Argument(name="arg1", dtype="int32", value="n*n"),
-    "4096": Argument(name="arg1", dtype="int32", value="4096"),
-    "-1": Argument(name="arg1", dtype="int32", value="-1"),
-    "4096u": Argument(name="arg1", dtype="uint32", value="4096"),
-    "4096LL": Argument(name="arg1", dtype="int64", value="4096"),
-    "1.5f": Argument(name="arg1", dtype="float32", value="1.5"),
-    "1.5": Argument(name="arg1", dtype="float64", value="1.5"),
-    "1e-5": Argument(name="arg1", dtype="float64", value="1e-5"),
-    "eps=float32:1e-5": Argument(name="eps", dtype="float32", value="1e-5"),
-    "true": Argument(name="arg1", dtype="bool", value="1"),
-    "p=bytes:24": Argument(name="p", dtype="bytes", value="24"),
-    "p=bytes:n*2": Argument(name="p", dtype="bytes", value="n*2"),
-    "p=struct:int32:4, float:1.5": Argument(name="p", dtype="struct", value="int32:4,float32:1.5"),
-    "struct:n,1.5,bytes:3": Argument(name="arg1", dtype="struct", value="int32:n,float64:1.5,bytes:3"),
-    "m=tensormap:half[n,64]:random:box=8x64:swizzle=128": Argument(
-        name="m", dtype="float16", shape=("n", "64"), fill="random", tensor_map=True, box=(8, 64), swizzle=128
-    ),
-    "tensormap:int32[n,n]:zeros:box=4,4": Argument(
-        name="arg1", dtype="int32", shape=("n", "n"), fill="zeros", tensor_map=True, box=(4, 4)
-    ),
-}
+TABLES = tomllib.loads((DATA / "kernels" / "arguments.toml").read_text(encoding="utf-8"))
 
 
 def test_what_is_written_is_understood() -> None:
-    assert {text: one(text) for text in UNDERSTOOD} == UNDERSTOOD
-
-
-MISTAKES = {
-    "x=flaot32[n]:random": "unknown dtype 'flaot32', did you mean 'float32'",
-    "x=float32[n]:randon": "unknown fill 'randon'",
-    "x=float32[n]": "does not say how to fill the buffer",
-    "x=float32[]:out": "empty size",
-    "x=float32[m]:out": "argument x: .*there is no size 'm'",
-    "x=float32[n-12]:out": r"argument x: the shape \[0\] is empty",
-    "x=float32[n//0]:out": "argument x",
-    "m": "argument m: .*there is no size 'm'",
-    "n=int32:2147483648": "2147483648 does not fit in int32",
-    "n=uint8:-1": "-1 does not fit in uint8",
-    "n=int32:__import__('os')": "argument n",
-    "i=int32[n]:iota%0": "the fill iota%0 has the modulus 0",
-    "i=int32[n]:iota%": "unknown fill",
-    "i=uint8[n]:256": "256 does not fit in uint8",
-    "x=float32[n]:missing.npy": r"missing\.npy cannot be read",
-    "": "is not a valid argument",
-    "x=": "is not a valid argument",
-    "x:y:z": "unknown dtype 'x'",
-    "x=[n]": "is not a valid argument",
-    "p=bytes:0": "argument p: 0 bytes: the parameters of a kernel have at most 32,764",
-    "p=bytes:32765": "argument p: 32,765 bytes",
-    "p=bytes:missing.bin": r"argument p: .*missing\.bin does not exist",
-    "p=bytes[24]:zeros": "bytes are a struct passed by value",
-    "p=struct:": "is not a valid argument",
-    "p=struct:int32:4,float32[n]:out": "argument p: field 2 is not a number",
-    "p=struct:int8:200": "argument p: 200 does not fit in int8",
-    "m=tensormap:float16[n]:random:box=1x1": "argument m is not a valid tensor map",
-    "m=tensormap:float16[n,n]:random": "argument m is not a valid tensor map",
-    "m=tensormap:float16[n,n]:random:box=8x8:swizzle=16": "argument m is not a valid tensor map",
-}
-# A hint about a part spells the whole argument.
-HINTS = {
-    "m=tensormap:float16[n,n]:box=4x4": "--arg m=tensormap:float16[n,n]:random:box=4x4 for an input",
-    "m=tensormap:float16[]:out:box=4x4:swizzle=32": "--arg m=tensormap:float16[64,64]:random:box=4x4:swizzle=32",
-    "m=tensormap:float16[n,n]:box=4": "--arg m=tensormap:float16[n,n]:random:box=64x64 for an input",
-    "m=tensormap:float16[n,n]:1e9:out:box=4x4": "--arg m=tensormap:float16[n,n]:inf:box=4x4:swizzle=0, or",
-    "p=struct:int32:4,int8:200,bool:1": "--arg p=struct:int32:4,int8:127,bool:1, or",
-    "x=float16[n]:1e9": "--arg x=float16[n]:inf, or",
-}
+    expected = {
+        text: Argument(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        for text, fields in TABLES["understood"].items()
+    }
+    assert {text: one(text) for text in expected} == expected
 
 
 def test_mistakes_name_the_argument_and_a_right_one() -> None:
-    assert not unlike(MISTAKES, lambda text: refused(one, text))
-    well_formed = r"^UsageError: .*rgument(?s:.*)\n  try: ."
-    assert not unlike(dict.fromkeys(MISTAKES, well_formed), lambda text: refused(one, text))
-    beginnings = {text: rf"\n  try: {re.escape(hint)}" for text, hint in HINTS.items()}
+    said = {
+        text: rf"^UsageError: (?=.*rgument).*{wrong}(?s:.*)\n  try: ." for text, wrong in TABLES["mistakes"].items()
+    }
+    assert not unlike(said, lambda text: refused(one, text))
+    beginnings = {text: rf"\n  try: {re.escape(hint)}" for text, hint in TABLES["hints"].items()}
     assert not unlike(beginnings, lambda text: refused(one, text))
 
 

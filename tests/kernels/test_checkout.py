@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ncu_swizzle.kernels import catalog, naming, project, recipe
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.own_kernel import KERNEL, description
+from tests.support.places import DATA
 
 
 def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,18 +31,7 @@ def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkey
     assert Checkout(deep).root == deep
 
 
-OUTSIDE = [
-    ('source = "my.cu"', 'source = "../my.cu"'),
-    ('source = "my.cu"', 'source = "link.cu"'),
-    ('"x=float32[n,n]:random"', '"x=../x.npy"'),
-    ('"x=float32[n,n]:random"', '"x=bytes:../x.npy"'),
-    ('"x=float32[n,n]:random"', '"x=float32[n,n]:../x.npy"'),
-    ('"x=float32[n,n]:random"', '"x=float32[n,n]: a=b/../../x.npy"'),
-    ("block", 'reference = "../reference.py"\nblock'),
-    ("block", 'reference = "../reference.py:expected"\nblock'),
-    ("[kernel.tile]", 'catalog = [".."]\n[kernel.tile]'),
-    ("[kernel.tile]", 'catalog = ["/"]\n[kernel.tile]'),
-]
+OUTSIDE = tomllib.loads((DATA / "kernels" / "descriptions.toml").read_text(encoding="utf-8"))["outside"]
 
 
 def test_files_outside_the_checkout_need_trust(checkout: Path) -> None:

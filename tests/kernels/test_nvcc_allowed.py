@@ -12,52 +12,13 @@ from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_NVCC
+from tests.support.places import DATA
 from tests.support.refusals import refused, unlike
 
-ALLOWED = """
--DX | -D X | -DX=1 | -D X=1 | -D=X | --define-macro X=1 | --define-macro=X=1 | '-DF(x)=(x)+1' | '-DS="a b"'
--DT=float4 | -DP=../x | -I 'a (2), b;c'
--UX | -U X,Y | --undefine-macro=X | -Iinc | -I inc | -I=inc | --include-path inc | --include-path=inc
--I/usr/share | -isystem inc | -isystem=inc | --system-include inc | -include own.h | -include=own.h
---pre-include cuda_fp16.h | -O3 | -O 2 | -O=0 | --optimize 2 | --optimize=2 | -std=c++20 | -std c++17 | --std=c++14
--Ofc max | --Ofast-compile=min | -dopt on | -maxrregcount 64 | -maxrregcount=64 | --maxrregcount 32
--ftz=true | -ftz true | --ftz=false | -prec-div=false | --prec-div true | -prec-sqrt false | -fmad=false | --fmad true
--rdc=true | --relocatable-device-code false | -device-stack-protector true | -brief-diag true
--static-global-template-stub=false | -ftemplate-depth 900 | --ftemplate-backtrace-limit=10 | -jtd 50
--default-stream per-thread | -opt-info inline | -diag-suppress 177 | -diag-suppress=177,20012 | -diag-error=177
--diag-warn 177 | -Werror all-warnings | -Werror=reorder,deprecated-declarations | -Xptxas -v | -Xptxas=-O2
--Xptxas -v,-warn-spills | -Xptxas "-v -O3" | --ptxas-options=-v | --ptxas-options -dlcm=cg | -Xptxas=-dscm=wb
--Xptxas --def-load-cache=ca | -Xptxas -maxrregcount=40 | -Xptxas=--allow-expensive-optimizations=true
--Xptxas -regUsageLevel=5 | -Xptxas -Werror | -Xcompiler -Wall | -Xcompiler=-Wall,-Wextra | -Xcompiler -fPIC,-O2
---compiler-options -fopenmp | -Xcompiler -Wno-unused-parameter
-"""
-FORMS = [form.strip() for line in ALLOWED.strip().splitlines() for form in line.split(" | ")]
-
-REFUSED = """
--ccbin /x/evil | -ccbin=/x/evil | --compiler-bindir /x/evil | --compiler-bindir=/x/evil | --compiler-bind /x/evil
--Xlinker -plugin=x | --linker-options=-x | -Xarchive x | -Xnvlink -v | --nvlink-options=-v | -arbin /x | -noprof
--Xcompiler -B. | -Xcompiler=-B. | -Xcompiler -fplugin=x.so | -Xcompiler -Wall,-fplugin=x.so | --compiler-options=-B.
--Xcompiler -wrapper,evil | -Xcompiler -Wl,-plugin | -Xcompiler -Wp,-MD,x | -Xcompiler -Wa,x | -Xcompiler @x
--Xcompiler -specs=x | -Xcompiler -include,/etc/passwd | -Xcompiler -o,x | -Xcompiler -dumpdir,x | -Xcompiler "-w -B."
--Xcompiler -ox | -Xcompiler | -Xptxas | -Xptxas -o,x | -Xptxas=--options-file=x | -Xptxas -v,-optf,x | -Xptxas @x
--Xptxas=--output-file=x | -Xptxas "-v -o x" | -Xptxas -vv | -Xptxas --sanitize=memcheck | -Xptxas x.ptx
--optf x | -optf=x | --options-file x | --options-file=x | @x | evil.cu | evil.o | - | --
--run | --run | -run-args x | --run-args=x | -dlink | --device-link | -lib | -link | -shared | -dlto | -cuda | -ptx | -E
--dryrun | --dryrun | -v | --verbose | -keep | --keep | -keep-dir x | --keep-dir=x | -save-temps | -clean | -time x
---fdevice-time-trace x | -M | -MD | -MM | -MF x | -MF=x | --dependency-output=x | -MT x | -odir x | -odir=x
---output-directory x | -objtemp | -ldir x | --libdevice-directory=x | -target-dir x | -L. | -L x | -lfoo | -l foo
--include /etc/passwd | -include=/etc/passwd | --pre-include=/etc/passwd | -include ../outside.h
--include=own.h,/etc/passwd
--include x/../../outside.h | -x c++ | -x=c | --x cu | --cudafe-options=x | -forward-unknown-opts | -idp x | -t 64
--forward-unknown-to-host-compiler | --forward-unknown-to-host-linker | -frandom-seed=x | -qpp-config x | -e x
---entries=x | -jobserver | --threads=64 | -split-compile 0 | -sanitize memcheck | -h | --version | --list-gpu-arch
--use-local-env | -hls=gen-lcs | -G=1 | -w=x | --use_fast_math=1 | --use_fast | --restric | -Restrict | -lineinf
--std=c++17,x | -std=gnu++17x | -std | -O=x | -O9 | -O3x | -maxrregcount=x | -maxrregcount -ccbin | -ftz | -ftz=maybe
--Werror=x | -Werror reorder,x | -diag-suppress=x | -diag-suppress 1,-ccbin | -default-stream=x | -U1 | -D1 | -D
--D=-ccbin | -U X,-ccbin | --define-macro | -I | --Iinc | --DX | --O3 | -Ofc x | -dopt=off | -opt-info=x
-"""
-BAD_FORMS = [form.strip() for line in REFUSED.strip().splitlines() for form in line.split(" | ")]
-
+FORMS, BAD_FORMS = (
+    [form.strip() for line in part.splitlines()[1:] for form in line.split(" | ")]
+    for part in (DATA / "kernels" / "nvcc_options.txt").read_text(encoding="utf-8").split("\n\n")
+)
 SHELL = [
     ("-DX=$(touch marker)",), ("-DX=`touch marker`",), ("-DX=${HOME}",), ('-DX=\\\\"; touch marker; echo \\\\"',),
     ("-DX=a\nb",), ("-UX`touch marker`",), ("-I/`touch marker`",), ("-I/a\\$(touch marker)",),
@@ -99,19 +60,9 @@ def test_nvcc_knows_each_of_them(bounded: Checkout, tmp_path: Path) -> None:
 @NEEDS_NVCC
 @pytest.mark.usefixtures("real_tools")
 def test_together_they_compile(bounded: Checkout) -> None:
-    some = [
-        "-DX=1",
-        "'-DS=\"a b\"'",
-        "-UY",
-        "-Iinc",
-        "-O2",
-        "-std=c++20",
-        "-maxrregcount 64",
-        "--use_fast_math",
-        "-ftz true",
-    ]
-    more = ["-Xptxas -v,-dlcm=cg", "-Xcompiler -Wall", "-include own.h", "--expt-relaxed-constexpr", "-Werror reorder"]
-    words = nvcc_options.split([*some, *more], bounded.folder)
+    some = ("-DX=1", "'-DS=\"a b\"'", "-UY", "-Iinc", "-O2", "-std=c++20", "-maxrregcount 64", "--use_fast_math")
+    more = ("-ftz true", "-Xptxas -v,-dlcm=cg", "-Xcompiler -Wall", "-include own.h", "--expt-relaxed-constexpr")
+    words = nvcc_options.split([*some, *more, "-Werror reorder"], bounded.folder)
     (bounded.folder / "own.h").write_text("#define OWN X\n", encoding="utf-8")
     unit = "__constant__ const char* s = S;\n__global__ void k(int* out) { *out = OWN; }\n"
     assert Toolchain().compile(unit, bounded.options(words, "here"), "sm_90", []).startswith(b"\x7fELF")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ncu_swizzle.kernels import __main__, fills, naming, output, project
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
+from tests.support.places import DATA
 from tests.support.refusals import refused, unlike
 
 
@@ -55,15 +57,7 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
         output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 
 
-WRONG = {
-    "def fn(x): return x[:3]": r"returns y with shape \[3, 64\], but the kernel's is \[64, 64\]",
-    "def fn(x): return {'z': x}": "returns z, but the outputs are y",
-    "def fn(x, m): return x": "takes 'm', which is not an input or a size of the kernel",
-    "def fn(x): return 1 / 0": "failed: ZeroDivisionError",
-    "def other(x): return x": "has no function fn",
-    "import nothing_of_that_name": "cannot be imported: ModuleNotFoundError",
-    "def fn(x:": "cannot be imported: SyntaxError",
-}
+WRONG = tomllib.loads((DATA / "kernels" / "descriptions.toml").read_text(encoding="utf-8"))["references"]
 
 
 def test_a_reference_that_is_wrong_or_missing_is_told(tmp_path: Path) -> None:
