@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Verdict
+from ncu_swizzle.reports.model import Profile
 from tests.support.checkouts import Checkout
-from tests.support.gate_profiles import measured, named
+from tests.support.families import FAMILY
+from tests.support.gate_profiles import lasting, measured, named
 from tests.support.markers import PYTHON, program
 from tests.support.own_kernel import KERNEL, own
 from tests.support.places import DATA
@@ -41,6 +46,44 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
+
+
+@pytest.fixture
+def inner_project(sources: Path) -> Path:
+    """Return a folder of the sources, whose header lies outside of it."""
+    os.chdir(sources / "project")
+    return sources / "project"
+
+
+@pytest.fixture
+def broken_family(sources: Path) -> Path:
+    """Return the sources' folder, with a family of which one variant does not compile."""
+    folder = sources / "kernels" / "toy"
+    folder.mkdir(parents=True)
+    second = '[[variant]]\nname = "toy-wrong"\ntitle = ""\nlesson = ""\n'
+    (folder / "family.toml").write_text(FAMILY + second)
+    (folder / "plain.cu").write_text("__global__ void toy_plain(float* x) { *x = 1; }\n")
+    (folder / "wrong.cu").write_text("nonsense\n")
+    return sources
+
+
+@pytest.fixture
+def counted_bytes(sources: Path) -> None:
+    """Put numbers from 0 to 255, four times, into x.npy."""
+    np.save(sources / "x.npy", np.arange(1024, dtype=np.uint8))
+
+
+@pytest.fixture
+def slow_profile(work: Path, recorded: Recorded) -> None:
+    """Save a profile that takes longer than the one in fixed.json."""
+    lasting(named(measured(recorded("kernel2")), "kernel1"), 2e6).save(work / "slow.json")
+
+
+@pytest.fixture
+def later_profile(work: Path) -> None:
+    """Save before.json as if it had been measured later."""
+    profile = Profile.from_json((work / "before.json").read_text(encoding="utf-8"))
+    replace(profile, when="2027-01-01T00:00:00+00:00").save(work / "later.json")
 
 
 @pytest.fixture

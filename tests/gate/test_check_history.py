@@ -10,8 +10,6 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.tracks import entries, tracks
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import Profile
-from tests.support import process
-from tests.support.fleets import needs_fleet
 from tests.support.gate_profiles import named
 from tests.support.histories import Given, as_k, rows_of, run_of, unknown
 from tests.support.recordings import Recorded
@@ -81,22 +79,3 @@ def test_times_are_judged_if_asked_beyond_the_noise_of_both(recorded: Recorded) 
     assert judged(as_k(profile, 2.15), kept, limits=("5",)).outcome is Outcome.passed
     verdict = judged(as_k(profile, 2.2), kept, limits=("5",))
     assert [check.criterion for check in verdict.deciding] == ["max-regression"]
-
-
-@needs_fleet
-def test_the_exit_code_of_the_command(work: Path) -> None:
-    def run(*words: str) -> tuple[int, str]:
-        done = process.command(*words, folder=work)
-        return done.returncode, done.stdout + done.stderr
-
-    assert run("check", "fixed.json", "--history", "h") == (
-        2, "error: h is not a folder with a history\n  try: ncu-swizzle history add PROFILE…\n")  # fmt: skip
-    assert run("history", "add", "fixed.json", "--folder", "h", "--commit", "abcdef0")[0] == 0
-    assert run("check", "fixed.json", "--history", "h")[0] == 0
-    status, said = run("check", "before.json", "--history", "h", "--max-regression", "1000")
-    assert (status, "in the history; LDSM has 1,882,718,208 more" in said) == (1, True)
-    assert run("check", "after.json", "--history", "h")[0] == 5
-    accepted = Profile.from_json((work / "before.json").read_text(encoding="utf-8"))
-    dataclasses.replace(accepted, when="2027-01-01T00:00:00+00:00").save(work / "before.json")
-    assert run("history", "add", "before.json", "--folder", "h", "--commit", "abcdef1", "--accept")[0] == 0
-    assert run("check", "before.json", "--history", "h")[0] == 0

@@ -1,8 +1,9 @@
-"""What is there for GitLab, Jenkins and pre-commit."""
+"""What is there for GitHub, GitLab, Jenkins and pre-commit."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,7 +15,7 @@ from ruamel.yaml import YAML
 
 from tests.support import process
 from tests.support.checkouts import TURN, Checkout
-from tests.support.composite import environment_of
+from tests.support.composite import Composite, environment_of
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 from tests.support.repositories import git, repository
@@ -110,3 +111,45 @@ def test_git_bisect_finds_the_commit_and_passes_over_what_does_not_compile(tmp_p
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{names[6]} is the first bad commit" in done.stdout
+
+
+def test_what_github_reads_is_valid(tmp_path: Path) -> None:
+    for kind, file in {"github-actions": "action.yml", "github-workflows": "docs/ci-example.yml"}.items():
+        assert complaints("--builtin-schema", f"vendor.{kind}", str(ROOT / file)) == "", file
+    wrong = (ROOT / "action.yml").read_text(encoding="utf-8").replace("steps:", "stebs:")
+    (tmp_path / "wrong.yml").write_text(wrong, encoding="utf-8")
+    assert "stebs" in complaints("--builtin-schema", "vendor.github-actions", str(tmp_path / "wrong.yml"))
+
+
+def test_the_example_uses_what_the_action_has() -> None:
+    action = read_yaml(ROOT / "action.yml")
+    steps = read_yaml(ROOT / "docs" / "ci-example.yml")["jobs"]["gate"]["steps"]
+    (use,) = (step for step in steps if step.get("uses", "") == "./.ncu-swizzle")
+    assert set(use["with"]) <= set(action["inputs"])
+
+
+# What a step of a workflow gives: `profiles`, `arguments`, `inconclusive`; its exit code, and the output `outcome`.
+STEPS = {
+    "profiles": (("  after.json\n\n  before.json  \n", "--max-degree=*=8\n", "fail"), 0, "pass"),
+    "a limit": (("before.json", "--max-degree=LDSM=1", "warn"), 1, "fail"),
+    "inconclusive": (("after.json", "--max-degree=gone:1", "fail"), 5, "inconclusive"),
+    "a warning": (("after.json", "--max-degree=gone:1", "warn"), 0, "inconclusive"),
+    "a command": (("$(touch pwned).json", "", "warn"), 2, "error"),
+    "an option": (("--help", "", "warn"), 2, "error"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action is a bash script")
+@pytest.mark.parametrize("name", STEPS)
+def test_the_action_s_script(name: str, work: Path) -> None:
+    step, status, outcome = STEPS[name]
+    Checkout.installed(work)
+    inputs = dict(zip(("profiles", "arguments", "inconclusive"), step, strict=True))
+    composite = Composite(work, work, {**inputs, "results": "results"}, ["Install ncu-swizzle"])
+    done = composite.run(environment_of())
+    outputs = composite.outputs
+    assert (done, outputs["outcome"]) == (status, outcome), composite.log
+    assert ("sarif" in outputs) == (outcome != "error")
+    assert all((work / outputs[name]).is_file() for name in ("sarif", "junit") if name in outputs)
+    assert not (work / "pwned").exists()
