@@ -6,16 +6,19 @@ import dataclasses
 import os
 import shutil
 import stat
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ncu_swizzle.commands import run_program
 from ncu_swizzle.reports.model import Profile
 from tests.support import captures, fake_ncu, tiles, writers
 from tests.support.hostile import NAME, VALID, poisoned
-from tests.support.own_kernel import EXAMPLE
+from tests.support.own_kernel import EXAMPLE, own
+from tests.support.places import DATA
 from tests.support.process import Command, Typed
 from tests.support.recordings import Recorded
 from tests.support.reports import join
@@ -129,3 +132,75 @@ def launches_files(command: Command, tmp_path: Path) -> None:
     assert command is not None
     for name in ("graph", "counting", "driver"):
         shutil.copy(captures.recorded(name), tmp_path)
+    content = captures.recorded("graph").read_bytes()
+    (tmp_path / "cut.launches").write_bytes(content[: len(content) // 2])
+
+
+@pytest.fixture
+def bare_launches(tmp_path: Path) -> None:
+    """Put launches without memory into the folder."""
+
+    def forget(manifest: dict[str, Any]) -> None:
+        for launch in manifest["launches"]:
+            for part in (*launch["buffers"], *launch["variables"]):
+                part["contents"] = {"sha256": "", "why": "captured without --memory"}
+
+    captures.changed(captures.recorded("counting"), tmp_path / "bare.launches", forget)
+
+
+@pytest.fixture
+def fake_program(fake: dict[str, str]) -> dict[str, str]:
+    """Return the environment in which ncu leaves a report of several launches, whatever the program."""
+    return {**fake, "FAKE_NCU": "program"}
+
+
+@pytest.fixture
+def fewer_launches(work: Path, recorded_file: Callable[[str], Path]) -> None:
+    """Put a report of three launches into the folder."""
+    names = ("transpose-xor", "transpose-plain", "gemm-plain")
+    (work / "fewer.ncu-rep").write_bytes(join([recorded_file(name) for name in names]))
+
+
+@pytest.fixture
+def many_launches(work: Path, recorded_file: Callable[[str], Path]) -> None:
+    """Put a report of as many launches as are profiled into the folder."""
+    (work / "many.ncu-rep").write_bytes(join([recorded_file("tma-32")] * run_program.MOST_LAUNCHES))
+
+
+@pytest.fixture
+def damaged_files(work: Path, report_file: Path) -> Path:
+    """Return a folder with a report and a profile that were cut off, and with files that are neither."""
+    (work / "cut.ncu-rep").write_bytes(report_file.read_bytes()[:-100])
+    (work / "foreign.ncu-rep").write_bytes(b"PK\3\4")
+    (work / "cut.json").write_text('{"schema": 1, "dig', encoding="utf-8")
+    (work / "foreign.json").write_text("[]", encoding="utf-8")
+    return work
+
+
+@pytest.fixture
+def own_source(work: Path) -> Path:
+    """Return a folder with the example's source alone."""
+    return own(work).parent
+
+
+@pytest.fixture
+def odd_folder(work: Path) -> Path:
+    """Return a folder with the example's source in one whose name has a space."""
+    own(work / "a dir")
+    return work
+
+
+@pytest.fixture
+def own_project(work: Path) -> Path:
+    """Return the folder of the example project, copied."""
+    shutil.copytree(EXAMPLE, work, dirs_exist_ok=True)
+    return work
+
+
+@pytest.fixture
+def strided(work: Path) -> Path:
+    """Return a folder with a kernel that takes a struct, and with the bytes of two such structs."""
+    shutil.copy(DATA / "sources" / "strided.cu", work)
+    for name, stride in (("one", 1), ("eight", 8)):
+        (work / f"{name}.bin").write_bytes(struct.pack("<iid", stride, 1, 1.0))
+    return work

@@ -230,12 +230,6 @@ def test_typer_s_errors_are_printed_as_ours(typed: Typed) -> None:
         assert typed(hint.removeprefix("ncu-swizzle ")).returncode == 0, "the hint works"
 
 
-def test_a_group_without_a_command_shows_its_help(typed: Typed) -> None:
-    done = typed("rules")
-    assert done.returncode == 2
-    assert "uninstall" in done.stderr
-
-
 def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with (tmp_path / "err").open("w", encoding="utf-8") as full:
         os.dup2(os.open("/dev/full", os.O_WRONLY), full.fileno())

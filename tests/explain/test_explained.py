@@ -10,9 +10,6 @@ from xml.etree import ElementTree
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.explain.banks import PICTURES
-from ncu_swizzle.kernels.options import LaunchOptions
 from tests.support.explaining import data, drawn, kernel, printed
 from tests.support.pages import Page
 from tests.support.places import ROOT
@@ -22,7 +19,6 @@ BITS = {"what": "(8,8):(8,1)", "swizzle": "bytes:3,2,3", "show": "bits"}
 PLACES = BITS | {"show": "places"}
 PHASES = {"what": "(64,64):(64,1)", "element_bytes": 2, "swizzle": "128B", "access": "ldmatrix", "show": "phases"}
 COLUMN = {"what": "(32,32):(32,1)", "access": "column"}
-TOY = {"what": "(4,4):(4,1)", "banks": 4, "access": "column"}
 TILE = {"what": "(64,64):(64,1)", "element_bytes": 2, "writes": ("rows:16",), "reads": ("ldmatrix",)}
 
 
@@ -51,39 +47,6 @@ def test_the_maps_of_article_001() -> None:
     assert after["banks"][4] == [4, 12, 20, 28, 0, 8, 16, 24]
     assert (after["transform"], after["tma"], after["bijection"]) == ("Swizzle<3,2,3>", "128B", True)
     assert "Bank map of (8,8):(1,8)" in drawn(svg=False, **ARTICLE_001)
-
-
-def test_everything_fits_80_columns() -> None:
-    rows: list[tuple[dict[str, Any], str]] = [
-        (PHASES | {"show": ""}, "Rows 8 to 63 repeat these 8"),
-        (COLUMN | {"pad": 1}, "0 to 9 and A to V stand for banks 0 to 31"),
-        ({"what": "(64,64):(64,1)", "access": "none"}, "32 more columns"),
-        (
-            PLACES | {"swizzle": "and:3,0,3", "show": ""},
-            "Not a bijection: cells (0, 0) and (0, 1) both land at element 0",
-        ),
-        (BITS, "SSSTTT--"),
-        (BITS | {"row": 2}, "01010100"),
-        (PLACES, "3 2 1 0 7 6 5 4"),
-        (COLUMN | {"pad": 1, "show": "places"}, "after"),
-        (PHASES | {"what": "(16,64):(64,1)", "swizzle": ""}, "8-15"),
-        (TOY | {"swizzle": "2,0,2"}, "of 4 banks"),
-        (TOY | {"swizzle": "sudoku"}, "B03   B02   B00   B01"),
-        ({"what": "kernel2", "show": "map"}, "kernel1 → kernel2, Q, K, V and O: K out"),
-        ({"what": "transpose-plain", "show": "map"}, "1,024 wavefronts"),
-        ({"what": "transpose-plain", "show": "wavefronts"}, "recorded on NVIDIA H100"),
-        ({"what": "transpose-xor", "show": "map", "access": "rows in"}, "rows in: 32 requests"),
-        ({"what": "xor"}, "3 2 1 0 | 7 6 5 4"),
-        ({"what": "sudoku"}, "2 3 | 1 0"),
-        ({"what": "phases"}, "4 x 8 lanes on 8 banks of 16 bytes"),
-        ({"what": "m16n8k8"}, "31:a2,3"),
-        ({"what": "m16n8k16"}, "31:a6,7"),
-    ]
-    assert PICTURES.keys() <= {asked["what"] for asked, _ in rows}
-    for asked, said in rows:
-        text = printed(**asked)
-        assert said in text, asked
-        assert max(map(len, text.splitlines())) <= 80, asked
 
 
 def test_bits_are_drawn_as_bits() -> None:
@@ -214,75 +177,3 @@ def test_what_is_impossible_says_what_to_leave_out() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- mistakes
-
-
-LAYOUT = {"what": "(8,8):(1,8)"}
-DESCRIBED = {"kernel": kernel(launch=LaunchOptions(grid="4"))}
-MISTAKES: dict[str, list[tuple[dict[str, Any], str, str]]] = {
-    "what is explained": [
-        ({"what": "nothing"}, "unknown kernel 'nothing'", "ncu-swizzle list"),
-        (
-            {"what": "kernl1", "show": "wavefronts"},
-            "unknown kernel 'kernl1', did you mean 'kernel1'?",
-            "ncu-swizzle list",
-        ),
-        ({"what": "8x8"}, "is not a layout, a kernel or a picture", '"(8,8):(1,8)"'),
-        ({"what": "(8,8):(1"}, "is not a valid layout", "(64,64):(64,1)"),
-        ({"what": "(8,8)"}, "'(8,8)' is not a valid layout: write shape:stride", "(64,64):(64,1)"),
-        ({"what": "(8,8,8):(1,8,64)"}, "rows and columns", "(64,64):(64,1)"),
-        (LAYOUT | DESCRIBED, "--grid describes a .cu file", ".cu"),
-    ],
-    "banks": [
-        (LAYOUT | {"element_bytes": 3}, "an element cannot have 3 bytes", "--elem 1, 2, 4"),
-        (LAYOUT | {"swizzle": "3,2,3", "pad": 1}, "padding together", "only one of them"),
-        (LAYOUT | {"access": "diagonal"}, "'diagonal' is not a valid access", "ldmatrix"),
-        (LAYOUT | {"show": "bits", "row": 9}, "there is no row 9", "--row 0 to 7"),
-        (LAYOUT | {"show": "phases", "access": "none"}, "needs an access", "--access row"),
-        (LAYOUT | {"show": "phases", "request": 8}, "no request 8", "--request 0 to 7"),
-        ({"what": "kernel1", "show": "map", "access": "nothing"}, "has no access 'nothing'", "'K out'"),
-    ],
-    "tiles": [
-        (
-            {"what": "box(8,128)", "swizzle": "128B"},
-            "rows of 256 bytes exceed the 128-byte swizzle",
-            "at most 64 columns",
-        ),
-        ({"what": "box(8,7)"}, "a box of 8 rows of 14 bytes", "a multiple of 16 bytes"),
-        ({"what": "box(8,64)", "swizzle": "48B"}, "no swizzle '48B'", "32B, 64B or 128B"),
-        ({"what": "box(8)"}, "box takes 2 numbers", "box(64,64)"),
-        ({"what": "k-major(8,16)"}, "k-major takes 3 numbers", "k-major(64,16,1024)"),
-        ({"what": "k-major(12,16,1024)"}, "12 rows with offsets of 16 and 1024 bytes", "multiples of 8 up to 256"),
-        ({"what": "k-major(8,17,1024)"}, "offsets of 17 and 1024 bytes", "multiples of 16"),
-        ({"what": "box(8,64)+nothing"}, "is not a box or an operand of wgmma", "joined by +"),
-        ({"what": "box(8,64)", "pad": 1}, "is drawn as it is", "omit the padding"),
-        ({"what": "box(8,64)"} | DESCRIBED, "--grid describes a .cu file", ".cu"),
-    ],
-    "wavefronts": [
-        ({"what": "tid*4"}, "is not a layout, a kernel or a picture", "--op"),
-        ({"what": "tid*4", "op": "ld.shared.b33"}, "did you mean 'ld.shared.b32'", "one of"),
-        ({"what": "tid*3", "op": "ld.shared.b32"}, "faults at address 3", "multiple of 4"),
-        ({"what": "tid*4", "op": "ld.shared.b32"} | DESCRIBED, "--grid describes a .cu file", ".cu"),
-        (LAYOUT, "a layout alone", "--read column"),
-        ({"what": "none.csv"}, "none.csv does not exist", "CSV"),
-        ({"what": "reference-attention"}, "library kernel", "another kernel"),
-        ({"what": "kernel1", "profile": "no.json"}, "no.json does not exist", "ls swizzle-out"),
-    ],
-    "mapping": [
-        (LAYOUT, "no access to the tile", "--write rows:16"),
-        ({"what": "kernel1", "reads": ("row",)}, "are already known", "--write and --read"),
-        ({"what": "(32,33):(33,1)", "reads": ("rows:16",)}, "not a multiple of 16 bytes", "row"),
-        (LAYOUT | {"reads": ("row",), "arch": "sm_1"}, "'sm_1'", "sm_90"),
-    ],
-}
-
-
-@pytest.mark.parametrize("part", MISTAKES)
-def test_mistakes_say_what_to_type_next(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for asked, said, hint in MISTAKES[part]:
-        show = {"show": part} if part in ("wavefronts", "mapping") else {}
-        with pytest.raises(NcuSwizzleError) as refused:
-            printed(**asked | show)
-        assert said in str(refused.value), asked
-        assert hint in str(refused.value.hint), asked
-    assert list(tmp_path.iterdir()) == []

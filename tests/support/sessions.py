@@ -18,6 +18,7 @@ from tests.support.process import Done, Typed
 
 MARKS = {"all": NEEDS_ALL, "ptxas": NEEDS_PTXAS, "nogpu": without_gpu, "fleet": needs_fleet,
          "long": pytest.mark.long, "slow": pytest.mark.slow}  # fmt: skip
+LONGEST = 4000  # characters of an output in a failure
 NAMED = re.compile(r"\{(\w+)\}")
 TYPED = re.compile(r"((?:[A-Z_]+=\S* )*)(.*)")  # settings of the environment, and the command line
 
@@ -54,12 +55,13 @@ class Session:
                 continue
             line = step.typed.replace("{try}", done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0])
             settings, command = TYPED.fullmatch(line).groups()  # type: ignore[union-attr]
-            done = typed(command, **env, **dict(setting.split("=", 1) for setting in settings.split()))
+            done = typed(command, **{**env, **dict(setting.split("=", 1) for setting in settings.split())})
             status = next((int(claim[1:]) for claim in step.claims if claim[0] == "="), 0)
             unmet = [claim for claim in step.claims if not holds(claim, done, folder)]
-            hinted = done.returncode not in (2, 3, 4) or "  try: " in done.stderr
+            hinted = done.returncode not in (2, 3, 4) or "  try: " in done.stderr or done.stderr.startswith("Usage: ")
             if unmet or done.returncode != status or not hinted or "Traceback" in done.stderr:
-                wrong += [f"$ {line}", *unmet, f"ended with {done.returncode}, and printed:", done.stdout, done.stderr]
+                printed = (text[:LONGEST] for text in (done.stdout, done.stderr))
+                wrong += [f"$ {line}", *unmet, f"ended with {done.returncode}, and printed:", *printed]
         if wrong:
             pytest.fail("\n".join(wrong), pytrace=False)
 
@@ -74,6 +76,8 @@ def holds(claim: str, done: Done, folder: Path) -> bool:
         "=": lambda: done.returncode == int(said),
         "!": lambda: " ".join(said.split()) not in printed,
         "×": lambda: printed.count(" ".join(text.split())) == int(times),
+        ">": lambda: " ".join(said.split()) in " ".join(done.stderr.partition("try: ")[2].split()),
+        "≤": lambda: max(map(len, done.stdout.splitlines())) <= int(said),
         "~": lambda: re.search(said, f"{done.stdout}\n{done.stderr}", re.MULTILINE) is not None,
         "+": lambda: any(folder.glob(said)),
         "-": lambda: not any(folder.glob(said)),
@@ -125,5 +129,5 @@ def sessions(room: str) -> list[Any]:
             elif line.startswith(("$ ", "< ")):
                 session.steps.append(Step(expanded(line.removeprefix("$ "), names)))
             elif line and not line.startswith("# "):
-                session.steps[-1].claims.append(line)
+                session.steps[-1].claims.append(expanded(line, names))
     return written
