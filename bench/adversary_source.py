@@ -24,7 +24,7 @@ from adversary_kernels import BYTES, SIDE, Program
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.fix import candidates, cuda, probing
+from ncu_swizzle.fix import candidates, cuda, launched
 from ncu_swizzle.fix.candidates import RootSeen, Shape, TileSeen
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import written
@@ -59,7 +59,7 @@ class _Waiting(Exception):
 class _Asked:
     """A program's questions to the compiler, and its answers once it was asked."""
 
-    questions: probing.Questions | None = None
+    questions: launched.Questions | None = None
     left_out: frozenset[int] = frozenset()
     answers: Mapping[int, int] | None = None
     fault: str = ""  # what g++ says of the program itself
@@ -84,7 +84,7 @@ class Batch:
     def _candidates(self, program: Program, made: Target) -> Candidates:
         asked = self.asked.setdefault(program.name, _Asked())
 
-        def compiled(_: Target, questions: probing.Questions, __: EmulationSettings) -> Mapping[int, int]:
+        def compiled(_: Target, questions: launched.Questions, __: EmulationSettings) -> Mapping[int, int]:
             asked.questions = questions
             if asked.fault:
                 raise _Waiting
@@ -93,7 +93,7 @@ class Batch:
             return asked.answers
 
         try:
-            with mock.patch.object(probing, "_compiled", compiled):
+            with mock.patch.object(launched, "_compiled", compiled):
                 return _texts(subject_of(program, made))
         except _Waiting:
             return Candidates(why=asked.fault, fault=bool(asked.fault))
@@ -112,7 +112,7 @@ class Batch:
             for name in dict.fromkeys(name for name, _, _ in errors):
                 lines = texts[name].split("\n")
                 met = [
-                    (re.search(rf"{probing.MARK}(\d+)", lines[int(at) - 1]), said)
+                    (re.search(rf"{launched.MARK}(\d+)", lines[int(at) - 1]), said)
                     for own, at, said in errors
                     if own == name
                 ]
@@ -123,7 +123,7 @@ class Batch:
         else:
             raise RuntimeError(made.stderr[:2000])
         found: dict[str, dict[int, set[str]]] = {}
-        for name, number, value in re.findall(rf"# (\w+) {probing.MARK}(\d+) (\S+)", output.read_text()):
+        for name, number, value in re.findall(rf"# (\w+) {launched.MARK}(\d+) (\S+)", output.read_text()):
             found.setdefault(name, {}).setdefault(int(number), set()).add(value)
         for name, asked in self.asked.items():
             only = {number: min(said) for number, said in found.get(name, {}).items() if len(said) == 1}
@@ -137,7 +137,7 @@ def _probed(asked: _Asked) -> str:
     text = questions.text(asked.left_out)
     name = next(name for name in re.findall(r"//NAME (\w+)", text.decode()))
     return re.sub(
-        rf'asm volatile\("{{ \.reg \.b32 ({probing.MARK}\d+);.*?" :: "r"', rf'asm volatile("# {name} \1 %0" :: "ri"',
+        rf'asm volatile\("{{ \.reg \.b32 ({launched.MARK}\d+);.*?" :: "r"', rf'asm volatile("# {name} \1 %0" :: "ri"',
         text.decode(),
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def subject_of(program: Program, made: Target) -> FixSubject:
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))
     webs = webs_of(scopes, every, every)
-    known = probing.compiler_knowledge(made, scopes, every, webs, EmulationSettings())
+    known = launched.compiler_knowledge(made, scopes, every, webs, EmulationSettings())
     placed, end = {}, 1024
     for declaration in every:
         extents = [known.constants.value(extent) or 0 for extent in sizes_of(declaration.declared, file)]

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.engines.settings import Progress
-from ncu_swizzle.sweep.crew import mapped
-from ncu_swizzle.sweep.options import FleetOptions
+from ncu_swizzle.engines.settings import FleetOptions, Progress
+from ncu_swizzle.sweep.dispatch import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 Work = Callable[[str], Any]

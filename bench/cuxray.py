@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle.base import paths
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels import catalog

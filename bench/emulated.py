@@ -18,10 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from ncu_swizzle.base import paths
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines import emulation

@@ -37,7 +37,7 @@ PROVED, LEFT, RIGHTLY, WRONGLY = "proved", "not fixed", "refused, as it must be"
 
 def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, str]:
     """Return a kernel's line of the table, and what became of it."""
-    from ncu_swizzle.fix.copies import source_of
+    from ncu_swizzle.fix.edits import source_of
     from ncu_swizzle.fix.fixing import fix_kernel  # a parser, which the launches do without
     from ncu_swizzle.fix.result import FixJob
 

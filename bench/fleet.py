@@ -31,7 +31,7 @@ from fleet_runs import SweepRun, logging_ncu, sweep, timeline
 from tables import head, replace, row
 
 from ncu_swizzle.engines import machine
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 
 GEMM = ("gemm", "--variants", "plain,swizzled", "--problem", "n=1024,2048,3072,4096,5120,6144,7168,8192")
 ATTENTION = ("kernel1", "kernel2", "--problem", "seq=1024,2048,3072,4096,5120,6144,7168,8192")
@@ -105,7 +105,7 @@ class GpuBench:
 
 def measurement(folder: Path) -> GpuBench:
     """Return the bench of this machine's GPUs."""
-    found = gpu.identities()
+    found = device.identities()
     names = ", ".join(dict.fromkeys(name for _, name in found))
     ncu = logging_ncu(str(machine.find()), folder)
     title = f"{len(found)} GPUs: {names}; {os.cpu_count()} CPU cores"

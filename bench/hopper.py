@@ -23,8 +23,9 @@ from pathlib import Path
 from tables import ROOT
 from tensor_maps import tensor_maps
 
-sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base import paths
+
+sys.path.insert(0, str(ROOT))
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.reports import reader

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from programs import Counted, main
 
-from ncu_swizzle.capture.file import LaunchesFile, open_launches
-from ncu_swizzle.capture.launches import CapturedLaunch
+from ncu_swizzle.capture.launches import CapturedLaunch, LaunchesFile, open_launches
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import Replay

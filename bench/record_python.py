@@ -43,10 +43,10 @@ from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import device, fills, gpu, naming, output
+from ncu_swizzle.kernels import device, fills, naming, output
 from ncu_swizzle.kernels.__main__ import output_errors
+from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Target, read, write
-from ncu_swizzle.kernels.gpu import Buffers
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.output import nvcc_version
 from ncu_swizzle.reports import reader
@@ -74,7 +74,7 @@ def record(home: Path, names: Sequence[str]) -> int:
     folder.mkdir(exist_ok=True)
     names = names or sorted(file.stem for file in COMPILED.glob("*.cubin"))
     archived = home / ("h100-elsewhere.tar.xz" if COMPILED.is_dir() else "h100.tar.xz")
-    arch = "sm_{}{}".format(*gpu.devices()[0][1])
+    arch = "sm_{}{}".format(*device.devices()[0][1])
     catalog = naming.everything(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
     chosen = [target for target in chosen if not names or target.name in names]
@@ -164,10 +164,10 @@ def launch_one(folder: Path, name: str) -> dict[str, Any]:
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
     code = (folder / f"{name}.cubin").read_bytes()
-    launch = gpu.launcher(family, kernel, problem, code, buffers)
+    launch = device.launcher(family, kernel, problem, code, buffers)
     expected = output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
     errors = output_errors(family, kernel, problem, launch, buffers, expected)
-    gpu.profile_once(launch, family, problem)
+    device.profile_once(launch, family, problem)
     described = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return {"family": {**described, "folder": "", "origin": "", "reference": ""}, "errors": errors}
 

@@ -35,14 +35,14 @@ import numpy as np
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically, write_json
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.kernels import catalog, device, fills, gpu, output, toolchain
+from ncu_swizzle.kernels import catalog, device, fills, output, toolchain
 from ncu_swizzle.kernels.__main__ import output_errors
+from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Family, Kernel
-from ncu_swizzle.kernels.gpu import Buffers
 from ncu_swizzle.kernels.output import PyCudaCompiler, nvcc_version
 from ncu_swizzle.reports import reader
 
@@ -112,12 +112,12 @@ def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
     cubin = toolchain.cubin(family, kernel, arch, PyCudaCompiler())
-    launch = gpu.launcher(family, kernel, problem, cubin, buffers)
+    launch = device.launcher(family, kernel, problem, cubin, buffers)
     errors = output_errors(
         family, kernel, problem, launch, buffers, output.expected_outputs(family, problem, inputs, rng)
     )
-    gpu.profile_once(launch, family, problem)
-    function = symbols.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
+    device.profile_once(launch, family, problem)
+    function = names.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}
 
 

@@ -26,9 +26,9 @@ def main() -> int:
     except KeyboardInterrupt:  # while modules are loading
         return INTERRUPTED
     except Exception as error:  # such as an installation that lacks a package or a file
-        from ncu_swizzle.commands import endings
+        from ncu_swizzle.commands import output
 
-        return endings.explain(error)
+        return output.explain(error)
 
 
 def _open_streams() -> None:

@@ -12,7 +12,7 @@ import typer
 
 from ncu_swizzle.base.errors import UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import check, endings, explain, fix, lint, profile, report, retired, sweep, tools
+from ncu_swizzle.commands import explain, fix, gate, helping, output, profile, report, sweep, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
 from ncu_swizzle.servers import commands as serving
 
@@ -42,7 +42,7 @@ app = typer.Typer(
 
 WITHOUT, MEASURE, KEEP, AROUND = "Without a GPU", "Measure", "Report and gate", "Around it"
 
-app.command("lint", cls=Command, rich_help_panel=WITHOUT)(lint.lint)
+app.command("lint", cls=Command, rich_help_panel=WITHOUT)(gate.lint)
 app.command("fix", cls=Command, rich_help_panel=WITHOUT)(fix.fix)
 app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
 app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
@@ -50,8 +50,8 @@ app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile
 app.command("capture", cls=WithProgram, rich_help_panel=MEASURE)(profile.capture)
 app.command("sweep", cls=Command, rich_help_panel=MEASURE)(sweep.sweep)
 app.command("report", cls=Command, rich_help_panel=KEEP)(report.report)
-app.command("check", cls=Command, rich_help_panel=KEEP)(check.check)
-app.add_typer(check.app, name="history", rich_help_panel=KEEP)
+app.command("check", cls=Command, rich_help_panel=KEEP)(gate.check)
+app.add_typer(gate.app, name="history", rich_help_panel=KEEP)
 app.command("list", cls=Command, rich_help_panel=AROUND)(tools.list_)
 app.command("doctor", cls=Command, rich_help_panel=AROUND)(tools.doctor)
 app.add_typer(tools.app, name="rules", rich_help_panel=AROUND)
@@ -60,7 +60,7 @@ app.add_typer(serving.app, name="serve", rich_help_panel=AROUND)
 
 def _print_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"{app.info.name} {endings.version()}\n")
+        sys.stdout.write(f"{app.info.name} {output.version()}\n")
         raise typer.Exit
 
 
@@ -86,7 +86,7 @@ def main() -> int:
     try:
         return _run()
     except Exception as error:
-        return endings.explain(error)
+        return output.explain(error)
 
 
 def _run() -> int:
@@ -95,18 +95,18 @@ def _run() -> int:
         sys.stdout.flush()
     except SystemExit as end:  # also after Ctrl-C
         if stopped := interruption(end):
-            print(f"{stopped.word}: {endings.kept()}", file=sys.stderr)
+            print(f"{stopped.word}: {output.kept()}", file=sys.stderr)
         else:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
-        endings.discard(sys.stdout.fileno())
+        output.discard(sys.stdout.fileno())
     return 0
 
 
 def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
-    retired.refuse(sys.argv[1:])
+    helping.refuse(sys.argv[1:])
     command = typer.main.get_command(app)
     try:
         with command.make_context(PROGRAM, sys.argv[1:] or ["--help"]) as context:

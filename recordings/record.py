@@ -32,15 +32,14 @@ COMMIT = "NCU_SWIZZLE_COMMIT"
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.engines import measured as measured_
-from ncu_swizzle.engines.settings import Context, Progress, Request
+from ncu_swizzle.engines.settings import GPUS, Context, FleetOptions, Progress, Request
 from ncu_swizzle.kernels import recipe
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.options import NCU, Engine
-from ncu_swizzle.sweep.crew import mapped
-from ncu_swizzle.sweep.options import GPUS, FleetOptions
+from ncu_swizzle.sweep.dispatch import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 

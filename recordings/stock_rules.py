@@ -12,10 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle.base import paths
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base import child, paths
+from ncu_swizzle.base import child
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.engines import machine, measured
 from ncu_swizzle.kernels import family as catalog

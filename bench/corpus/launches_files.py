@@ -14,7 +14,7 @@ from bench.corpus import commands, executables
 from bench.corpus.case import Draft
 from bench.corpus.saved import hostile_tree
 from ncu_swizzle.base import cache
-from ncu_swizzle.capture.file import EPOCH
+from ncu_swizzle.capture.launches import EPOCH
 from tests.support import captures
 from tests.support.corpus import bytewise, hostile, trees
 

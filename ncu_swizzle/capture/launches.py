@@ -1,16 +1,305 @@
-"""What a launches file holds, as plain data; and the filter that chooses launches by name before they are emulated."""
+"""A launches file: what it holds, as plain data, and how it is written and read.
+
+It is a zip with manifest.json, cubins/SHA256.cubin and memory/SHA256.bin, written whole or not at all. Nothing of it is
+extracted. Its entries are those that the manifest lists, each of the size that it states, and each is read into memory
+when it is needed, with limits. The digests detect damage, not somebody who recomputes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import dataclasses
+import itertools
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
 
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base import cache, validate
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable, UsageError
+from ncu_swizzle.base.files import brief, note_finished, opened, replacing
+from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.validate import Count, Within
-from ncu_swizzle.cubin.demangled import demangle, function
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.cubin.names import KernelFilter, demangle, function
 from ncu_swizzle.reports.model import MachineInfo
+
+# From a manifest's JSON to a Manifest, and what no capture writes.
+
+
+MOST_LAUNCHES = 100_000
+MOST_BUFFERS = 4096  # of a launch, and as many variables
+MOST_PARAMETER_BYTES = 1 << 16
+LONGEST_NAME = 1 << 16
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_HEX = re.compile(r"([0-9a-f]{2})+")
+
+
+def checked_manifest(content: Mapping[str, Any]) -> Manifest:
+    """Return the manifest; raise what a wrong shape raises. Types and values are checked afterwards."""
+    if len(content["launches"]) > MOST_LAUNCHES:
+        raise ValueError(f"it has more than {MOST_LAUNCHES:,} launches")
+    program = content["program"]
+    arguments = program["arguments"]
+    return Manifest(
+        **{
+            **content,
+            "machine": MachineInfo(**content["machine"]),
+            "program": CapturedProgram(program["name"], None if arguments is None else tuple(arguments)),
+            "launches": tuple(map(_launch, content["launches"])),
+            "notes": tuple(content["notes"]),
+        }
+    )
+
+
+def _launch(content: Mapping[str, Any]) -> CapturedLaunch:
+    sizes = {name: tuple(content[name]) for name in ("grid", "block", "cluster")}
+    lists: dict[str, Any] = {
+        "parameters": tuple(CapturedParameter(**part) for part in content["parameters"]),
+        "buffers": tuple(CapturedBuffer(**_with_contents(part)) for part in content["buffers"]),
+        "variables": tuple(CapturedVariable(**_with_contents(part)) for part in content["variables"]),
+    }
+    return CapturedLaunch(**{**content, **sizes, **lists})
+
+
+def _with_contents(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {**part, "contents": Contents(**part["contents"])}
+
+
+def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:
+    """Return the first value that no capture writes; empty if there is none."""
+    if manifest.origin not in (GPU, DRY):
+        return f"its origin is {manifest.origin!r}"
+    for kind, sizes, most in (("cubin", manifest.cubins, most_cubin), ("memory", manifest.memory, most_image)):
+        for sha256, size in sizes.items():
+            if not _SHA256.fullmatch(sha256) or not 0 < size <= most:
+                return f"{kind} {sha256[:80]!r} of {size:,} bytes"
+    oddities = ((launch.index, _odd(launch, manifest)) for launch in manifest.launches)
+    return next((f"launch {index}: {odd}" for index, odd in oddities if odd), "")
+
+
+def _odd(launch: CapturedLaunch, manifest: Manifest) -> str:
+    if launch.cubin not in manifest.cubins:
+        return f"its cubin {launch.cubin[:80]!r} is not listed"
+    if not 0 < len(launch.kernel) <= LONGEST_NAME or "\0" in launch.kernel:
+        return "its kernel has no usable name"
+    if len(launch.cluster) not in (0, 3):
+        return f"its cluster has {len(launch.cluster)} sizes"
+    if max(map(len, (launch.parameters, launch.buffers, launch.variables))) > MOST_BUFFERS:
+        return f"it has more than {MOST_BUFFERS:,} parameters, buffers or variables"
+    return _odd_parameters(launch.parameters) or _odd_contents(launch, manifest)
+
+
+def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
+    end = 0
+    for parameter in parameters:
+        if not _HEX.fullmatch(parameter.value):
+            return f"the parameter at {parameter.offset} is not in hex"
+        if parameter.offset < end:
+            return f"the parameter at {parameter.offset} overlaps another"
+        end = parameter.offset + len(parameter.value) // 2
+    return f"its parameters have {end:,} bytes" if end > MOST_PARAMETER_BYTES else ""
+
+
+def _odd_contents(launch: CapturedLaunch, manifest: Manifest) -> str:
+    for part in launch.parts:
+        sha256 = part.contents.sha256
+        if sha256 and manifest.memory.get(sha256) != part.bytes:
+            return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
+    ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
+    for first, second in itertools.pairwise(ordered):
+        if first.address + first.bytes > second.address:
+            return f"buffers overlap at {second.address:#x}"
+    return "a buffer reaches beyond 64 bits" if ordered and ordered[-1].address + ordered[-1].bytes > 1 << 64 else ""
+
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+# What is parsed of a manifest that anyone may have written: its digest covers what is parsed, so these come first.
+MOST_MANIFEST = 16 << 20
+MOST_VALUES = 1 << 20  # that real manifests of this size do not come near: one takes 25 bytes or more
+DEEPEST = 16  # lists and objects in each other; a manifest has 7
+MOST_CUBIN = 512 << 20
+MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
+LARGEST_FILE = 64 << 30
+CAPTURE = "give a file that ncu-swizzle capture wrote"
+AGAIN = "copy it again from its origin, or capture again"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET = re.compile(rb"[][{}]")
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
+
+# What a damaged or hostile zip raises, beside our own errors.
+BROKEN = (
+    zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
+    RuntimeError, MemoryError,
+)  # fmt: skip
+
+
+def cubin_entry(sha256: str) -> str:
+    return f"cubins/{sha256}.cubin"
+
+
+def memory_entry(sha256: str) -> str:
+    return f"memory/{sha256}.bin"
+
+
+class LaunchesFile:
+    """A launches file that is open: its manifest, and the bytes that are read when they are asked for."""
+
+    def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
+        """Raise BadFile for a newer schema, DamagedFile for anything that does not hold."""
+        self.name = name
+        self._archive = archive
+        with self._reading():
+            self.manifest = self._manifest()
+
+    def cubin(self, sha256: str) -> bytes:
+        return self._blob(cubin_entry(sha256), sha256, self.manifest.cubins[sha256])
+
+    def memory(self, sha256: str) -> bytes:
+        return self._blob(memory_entry(sha256), sha256, self.manifest.memory[sha256])
+
+    def _blob(self, entry: str, sha256: str, size: int) -> bytes:
+        with self._reading():
+            content = self._read(entry, size)
+            if len(content) != size or cache.sha256(content) != sha256:
+                raise ValueError(f"{entry} has other contents than when it was written")
+            return content
+
+    def _read(self, entry: str, most: int) -> bytes:
+        with self._archive.open(entry) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ValueError(f"{entry} has more than {most:,} bytes")
+        return content
+
+    def _manifest(self) -> Manifest:
+        entries = self._archive.infolist()
+        names = [entry.filename for entry in entries]
+        if MANIFEST not in names:
+            raise BadFile(f"{self.name} is not a launches file: it has no {MANIFEST}", CAPTURE)
+        text = self._read(MANIFEST, MOST_MANIFEST)
+        _refuse_many(text)
+        content = json.loads(text)
+        del text
+        if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
+            raise ValueError(f"{MANIFEST} has no schema or no digest")
+        if content["schema"] != SCHEMA:
+            raise BadFile(
+                f"{self.name} has schema {content['schema']}; this ncu-swizzle reads schema {SCHEMA}",
+                "capture again with this version, or read it with a newer one",
+            )
+        if content.pop("digest") != cache.sha256_of_json(content):
+            raise ValueError(f"{MANIFEST} was changed after it was written: wrong digest")
+        del content["schema"]
+        manifest = checked_manifest(content)
+        if wrong := validate.mismatch(manifest) or implausible(manifest, MOST_CUBIN, MOST_IMAGE):
+            raise ValueError(wrong)
+        self._check_entries(manifest, names)
+        return manifest
+
+    def _check_entries(self, manifest: Manifest, names: list[str]) -> None:
+        """Raise ValueError unless the zip has the entries that the manifest lists, once each, and no others."""
+        sizes = {entry.filename: entry.file_size for entry in self._archive.infolist()}
+        listed = {cubin_entry(sha256): size for sha256, size in manifest.cubins.items()}
+        listed |= {memory_entry(sha256): size for sha256, size in manifest.memory.items()}
+        if len(names) != len(sizes):
+            raise ValueError("an entry comes twice")
+        if other := sorted((sizes.keys() - {MANIFEST}) ^ listed.keys()):
+            raise ValueError(f"the manifest and the entries differ in {other[0][:120]!r}")
+        for entry, size in listed.items():
+            if sizes[entry] != size:
+                raise ValueError(f"{entry} has {sizes[entry]:,} bytes, in the manifest {size:,}")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except BROKEN as error:
+            raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
+
+
+def _refuse_many(text: bytes) -> None:
+    """Raise ValueError for JSON that would take much more memory than its bytes, or a deep stack, to be parsed."""
+    plain = _STRING.sub(b"", text)
+    if sum(map(plain.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise ValueError(f"{MANIFEST} has more than {MOST_VALUES:,} values")
+    depth = 0
+    for bracket in _BRACKET.finditer(plain):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > DEEPEST:
+            raise ValueError(f"{MANIFEST} is nested more than {DEEPEST} deep")
+
+
+@contextlib.contextmanager
+def open_launches(path: Path) -> Iterator[LaunchesFile]:
+    """Yield the open launches file; raise BadFile or DamagedFile."""
+    with opened(path, CAPTURE, LARGEST_FILE) as file, _archive(path, file) as archive:
+        yield LaunchesFile(str(path), archive)
+
+
+def _archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
+    start = file.read(4)
+    file.seek(0)
+    if start != b"PK\x03\x04":
+        raise BadFile(f"{path} is not a launches file", CAPTURE)
+    try:
+        return zipfile.ZipFile(file)
+    except BROKEN as error:
+        raise DamagedFile(f"{path} is damaged: {brief(error)}", AGAIN) from error
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+def write(path: Path, manifest: Manifest, cubins: Mapping[str, Path | bytes], memory: Mapping[str, Path]) -> None:
+    """Write a launches file; `cubins` and `memory` have what the manifest names by its SHA-256. Raises NotWritable."""
+    content = {"schema": SCHEMA, **dataclasses.asdict(manifest)}
+    sealed = {**content, "digest": cache.sha256_of_json(content)}
+    text = in_json(sealed, indent=1).encode()
+    if len(text) > MOST_MANIFEST:
+        raise NotWritable(
+            f"{path} is not written: {len(manifest.launches):,} launches take {len(text):,} bytes to describe, and "
+            f"{MOST_MANIFEST:,} is the limit",
+            "capture fewer: -c, -k",
+        )
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _add(archive, MANIFEST, text)
+        for sha256 in manifest.cubins:
+            _add(archive, cubin_entry(sha256), cubins[sha256])
+        for sha256 in manifest.memory:
+            _add(archive, memory_entry(sha256), memory[sha256])
+    note_finished(path)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    # zipfile has to know before the first byte whether an entry may exceed 2 GiB.
+    with archive.open(entry, "w", force_zip64=isinstance(content, Path)) as file:
+        if isinstance(content, bytes):
+            file.write(content)
+            return
+        with content.open("rb") as source:
+            while piece := source.read(1 << 20):
+                file.write(piece)
+
+
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """Return what a file holds, in numbers."""
+    return {
+        "launches": len(manifest.launches),
+        "kernels": len({launch.kernel for launch in manifest.launches}),
+        "cubins": len(manifest.cubins),
+        "memory": len(manifest.memory),
+        "memory_bytes": sum(manifest.memory.values()),
+    }
+
 
 # What a launches file holds: plain data, and the bytes that it names by their SHA-256.
 

@@ -17,7 +17,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, Program
 from ncu_swizzle.base.files import replace_file
 from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.recorded import Recording
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.reports.model import MachineInfo
 
 # Where CUPTI is: in a toolkit, in an installed Python package, or beside ncu.

@@ -22,20 +22,19 @@ from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.capture.launches import LaunchFilter
-from ncu_swizzle.commands import lint as linting
+from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands import sweep as sweeping
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profile, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.groups import Pairs, with_options
-from ncu_swizzle.commands.keywords import Emulating, Only, OnPercent, keyword_names, keyworded
-from ncu_swizzle.commands.lint import LintExtras
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.commands.gate import LintExtras
+from ncu_swizzle.commands.groups import Emulating, Only, OnPercent, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.engines.emulated_launch import Parameter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import Launches, Options, Progress, Request, silent
+from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, KernelQuery
@@ -55,7 +54,6 @@ from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import AUTO, Companions, Destination
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
-from ncu_swizzle.sweep.options import FleetOptions
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
 Limit = float | str | Sequence[str]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ncu_swizzle.base import files
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
-from ncu_swizzle.cubin import demangled, symbols
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.names import function, shorten
 from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.build import cubin_of
 from ncu_swizzle.kernels.family import FILES, Parameter
@@ -74,7 +75,7 @@ def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
         entry = spec.launch.entry or build.only_kernel(spec.source, spec.options)
         yield build.guess_of(replace(spec, launch=replace(spec.launch, entry=entry)), toolchain)
         return
-    for symbol in [symbols.find(cubin, spec.launch.entry)] if spec.launch.entry else cubin.kernels:
+    for symbol in [names.find(cubin, spec.launch.entry)] if spec.launch.entry else cubin.kernels:
         yield build.guess_in(cubin, symbol, spec, toolchain)
 
 
@@ -91,7 +92,7 @@ def _file(source: Path, config: str) -> Path:
 def _described(source: Path, guess: LaunchGuess, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
     same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
-    names = {guess.launch.entry, demangled.function(guess.launch.entry)}
+    names = {guess.launch.entry, function(guess.launch.entry)}
     return any(spec.launch.entry in names or (only and not spec.launch.entry) for spec in same)
 
 
@@ -105,7 +106,7 @@ def _entries(
     taken = {family.name for family in shipped.families} | {kernel.name for _, kernel in shipped}
     taken |= {name for other in old for name in (other.name, *(variant.name for variant in other.variants))}
     for guess in guesses:
-        plain = re.sub(r"\W+", "-", demangled.shorten(guess.launch.entry), flags=re.ASCII).strip("-") or "kernel"
+        plain = re.sub(r"\W+", "-", shorten(guess.launch.entry), flags=re.ASCII).strip("-") or "kernel"
         stem = re.sub(r"\W+", "-", spec.source.stem, flags=re.ASCII).strip("-") or "my"
         numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)

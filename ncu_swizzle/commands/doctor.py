@@ -1,15 +1,29 @@
-"""What ``ncu-swizzle doctor`` found: a status per check, the diagnosis, and how it is printed."""
+"""``ncu-swizzle doctor``: what is examined, a status per check, the diagnosis, and how it is printed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from rich.console import Console
 
+from ncu_swizzle.base.bounds import shortened
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.engines import machine, measured
+from ncu_swizzle.engines.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME, without_counters
+from ncu_swizzle.engines.machine import OLDEST_CHECKED, Installed, System, Version
+from ncu_swizzle.engines.settings import Context, Options, Request
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, Refused, Toolchain, nvcc_release
 from ncu_swizzle.render.listing import PlainTable, table_line
+from ncu_swizzle.reports.options import NCU, Engine
 
 # The finding of each check, and the diagnosis that they add up to.
 
@@ -130,3 +144,352 @@ def _conclude(what: str, obstacles: Sequence[HealthCheck], console: Console) -> 
     names = ", ".join(check.name for check in obstacles)
     conclusion = f"This machine cannot {what}: {names}." if obstacles else f"This machine can {what}."
     console.print(table_line(conclusion, style="bold red" if obstacles else "bold"))
+
+
+# The checks of ``ncu-swizzle doctor``, in order, then a trial run if none of them is bad.
+
+
+# Checks of what the emulated engine needs: CUDA's compiler, its disassembler, and a host compiler. No GPU.
+
+
+INSTALL = "pip install 'ncu-swizzle[nvcc]'"
+ANOTHER = f"{INSTALL}, or name a working one: ncu-swizzle doctor --nvcc PATH"
+HOST = "host compiler"
+ROLES = {NVCC: "compiler", NVDISASM: "disassembler"}
+TRIAL_KERNEL = "__global__ void nothing() {}\n"
+
+
+def computing_checks(toolchain: Toolchain) -> Iterator[HealthCheck]:
+    """Yield whether the tools are there, and, if they are, whether they compile and disassemble a kernel."""
+    tools = [_tool(toolchain, tool) for tool in ROLES]
+    yield from tools
+    if all(check.outcome is Status.good for check in tools):
+        yield _tried(toolchain)
+
+
+def _tool(toolchain: Toolchain, tool: str) -> HealthCheck:
+    try:
+        return good(ROLES[tool], f"{toolchain.find(tool)}, CUDA {toolchain.version(tool)}")
+    except EnvironmentLacking as error:
+        return bad(ROLES[tool], str(error), error.hint)
+    except NcuSwizzleError as error:
+        return bad(ROLES[tool], f"{tool} does not work: {error}", ANOTHER)
+
+
+def _tried(toolchain: Toolchain) -> HealthCheck:
+    """Return whether a kernel can be compiled and disassembled; nvcc needs the host compiler for its preprocessor."""
+    try:
+        toolchain.disassemble(toolchain.compile(TRIAL_KERNEL, (), ARCH, ()), "kernel.cubin")
+    except EnvironmentLacking as error:
+        return bad(HOST, str(error), error.hint)
+    except (Refused, NcuSwizzleError, OSError) as error:  # OSError: nvcc wrote nothing
+        return bad("trial kernel", f"it could not be compiled and disassembled for {ARCH}: {error}", ANOTHER)
+    return good(HOST, f"a kernel was compiled for {ARCH} and disassembled")
+
+
+# Checks of what ncu runs in: a container, the home and temporary folders, the disk.
+
+
+LITTLE_BYTES = 1 << 30
+CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+
+
+def container(system: System) -> HealthCheck:
+    """Return whether this is a container: if the counters are restricted, it needs a capability to read them."""
+    groups = system.read("/proc/1/cgroup") or ""
+    marks = [mark for mark in ("/.dockerenv", "/run/.containerenv") if system.exists(mark)]
+    runtimes = [name for name in CGROUPS if name in groups]
+    if not marks and not runtimes:
+        return good("container", "none detected")
+    container = f"in a container ({(marks or runtimes)[0]})"
+    if system.privileged:
+        return good("container", f"{container}, with CAP_SYS_ADMIN")
+    return doubtful("container", f"{container} without CAP_SYS_ADMIN", "docker run --gpus all --cap-add=SYS_ADMIN …")
+
+
+def home(system: System) -> HealthCheck:
+    """Return whether ncu can store its section files in the home folder."""
+    folder = system.environment.get("HOME", "")
+    if not folder:
+        return doubtful("HOME", "not set: ncu stores its section files there", WRITABLE_HOME)
+    if not system.writable(folder):
+        return doubtful("HOME", f"{folder} is not writable: ncu stores its section files there", WRITABLE_HOME)
+    return good("HOME", f"{folder} is writable")
+
+
+def temporary(system: System) -> HealthCheck:
+    """Return whether ncu can take its lock."""
+    folder = system.temporary
+    if lock := machine.foreign_lock(system):
+        owner = system.owner(lock) or "another user"
+        return bad("TMPDIR", f"{lock} belongs to {owner}: ncu cannot take its lock", OWN_TMPDIR)
+    if not system.writable(folder):
+        return bad("TMPDIR", f"{folder} is not writable: ncu cannot take its lock", OWN_TMPDIR)
+    return good("TMPDIR", f"{folder} is writable, and holds no lock file of another user")
+
+
+def disk(system: System) -> HealthCheck:
+    """Return whether the current folder has room for reports."""
+    folder = Path(os.curdir).absolute()
+    free = system.free_bytes(folder)
+    if free is None:
+        return doubtful("disk", f"the free space of {folder} is unknown", "df -h .")
+    room = f"{free / 2**30:,.1f} GiB free in {folder}"
+    if free < FULL_BYTES:
+        return bad("disk", room, "free some space, or change to another folder")
+    if free < LITTLE_BYTES:
+        return doubtful("disk", room, "free some space: a report takes up to about 10 MB, more with --set full")
+    if not system.writable(folder):
+        return doubtful("disk", f"{room}, but it is not writable", "name another folder with -o")
+    return good("disk", room)
+
+
+# Checks of the driver, the GPU, and the permission to read its counters.
+
+
+OLDEST = (7, 0)  # the lowest compute capability that Nsight Compute still profiles: Volta
+OURS = (8, 0)  # what the catalogue's kernels require
+MIG_MODE = ("nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader")
+CLOCKS = ("nvidia-smi", "--query-gpu=clocks.current.sm,clocks.max.sm,persistence_mode", "--format=csv,noheader")
+SMI_HANGS = "nvidia-smi shows whether it hangs; sudo nvidia-smi -pm 1 keeps the driver initialized"
+
+
+def driver(system: System) -> HealthCheck:
+    """Return which driver is loaded."""
+    text = system.read("/proc/driver/nvidia/version") or ""
+    version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+    if version:
+        return good("driver", f"NVIDIA driver {version[1]}")
+    if reason := system.gpu_absent():
+        return bad("driver", reason, "install the NVIDIA driver; in a container, start it with --gpus all")
+    return doubtful("driver", "a driver is loaded, but /proc/driver/nvidia/version does not show its version")
+
+
+def gpu(system: System) -> Iterator[HealthCheck]:
+    """Yield each GPU, and whether it can be profiled."""
+    if reason := system.gpu_absent():
+        yield bad("GPU", reason, "nvidia-smi -L shows what the driver sees; in a container, start it with --gpus all")
+        return
+    for number, (name, capability) in enumerate(system.gpus()):
+        device = f"{name}, compute capability {'.'.join(map(str, capability))}"
+        if number == 0 and capability < OLDEST:
+            yield bad(
+                "GPU",
+                f"{device}: Nsight Compute no longer supports it",
+                "use a GPU of compute capability 7.0 or higher",
+            )
+        elif number == 0 and capability < OURS:
+            yield doubtful("GPU", f"{device}: the catalogue's kernels need 8.0", "profile your own programs")
+        else:
+            yield good("GPU", device if number == 0 else f"{device} (not used: the first GPU is)")
+
+
+def counters(system: System) -> HealthCheck:
+    """Return whether this user may read the performance counters."""
+    cure = without_counters(["./app"])
+    params = system.read("/proc/driver/nvidia/params") or ""
+    restricted = re.search(r"^RmProfilingAdminOnly:\s*(\d)", params, re.MULTILINE)
+    if restricted is None:
+        return doubtful("counters", "/proc/driver/nvidia/params does not show who may read the counters", cure)
+    if restricted[1] == "0":
+        return good("counters", "all users may read the performance counters")
+    if system.privileged:
+        return good("counters", "only privileged users may read the performance counters, and this user is privileged")
+    return bad("counters", "only privileged users may read the performance counters", cure)
+
+
+def mig(system: System) -> HealthCheck:
+    """Return whether the GPU is partitioned."""
+    ran = system.run(MIG_MODE)
+    if ran and ran.silence:
+        return doubtful("MIG", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
+    if ran is None or ran.status:
+        return good("MIG", "unknown to nvidia-smi; few GPUs support it")
+    if "Enabled" in ran.output:
+        return doubtful(
+            "MIG",
+            "the GPU is partitioned: its clocks cannot be locked, and units shared by instances have no counters",
+            "profile with --clock-control none (the default); sudo nvidia-smi -mig 0 turns MIG off",
+        )
+    return good("MIG", "the GPU is not partitioned")
+
+
+def clocks(system: System) -> HealthCheck:
+    """Return the current clocks: durations depend on them, counts do not."""
+    ran = system.run(CLOCKS)
+    if ran and ran.silence:
+        return doubtful("clocks", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
+    if ran is None or ran.status or not ran.output.strip():
+        return doubtful("clocks", "nvidia-smi does not show the GPU's clocks", "nvidia-smi -q -d CLOCK")
+    now, most, persistent = (*shortened(ran.output.splitlines()[0], 80).split(", "), "", "")[:3]
+    speed = f"SM at {now} of {most}, not locked by ncu-swizzle (--clock-control none)"
+    if persistent == "Disabled":
+        return doubtful(
+            "clocks",
+            f"{speed}; persistence mode is off: the driver is initialized for every program",
+            "sudo nvidia-smi -pm 1",
+        )
+    return good("clocks", speed)
+
+
+# Checks of the programs and packages that measuring needs.
+
+
+ANOTHER_NCU = "to use another one: ncu-swizzle doctor --ncu PATH"
+# Programs that reserve the counters while they run.
+HOLDERS = ("nv-hostengine", "dcgm-exporter", "ncu", "nsys", "nsys-launcher")
+NVCC_VERSION = ("nvcc", "--version")
+
+
+def questions(system: System, given: Path | None) -> Iterator[Sequence[str]]:
+    """Yield the commands that these checks run."""
+    yield NVCC_VERSION
+    for program in [given] if given else [candidate.path for candidate in machine.candidates(system)]:
+        if system.executable(program):
+            yield [str(program), machine.ASK]
+
+
+def ncu_check(system: System, given: Path | None) -> Iterator[HealthCheck]:
+    """Yield which ncu is used, which others are installed, and whether its reports can be read here."""
+    if given is not None and not system.executable(given):
+        yield bad("ncu", f"{given} is not an executable", "give the path of ncu itself to --ncu")
+        return
+    named = [Installed(given, "--ncu", machine.version(system, given))] if given else []
+    all_ncu = [*named, *machine.by_age(system, list(machine.candidates(system)))]
+    if not all_ncu:
+        yield bad(
+            "ncu",
+            "not found on PATH, in CUDA_HOME, /usr/local/cuda or /opt/nvidia/nsight-compute",
+            "install Nsight Compute (apt-get install nsight-compute-2025.3.1), or name it with --ncu PATH",
+        )
+        yield reader(system, ())
+        return
+    used, *others = all_ncu
+    program = f"{used.path}, {used.version_text} ({used.origin})"
+    ran = system.run([str(used.path), machine.ASK])  # even if its folder names the version: it may hang
+    if ran and ran.silence:
+        yield bad("ncu", f"{program} {ran.silence}", f"{used.path} --version shows whether it hangs; {ANOTHER_NCU}")
+    elif not used.version:
+        yield doubtful("ncu", f"{program}: it does not report its version", f"{used.path} --version shows why")
+    elif used.version < OLDEST_CHECKED:
+        yield doubtful("ncu", f"{program}: older than any version tested", "use a newer one: --ncu PATH")
+    else:
+        yield good("ncu", program)
+    for other in others:
+        yield good("other ncu", f"{other.path}, {other.version_text} ({other.origin})")
+    yield reader(system, used.version)
+
+
+def reader(system: System, version: Version) -> HealthCheck:
+    """Return whether the package that reads reports supports those of this ncu version."""
+    text = system.package_version("ncu-report")
+    if not text and system.has_module("ncu_report"):
+        return good("ncu-report", "the module from ncu's own extras/python")
+    if not text:
+        return bad("ncu-report", "the package that reads reports is not installed", "pip install ncu-report")
+    own = machine.parse_version(match[0]) if (match := re.match(r"\d+(?:\.\d+)*", text)) else ()
+    if version[:2] > own[:2]:
+        return doubtful(
+            "ncu-report",
+            f"{text} is older than ncu {'.'.join(map(str, version))}: it may be unable to read its reports",
+            "pip install --upgrade ncu-report",
+        )
+    return good("ncu-report", f"{text}, not older than ncu" if version else text)
+
+
+def nvcc(system: System) -> HealthCheck:
+    """Return whether kernels can be compiled."""
+    ran = system.run(NVCC_VERSION)
+    if ran and ran.silence:
+        return bad("nvcc", f"the CUDA compiler {ran.silence}", "nvcc --version shows whether it hangs; type -a nvcc")
+    if ran is None or ran.status:
+        cure = "export PATH=/usr/local/cuda/bin:$PATH"
+        if not system.exists("/usr/local/cuda/bin/nvcc"):
+            cure = "install the CUDA toolkit, and put its bin folder on PATH"
+        return bad("nvcc", "the CUDA compiler cannot be run", cure)
+    release = nvcc_release(ran.output)
+    return good("nvcc", f"CUDA {release}" if release else "installed, version unknown")
+
+
+def pycuda(system: System) -> HealthCheck:
+    """Return whether kernels can be launched."""
+    if not system.has_module("pycuda"):
+        return bad("PyCUDA", "not installed", "pip install 'ncu-swizzle[gpu]' (needs the CUDA toolkit)")
+    return good("PyCUDA", f"{system.package_version('pycuda') or 'installed'}")
+
+
+def torch(system: System) -> HealthCheck:
+    """Return whether a library is installed to compare the kernels with; none is needed."""
+    version = system.package_version("torch")
+    if not version:
+        return good("PyTorch", "not installed and not required; for comparisons: pip install torch")
+    return good("PyTorch", f"{version}: kernels are compared with its libraries")
+
+
+def holders(system: System) -> HealthCheck:
+    """Return whether another profiler is running that may hold the counters."""
+    running = system.processes()
+    seen = sorted({name for name in running.values() if name in HOLDERS})
+    if not seen:
+        return good("other profilers", "none visible")
+    dcgm = any(name.startswith(("nv-host", "dcgm")) for name in seen)
+    cure = "dcgmi profile --pause, and --resume afterwards" if dcgm else "wait for it, or end it"
+    return doubtful("other profilers", f"{', '.join(seen)} may hold the performance counters", cure)
+
+
+KERNEL = "transpose-plain"  # compiles fast and runs on every GPU that the catalogue supports
+ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: it needs the same permission as all others
+TRIAL_S = 180.0
+
+Trial = Callable[[Path | None], HealthCheck]
+
+
+def examine(
+    system: System, ncu: Path | None = None, trial: Trial | None = None, toolchain: Toolchain | None = None
+) -> Diagnosis:
+    """Return the findings of all checks; the trial comes last, and only if nothing else prevents measuring.
+
+    Without a toolchain, computing is not examined.
+    """
+    system.ask_ahead([MIG_MODE, CLOCKS, *questions(system, ncu)])
+    checks = list(_checks(system, ncu))
+    if trial is not None and Diagnosis(tuple(checks)).able:
+        checks.append(trial(ncu))
+    return Diagnosis(tuple(checks), tuple(computing_checks(toolchain)) if toolchain else ())
+
+
+def _checks(system: System, ncu: Path | None) -> Iterator[HealthCheck]:
+    yield driver(system)
+    yield from gpu(system)
+    yield from ncu_check(system, ncu)
+    yield counters(system)
+    yield nvcc(system)
+    yield pycuda(system)
+    yield torch(system)
+    yield holders(system)
+    yield mig(system)
+    yield clocks(system)
+    yield container(system)
+    yield home(system)
+    yield temporary(system)
+    yield disk(system)
+
+
+def profile_once(ncu: Path | None) -> HealthCheck:
+    """Actually profile the catalogue's smallest kernel, in one pass."""
+    target = catalog.shipped().target(KERNEL)
+    target = target.sized({parameter.name: parameter.smallest for parameter in target.family.parameters})
+    request = Request(engine=NCU, problem=target.problem, options=Options(metrics=ONE_PASS), ncu=ncu, timeout_s=TRIAL_S)
+    try:
+        return _trial(target, request)
+    except NcuSwizzleError as error:
+        return bad("trial", f"profiling {KERNEL} failed: {error}", error.hint)
+
+
+def _trial(target: Target, request: Request) -> HealthCheck:
+    with scratch() as folder:
+        profile = measured.measure(target, Context(request=request, engine=Engine(NCU), folder=folder))
+    cycles = profile.number(ONE_PASS)
+    if not cycles:
+        return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")
+    return good("trial", f"{target.name} was built, checked and profiled in one pass: {cycles:,.0f} cycles")

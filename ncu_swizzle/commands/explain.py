@@ -11,8 +11,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.keywords import Emulating
+from ncu_swizzle.commands.groups import Emulating, grouped
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 from ncu_swizzle.reports.options import PageFormats

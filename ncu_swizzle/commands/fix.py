@@ -12,8 +12,7 @@ import typer
 from ncu_swizzle.base.errors import GateFailed, NotComparable
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import grouped
-from ncu_swizzle.commands.keywords import Emulating, Only
+from ncu_swizzle.commands.groups import Emulating, Only, grouped
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
 from ncu_swizzle.reports.options import Formats

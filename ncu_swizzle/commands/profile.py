@@ -16,13 +16,11 @@ from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import in_json, on_terminal, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import Only, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
-from ncu_swizzle.commands.keywords import Only
-from ncu_swizzle.engines.settings import Launches, Options, Request
+from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats, kernel_names
-from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import JobResult
@@ -78,7 +76,7 @@ def capture(
 def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
     """Run a program once, write its launches to a file, and print what that holds."""
     from ncu_swizzle.capture.running import MIB, CaptureLimits
-    from ncu_swizzle.commands import endings, run_several
+    from ncu_swizzle.commands import output, run_several
     from ncu_swizzle.commands.run_program import UserProgram
     from ncu_swizzle.kernels.toolchain import Toolchain
 
@@ -89,7 +87,7 @@ def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) 
         memory_bytes=memory_bytes,
         timeout_s=request.timeout_s,
     )
-    generator = f"ncu-swizzle {endings.version()}"
+    generator = f"ncu-swizzle {output.version()}"
     settings = run_several.CaptureSettings(
         out=out, limits=limits, arguments=not wanted.no_arguments, cached=not request.no_cache, generator=generator
     )
@@ -203,9 +201,9 @@ def profile(
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
     if request.engine == AUTO and not kernel.endswith(LAUNCHES):
-        from ncu_swizzle.kernels import gpu
+        from ncu_swizzle.kernels import device
 
-        gpu.ask_ahead()
+        device.ask_ahead()
     build.refuse_without_launches(kernels or rest)
     if capture:
         _refuse_capture(kernel, filters)

@@ -13,7 +13,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.measured import time_together, without_cache
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
@@ -21,12 +21,12 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
+from ncu_swizzle.reports import many_launches, pack, run_folder
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily
+from ncu_swizzle.reports.many_launches import EVERYTHING, Choice, Forced, Row
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
 from ncu_swizzle.reports.pack import LaunchFindings
-from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
 
 # The profiles shown next to that of a kernel or program.
 
@@ -111,7 +111,7 @@ def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list
         for column, launched in zip(columns, row, strict=True):
             if launched is not None:
                 prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
+                kernel = names.function(launched.kernel.function) or launched.kernel.name
                 files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
                 launched.save(staged / files[-1])
     return files
@@ -261,7 +261,7 @@ def arrange(
     """Return rows of matching launches, and the reports' names, empty if each report has just one launch."""
     if all(len(report) == 1 for report in reports):
         return [tuple(profile for report in reports for profile in report)], ()
-    return pairing.rows(reports, pairs), many_launches.columns(texts)
+    return many_launches.rows(reports, pairs), many_launches.columns(texts)
 
 
 def _is_one_run(texts: Sequence[str]) -> bool:

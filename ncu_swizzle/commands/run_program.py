@@ -28,13 +28,13 @@ from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import Context, Launches, Progress, Request, silent
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.options import LAUNCHES
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import facts_path, seal
+from ncu_swizzle.reports.many_launches import Forced
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
-from ncu_swizzle.reports.pairing import Forced
 
 # What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
 
@@ -216,7 +216,7 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
     executable = program.folder / first if "/" in first else shutil.which(first)
     if executable is None or not shutil.which(executable):
         raise UsageError(f"{first} is not an executable program", f"run it by itself first: {program}")
-    if request.engine == "auto" and (reason := gpu.absent()):
+    if request.engine == "auto" and (reason := device.absent()):
         raise EnvironmentLacking(
             f"ncu cannot measure here: {reason}",
             "profile on a machine with a GPU, then view the report here: ncu-swizzle report FILE.ncu-rep",

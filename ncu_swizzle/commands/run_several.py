@@ -11,15 +11,15 @@ from pathlib import Path
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.capture import dry, file, running
-from ncu_swizzle.capture.launches import DRY, GPU, CapturedLaunch, CapturedProgram, Manifest
+from ncu_swizzle.capture import dry, running
+from ncu_swizzle.capture.launches import DRY, GPU, CapturedLaunch, CapturedProgram, Manifest, summary, write
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import Lineup
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines.profiles import engine_for
-from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -27,8 +27,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.options import NCU, Destination
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import crew
-from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
+from ncu_swizzle.sweep.dispatch import crew
 from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 
 # Run a program once and write what it launches to a launches file.
@@ -85,7 +84,7 @@ def _written(program: UserProgram, settings: CaptureSettings, recording: Recordi
         memory={sha256: file.stat().st_size for sha256, file in recording.memory.items()},
         notes=(*recording.notes, *_limited(recording, settings.limits), *_unknown(launches)),
     )
-    file.write(settings.out, manifest, recording.cubins, recording.memory)
+    write(settings.out, manifest, recording.cubins, recording.memory)
     return manifest
 
 
@@ -110,7 +109,7 @@ def _unknown(launches: tuple[CapturedLaunch, ...]) -> list[str]:
 
 def lines(manifest: Manifest, out: Path) -> list[str]:
     """Return what a launches file holds, a line each, with the notes."""
-    number = file.summary(manifest)
+    number = summary(manifest)
     memory = f", {number['memory_bytes']:,} bytes of memory" if number["memory"] else ""
     held = f"{number['launches']} launches of {number['kernels']} kernels, {number['cubins']} cubins{memory}"
     return [f"{out}: {held}", *(f"note: {note}" for note in manifest.notes)]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import grouped, with_options
-from ncu_swizzle.commands.keywords import Only
-from ncu_swizzle.engines.settings import Options, Request
+from ncu_swizzle.commands.groups import Only, grouped, with_options
+from ncu_swizzle.engines.settings import FleetOptions, Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, PairOptions
 from ncu_swizzle.reports.options import Destination, Formats
-from ncu_swizzle.sweep.options import FleetOptions
 
 if TYPE_CHECKING:
     from ncu_swizzle.sweep.plan import Plan

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from ncu_swizzle.base import paths
 from ncu_swizzle.base.texts import in_json, on_terminal, one_line
-from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.commands.helping import CommandGroup
-from ncu_swizzle.commands.keywords import Only
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports.options import Formats
@@ -31,8 +31,6 @@ DestOption = Annotated[
 @app.command("path")
 def path() -> None:
     """Print the pack's folder, for ncu --section-folder $(ncu-swizzle rules path)."""
-    from ncu_swizzle.base import paths
-
     folder = paths.rules()
     typer.echo(on_terminal(str(folder)) if sys.stdout.isatty() else os.fsencode(folder))
 
@@ -151,15 +149,12 @@ def doctor(
       0  it can measure
       3  it cannot, whether or not it can compute; --json says both
     """
-    from ncu_swizzle.commands import examination
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.commands.doctor import show
+    from ncu_swizzle.commands.doctor import examine, profile_once, show
     from ncu_swizzle.engines.machine import System
     from ncu_swizzle.kernels.toolchain import Toolchain
 
-    diagnosis = examination.examine(
-        System(), request.ncu, examination.profile_once if trial else None, Toolchain(request.nvcc, TOOL_S)
-    )
+    diagnosis = examine(System(), request.ncu, profile_once if trial else None, Toolchain(request.nvcc, TOOL_S))
     if not formats.write({"json": diagnosis.to_json}):
         show(diagnosis, Output())
     if not diagnosis.able:

@@ -21,15 +21,15 @@ from ncu_swizzle.base.errors import (
     UsageError,
 )
 from ncu_swizzle.base.files import read_bytes, write_atomically
-from ncu_swizzle.cubin import symbols
-from ncu_swizzle.cubin.demangled import demangle
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, opened
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch
+from ncu_swizzle.engines import emulated_launch, emulated_profile
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, BinaryLaunch
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
@@ -40,7 +40,7 @@ from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
 from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, disassembly, forget
-from ncu_swizzle.reports import triton_cache
+from ncu_swizzle.reports import python_kernels
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
@@ -207,7 +207,7 @@ def emulate_cubin(
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
     family, kernel = target.family, target.kernel
     cubin = opened(code, target.source.name)
-    symbol = symbols.find(cubin, kernel.entry)
+    symbol = names.find(cubin, kernel.entry)
     roots = tuple(map(str, recipe.source_roots(family)))
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
@@ -280,7 +280,7 @@ def profile_launch(
     """
     settings = settings or EmulationSettings()
     cubin = Cubin(code_in(path, settings.toolchain, settings.cached), path.name)
-    symbol = symbols.find(cubin, kernel)
+    symbol = names.find(cubin, kernel)
     binary = Binary(cubin=cubin, symbol=symbol)
 
     def launches(sample: int | None) -> Launch:
@@ -298,13 +298,13 @@ def profile_launch(
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     entry = _entry(binary, launch, settings)
-    if entry and (cached := counts_cache.load(entry)):
+    if entry and (cached := emulated_profile.load(entry)):
         on_progress(Done(1))
         return cached
     start = time.monotonic()
     counts = _emulated(binary, launch, settings, start, on_progress)
     if entry and time.monotonic() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
-        counts_cache.save(entry, counts)
+        emulated_profile.save(entry, counts)
     return counts
 
 
@@ -316,7 +316,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
         disassembler = settings.toolchain.version(NVDISASM)
     except NcuSwizzleError:  # disassembling says it better
         return ""
-    return counts_cache.key(binary, launch, settings.exhaustive, disassembler)
+    return emulated_profile.key(binary, launch, settings.exhaustive, disassembler)
 
 
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
@@ -336,7 +336,7 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
             error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
-        table = triton_cache.lines(binary.cubin.data, binary.symbol)
+        table = python_kernels.lines(binary.cubin.data, binary.symbol)
         stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
         line = f", {stack[0][0]}:{stack[0][1]}" if stack else ""
         error.args = (f"{binary.symbol}{line}: {error}",)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 
 # The machine as `doctor` and the search for ncu see it: files, the environment, other programs.
 #
@@ -168,11 +168,11 @@ class System:
 
     def gpu_absent(self) -> str:
         """Return why nothing can be measured here; see `gpu.absent`."""
-        return gpu.absent()
+        return device.absent()
 
     def gpus(self) -> Sequence[tuple[str, tuple[int, int]]]:
         """Return the name and compute capability of each GPU; the first one is used."""
-        return gpu.devices()
+        return device.devices()
 
 
 def _answer(argv: Sequence[str]) -> Ran | None:

@@ -18,7 +18,7 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.frontends.compiled import Built, built
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
@@ -31,7 +31,7 @@ def prepared(target: Target, folder: Path, timeout_s: float) -> tuple[Target, Bu
     """Return a target that can be launched, and how it was built, if it is a function in Python."""
     if not target.python:
         return target, None
-    devices = gpu.devices()
+    devices = device.devices()
     arch = "sm_{}{}".format(*devices[0][1]) if devices else ARCH
     compiled = built(target, arch, timeout_s)
     code = folder / f"{slug(target.name)}.cubin"
@@ -59,9 +59,6 @@ def launchable_together(
 
 
 # Measured now: one launch under ncu, or kernels timed without it, in a separate process (`kernels`).
-
-
-BATCH = "ncu_swizzle.kernels.batch"
 
 
 def measure(target: Target, context: Context) -> Profile:
@@ -140,7 +137,7 @@ def run_batch(
         listed.append({"folder": str(job.folder.absolute()), "arguments": [*command[len(_program()) :], *more]})
     plan = folder / f"{action}.jobs.json"
     write_atomically(plan, in_json(listed).encode())
-    command = [*under, _python(), "-m", BATCH, str(plan.absolute())]
+    command = [*under, *_program(), "--jobs", str(plan.absolute())]
     outcome = child.run(command, timeout_s, folder, paths.child_environment())
     return [_outcome(_facts(job.folder, action), outcome) for job in jobs], outcome.log
 

@@ -16,7 +16,7 @@ from ncu_swizzle.engines import emulation, machine
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings, is_launches, opened
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.reports import container, run_folder
@@ -172,7 +172,7 @@ def engine_for(target: Target, request: Request) -> Engine:
 
 def _lacking(request: Request) -> str:
     """Return why ncu cannot measure here; empty if it can."""
-    if reason := gpu.absent():
+    if reason := device.absent():
         return reason
     if importlib.util.find_spec("pycuda") is None:
         return "PyCUDA is not installed: pip install 'ncu-swizzle[gpu]'"

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.capture.file import LaunchesFile, open_launches
-from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchFilter
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, open_launches
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.control import EXTERNALS
 from ncu_swizzle.emulate.counts import Launch
@@ -67,8 +66,8 @@ class Replay:
         launch = self._launch(captured, cubin, symbol)
         binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
-        function = demangled.demangle(symbol)
-        kernel = KernelId(name=demangled.function(function), function=function, mangled=symbol)
+        function = names.demangle(symbol)
+        kernel = KernelId(name=names.function(function), function=function, mangled=symbol)
         profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
         earlier = itertools.takewhile(lambda other: other is not captured, self.file.manifest.launches)
@@ -103,9 +102,9 @@ class Replay:
         now = _layout(cubin, kernel)
         if now != captured.layout:
             raise UsageError(
-                f"the parameters of {demangled.function(demangled.demangle(kernel))} changed: captured with "
-                f"{_in_words(captured.layout)}, {demangled.demangle(captured.kernel)}; in the new build "
-                f"{_in_words(now)}, {demangled.demangle(kernel)}",
+                f"the parameters of {names.function(names.demangle(kernel))} changed: captured with "
+                f"{_in_words(captured.layout)}, {names.demangle(captured.kernel)}; in the new build "
+                f"{_in_words(now)}, {names.demangle(kernel)}",
                 "capture the program again with the new build",
             )
         return cubin, kernel
@@ -188,9 +187,9 @@ def _same_kernel(kernel: str, builds: Sequence[Cubin]) -> tuple[Cubin, str]:
     the parameters changed, the name without them. Raises UnknownKernel, and UsageError if several have the name.
     """
     every = [(cubin, name) for cubin in builds for name in cubin.kernels]
-    spelled = demangled.demangle_all([kernel, *(name for _, name in every)])
+    spelled = names.demangle_all([kernel, *(name for _, name in every)])
     forms: tuple[Callable[[str], str], ...] = (
-        lambda name: name, lambda name: spelled[name], lambda name: demangled.qualified(spelled[name])
+        lambda name: name, lambda name: spelled[name], lambda name: names.qualified(spelled[name])
     )  # fmt: skip
     for form in forms:
         matching = [(cubin, name) for cubin, name in every if form(name) == form(kernel)]
@@ -201,7 +200,7 @@ def _same_kernel(kernel: str, builds: Sequence[Cubin]) -> tuple[Cubin, str]:
             raise UsageError(
                 f"the new build has {len(matching)} kernels {form(kernel)}: {files}", "leave out the others"
             )
-    has = bounds.some(sorted(demangled.qualified(spelled[name]) for _, name in every))
+    has = bounds.some(sorted(names.qualified(spelled[name]) for _, name in every))
     raise UnknownKernel(
         f"the new build has no kernel {spelled[kernel]}; it has {has}",
         "ncu-swizzle capture -k NAME -- ./app captures only the kernels that you build",
@@ -256,7 +255,7 @@ def is_launches(path: Path | str) -> bool:
 
 def title(launch: CapturedLaunch) -> str:
     """Return a launch's number and short name."""
-    return f"{launch.index} {demangled.shorten(demangled.demangle(launch.kernel))}"
+    return f"{launch.index} {names.shorten(names.demangle(launch.kernel))}"
 
 
 @contextmanager

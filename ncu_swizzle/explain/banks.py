@@ -13,7 +13,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.explain import own_kernels, shown
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.query import BITS, MAP, PLACES, ExplainQuery
-from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.reports.model import Profile
@@ -189,8 +189,8 @@ def _declared(target: Target, access: str) -> Subject:
     The first tile without an access if only TMA and wgmma access them; a tile that the baseline lacks is drawn alone.
     """
     name, baseline = target.name, target.kernel.baseline
-    mine = declared_tiles.tiles_of(target)
-    others = declared_tiles.tiles_of(catalog.shipped().target(baseline)) if baseline else ()
+    mine = catalog.tiles_of(target)
+    others = catalog.tiles_of(catalog.shipped().target(baseline)) if baseline else ()
     before = {tile.name: tile for tile in others}
     pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
     named = [pair for pair in pairs if access in ("", pair[2].name, pair[2].op)]

@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.explain import own_kernels, predict, shown
 from ncu_swizzle.explain.query import ExplainQuery
-from ncu_swizzle.kernels import declared_tiles
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution
@@ -90,7 +90,7 @@ def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer
 
 
 def _of_declared(query: ExplainQuery, target: Target) -> Iterator[SuggestAnswer]:
-    tiles = [tile for tile in declared_tiles.tiles_of(target) if tile.accesses]
+    tiles = [tile for tile in catalog.tiles_of(target) if tile.accesses]
     if not tiles:
         raise UsageError(
             f"only TMA and wgmma access the tiles of {target.name}: no lane's access needs a swizzle",

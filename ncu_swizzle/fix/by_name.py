@@ -21,7 +21,7 @@ from ncu_swizzle.fix import claims, cuda, result
 from ncu_swizzle.fix.applied import NO_OTHER, AppliedByName
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
-from ncu_swizzle.fix.copies import rebuilt
+from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, excess_of
 from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
 from ncu_swizzle.fix.proving import prove_version

@@ -1,10 +1,35 @@
-"""Edits of a text by byte range, and what they look like as a patch."""
+"""Sources with other texts: edits by byte range, headers spliced in and taken out again, and copies to compile.
+
+A source and the headers that it includes are one text, each header in its place. Two pragmas mark where a header begins
+and ends. The first one keeps its path from the source's folder and the line that included it, so that the text alone
+says what its files are, whatever is edited between the marks.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.files import read_bytes
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cubin.lines import is_library
+from ncu_swizzle.fix import cuda
+from ncu_swizzle.kernels import limits, project
+from ncu_swizzle.kernels.family import Family, Target
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+# Edits of a text by byte range, and what they look like as a patch.
 
 
 @dataclass(frozen=True, order=True)
@@ -53,3 +78,268 @@ def unified(before: bytes, after: bytes, name: str) -> str:
 def _split(lines: list[str]) -> list[str]:
     """Return lines as ``\\n`` ends them: a form feed within a line is part of it."""
     return "".join(lines).replace("\n", "\n\0").removesuffix("\0").split("\0") if lines else []
+
+
+BEGIN, END, OPEN = b"#pragma ncu_swizzle_begin ", b"#pragma ncu_swizzle_end", b"#pragma ncu_swizzle_end open"
+HOLDERS = (
+    "translation_unit", "declaration_list", "compound_statement", "linkage_specification",
+    "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif",
+)  # fmt: skip
+
+Find = Callable[[str, bool, Path], "Path | None"]  # by the name in a file's #include, and whether it is in quotes
+
+
+@dataclass(frozen=True)
+class Spliced:
+    """The text, and the headers that are left out of it: included more than once, and not the same each time."""
+
+    text: bytes
+    repeated: frozenset[Path] = frozenset()
+
+
+@dataclass(eq=False, kw_only=True)
+class _Splicing:
+    """One attempt: the headers that have their place, and those that would need a second one."""
+
+    source: Path
+    find: Find
+    read: Callable[[Path], bytes]
+    left_out: frozenset[Path]
+    guarded: dict[Path, bool] = field(default_factory=dict)
+    again: set[Path] = field(default_factory=set)
+
+    def text(self, file: Path, text: bytes) -> bytes:
+        parts, reached = [], 0
+        for node in _includes(text, file.name):
+            start = text.rfind(b"\n", 0, node.start_byte) + 1
+            end = text.find(b"\n", start) + 1 or len(text)
+            header = self._header(node, text[start:end], file)
+            if header is not None:
+                parts += [text[reached:start], self._placed(header, text[start:end])]
+                reached = end
+        return b"".join([*parts, text[reached:]])
+
+    def _header(self, node: Node, line: bytes, file: Path) -> Path | None:
+        """Return the header whose text goes where a line is; None if the line stays."""
+        name = cuda.field_of(node, "path")
+        written = name.text.decode("utf-8", "surrogateescape") if name is not None and name.text is not None else ""
+        plain = line.lstrip().startswith(b"#") and b"/*" not in line and not line.rstrip().endswith(b"\\")
+        header = self.find(written[1:-1], written[0] == '"', file) if plain and written[:1] in ('"', "<") else None
+        if header is None or header in self.left_out:
+            return None
+        if header in self.guarded:
+            self.again |= set() if self.guarded[header] else {header}
+            return None
+        return header
+
+    def _placed(self, header: Path, line: bytes) -> bytes:
+        text = self.read(header)
+        self.guarded[header] = _guarded(text, header.name)
+        ended = not text or text.endswith(b"\n")
+        path = os.path.relpath(header, self.source.parent)
+        kept = (os.fsencode(path) + b"\0" + line).hex().encode()
+        return b"".join([
+            BEGIN, kept, b"\n", self.text(header, text), b"" if ended else b"\n", END if ended else OPEN, b"\n",
+        ])  # fmt: skip
+
+
+def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes]) -> Spliced:
+    """Return a source with the headers that `find` knows in their places, each where it is included first."""
+    left_out: frozenset[Path] = frozenset()
+    while True:
+        splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
+        whole = splicing.text(source, text)
+        if whole.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
+            return Spliced(text)
+        if not splicing.again:
+            return Spliced(whole, left_out)
+        left_out |= splicing.again
+
+
+def parted(source: Path, text: bytes) -> dict[Path, bytes]:
+    """Return the files of a text, the source first; it may have been edited."""
+    parts: dict[Path, list[bytes]] = {source: []}
+    for file, line, _ in _lines(source, text):
+        parts.setdefault(file, []).append(line)
+    return {file: b"".join(lines) for file, lines in parts.items()}
+
+
+def place(source: Path, text: bytes, line: int) -> tuple[Path, int]:
+    """Return the file that a line of the text is in, and its number there."""
+    numbers = (each for each in _lines(source, text, marks=True))
+    count: dict[Path, int] = {}
+    for number, (file, _, own) in enumerate(numbers, 1):
+        count[file] = count.get(file, 0) + own
+        if number == line:
+            return file, count[file]
+    return source, line
+
+
+def _lines(source: Path, text: bytes, marks: bool = False) -> Iterator[tuple[Path, bytes, bool]]:
+    """Yield the lines of all files, each with its file; with `marks` the ends of headers, too, which are in no file."""
+    inside: list[Path] = [source]
+    *lines, rest = text.split(b"\n")
+    for number, line in enumerate(lines):
+        if line.startswith(BEGIN):
+            path, _, include = bytes.fromhex(line[len(BEGIN) :].decode()).partition(b"\0")
+            yield inside[-1], include, True
+            inside.append(Path(os.path.normpath(source.parent / os.fsdecode(path))))
+        elif line.startswith(END):
+            ended = inside.pop()
+            if marks:
+                yield ended, b"", False
+        elif number + 1 < len(lines) and lines[number + 1].startswith(OPEN):
+            yield inside[-1], line, True
+        else:
+            yield inside[-1], line + b"\n", True
+    if rest:
+        yield inside[-1], rest, True
+
+
+def _includes(text: bytes, name: str) -> Iterator[Node]:
+    if b"include" not in text:
+        return
+    for node in cuda.parse(text, name).nodes("preproc_include"):
+        if node.parent is not None and node.parent.type in HOLDERS:
+            yield node
+
+
+def _guarded(text: bytes, name: str) -> bool:
+    """Return whether a header is read only once: by ``#pragma once``, or because an ``#ifndef`` holds all of it."""
+    file = cuda.parse(text, name)
+    nodes = [node for node in file.root.named_children if node.type != "comment"]
+    if any(node.type == "preproc_call" and file.of(node).split() == ["#pragma", "once"] for node in nodes):
+        return True
+    if len(nodes) != 1 or nodes[0].type != "preproc_ifdef" or not file.of(nodes[0]).startswith("#ifndef"):
+        return False
+    named, inner = cuda.field_of(nodes[0], "name"), nodes[0].named_children
+    defined = next((node for node in inner if node.type == "preproc_def"), None)
+    return (
+        named is not None and defined is not None and file.of(named) == file.of(cuda.field_of(defined, "name") or named)
+    )
+
+
+# The user's own headers: those of a kernel's project, which a fix rewrites together with its source.
+
+
+LARGEST = 1 << 18  # bytes; a larger header holds tables
+
+
+def project_of(
+    source: Path, config: str = "", trust: bool = False, within: Callable[[Path], bool] = lambda folder: True
+) -> Path:
+    """Return the folder of the project that a source belongs to: its checkout's, or that of its settings."""
+    source = limits.plain(source)
+    above = itertools.takewhile(within, source.parents)
+    checkout = next((folder for folder in above if (folder / ".git").exists()), None)
+    if checkout is not None:
+        return checkout
+    with contextlib.suppress(NcuSwizzleError):
+        settings = project.project_file(config, source.parent, trust)
+        folder = limits.plain(settings.file).parent if settings else source.parent
+        return folder if source.is_relative_to(folder) and within(folder) else source.parent
+    return source.parent
+
+
+def with_headers(target: Target, folder: Path) -> Target:
+    """Return a target whose sources' paths are relative to a folder that holds its own headers, too."""
+    family = target.family
+    root = limits.plain(family.root)
+    outside = [file.parent for file in map(Path, family.included()) if _is_own(file, folder, family)]
+    outside = [parent for parent in outside if not parent.is_relative_to(root)]
+    if not outside:
+        return target
+    top = Path(os.path.commonpath([root, *outside]))
+    plain = limits.plain(family.folder)  # it is compared with the top
+    return replace(target, family=replace(family, folder=plain, top=str(top)))
+
+
+def source_of(target: Target) -> bytes:
+    """Return the text of a target's source with its own headers in their places."""
+    return _spliced(target).text
+
+
+def not_rewritten(target: Target, file: Path) -> str:
+    """Return why a fix does not rewrite a header."""
+    if file in _spliced(target).repeated:
+        return f"{file.name} is included more than once, and may differ each time"
+    if is_library(str(file)):
+        return f"{file.name} is a library's"
+    return f"{file.name} is not rewritten: it is not of this project"
+
+
+def unread(target: Target) -> tuple[str, ...]:
+    """Return the sentences about own headers that a fix does not look into."""
+    names = sorted(file.name for file in _spliced(target).repeated)
+    return tuple(
+        f"Not looked into: {name}, which is included more than once, and may differ each time." for name in names
+    )
+
+
+def _spliced(target: Target) -> Spliced:
+    family, source = target.family, limits.plain(target.source)
+    inherited = limits.folders(())  # which a copy of the sources would not change
+    root, folders = limits.plain(family.root), [f for f in family.search_folders() if f not in inherited]
+
+    def find(name: str, beside: bool, file: Path) -> Path | None:
+        header = limits.located(name, beside, file, folders)
+        return header if header is not None and _is_own(header, root, family) else None
+
+    return splice(source, read_bytes(source), find, read_bytes)
+
+
+def _is_own(file: Path, folder: Path, family: Family) -> bool:
+    """Return whether a header lies in a folder, and is neither a library's, nor a link elsewhere, nor one of ours."""
+    ours = paths.kernels() in file.parents and not family.shipped
+    inside = folder in file.parents and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+    return inside and not ours and not is_library(str(file)) and file.stat().st_size <= LARGEST
+
+
+@contextlib.contextmanager
+def rebuilt(target: Target, text: bytes) -> Iterator[Target]:
+    """Yield the target with `text` as its source and its own headers, see `with_files`."""
+    with with_files(target, files_of(target, text)) as copy:
+        yield copy
+
+
+def files_of(target: Target, text: bytes) -> dict[Path, bytes]:
+    """Return the files of a text: the target's source, and its own headers."""
+    return parted(limits.plain(target.source), text)
+
+
+@contextlib.contextmanager
+def with_files(target: Target, files: Mapping[Path, bytes]) -> Iterator[Target]:
+    """Yield the target with other texts of some files, compiled with the same options from the same relative paths."""
+    family, root = target.family, limits.plain(target.family.root)
+    with scratch() as folder:
+        included = [Path(name) for name in family.included()]
+        below = {file: file.read_bytes() for file in included if file.is_relative_to(root)}
+        elsewhere = len(below) < len(set(included))
+        for file, text in {**below, **files}.items():
+            copied = folder / file.relative_to(root)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(text)
+        # What is included by a path out of the folder is found where it was.
+        options = [*_moved(family.options, root, folder), *([f"-I{family.folder.absolute()}"] if elsewhere else [])]
+        kernels = tuple(replace(each, options=_moved(each.options, root, folder)) for each in family.kernels)
+        copy = replace(
+            family, folder=folder / limits.plain(family.folder).relative_to(root), options=tuple(options),
+            kernels=kernels, top=str(folder) if family.top else "",
+        )  # fmt: skip
+        kernel = replace(target.kernel, options=_moved(target.kernel.options, root, folder))
+        yield replace(target, family=copy, kernel=kernel)
+
+
+def _moved(options: Sequence[str], root: Path, folder: Path) -> tuple[str, ...]:
+    """Return options whose include folders below the root are those of the copy."""
+    return tuple(_in_copy(option, root, folder) for option in options)
+
+
+def _in_copy(option: str, root: Path, folder: Path) -> str:
+    for form in limits.FOLDER_OPTIONS:
+        named = limits.plain(Path(option.removeprefix(form)))
+        if option.startswith(form) and named.is_relative_to(root):
+            copied = folder / named.relative_to(root)
+            copied.mkdir(parents=True, exist_ok=True)
+            return f"{form}{copied}"
+    return option

@@ -16,12 +16,10 @@ from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, KeptK
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
-from ncu_swizzle.fix.copies import not_rewritten, rebuilt, source_of, unread
-from ncu_swizzle.fix.draft import Draft, Swapped, Unfit, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, Unfit, swapped
+from ncu_swizzle.fix.edits import Edit, Overlap, edited, not_rewritten, rebuilt, source_of, unread
 from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.guard import guard, unobstructed
-from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unbuilt, unproved
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations
@@ -39,7 +37,7 @@ COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mappi
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[bytes | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
     launched, plain = subject.launched(seen), subject.draft(seen)
-    # What is right for rows of any length comes first; the other asks launches for one, see `conditions`.
+    # What is right for rows of any length comes first; the other asks launches for one, see `guard`.
     ways = [(launched, COLUMNS)] if launched is not None else []
     texts: set[bytes] = set()
     for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):

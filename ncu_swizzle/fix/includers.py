@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.cubin.demangled import demangle
+from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of, neighbour
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
-from ncu_swizzle.fix.copies import with_files, with_headers
 from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.edits import with_files, with_headers
 from ncu_swizzle.fix.scopes import NAMES
 from ncu_swizzle.kernels import git, limits, naming
 from ncu_swizzle.kernels.options import CatalogOptions

@@ -1,22 +1,345 @@
-"""What a launch tells about a kernel's source: the values of names, and where places lie."""
+"""What the compiler and a launch tell about a kernel's source: sizes, constants, values, and where pointers begin."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import field_of, is_field
-from ncu_swizzle.fix.scopes import Scopes
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.cubin import names, shared_arrays
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.fix import cuda, objects
+from ncu_swizzle.fix.cuda import CLASSES, field_of, is_field
+from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
+from ncu_swizzle.fix.objects import inlined, part_called
+from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import SIZES, Constants
-from ncu_swizzle.fix.webs import Members, Reach, Web
+from ncu_swizzle.fix.webs import BYTES, Member, Members, Reach, ReachedPlace, Web
+from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.toolchain import ARCH
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+# What the compiler knows of a kernel's source: sizes, constants, and where pointers begin.
+
+
+# Which parts of an index the compiler is asked for.
+
+
+def named(node: Node) -> Iterator[Node]:
+    """Yield what stands for a value in an expression: names, those of classes' members as a whole, and sizes."""
+    if node.type in ("identifier", "qualified_identifier", "sizeof_expression"):
+        yield node
+        return
+    for child in node.children:
+        yield from named(child)
+
+
+def parts(scopes: Scopes, node: Node) -> Iterator[Node]:
+    """Yield an expression; of a call that indexes, its arguments, the index, and what the view was given."""
+    index = scopes.indexing.get(node.id)
+    if index is None:
+        yield node
+        members = (scopes.indexing.get(inner.id) for inner in cuda.walk(node) if inner.type == "field_expression")
+        yield from (member.body for member in members if member is not None)
+    else:
+        yield from (*index.arguments.values(), *index.fields.values())
+        yield from _bodies(scopes, index.body)
+
+
+def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
+    """Yield an index, and the expressions that the calls in it stand for."""
+    yield body
+    for node in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
+        if (call := inlined(scopes, node)) is not None:
+            yield from _bodies(scopes, call.body, depth - 1)
+
+
+# Ask the compiler what is constant: statements that leave values in the PTX, in a copy of the source.
+#
+# Each probe is a register in PTX, named after its number, that a value is moved to; if the compiler knows the value, it
+# comes from a number. So sizes, template parameters, macros and offsets need no evaluation of our own.
+
+
+MARK = "ncu_swizzle_probe_"  # comments do not reach the PTX that a cubin keeps
+_PROBED = re.compile(rf"mov\.b32 {MARK}(\d+), (%\w+|-?\d+);")
+_MOVED = re.compile(r"\bmov\.[a-z]\d+\s+(%\w+), (-?\d+);")
+_ERROR = re.compile(r"^(.*)\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
+BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
+TRIES = 4  # compilations: what a probe cannot name is left out of the next one
+Question = tuple[str, "int | str", str]  # of which kind, about which declaration or type, and a name
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An integer expression, and the byte of the source that it is evaluated before."""
+
+    at: int
+    expression: str
+
+
+def refused(texts: Mapping[Path, bytes], log: str) -> frozenset[int]:
+    """Return the probes, of those in the texts of some files, in whose lines the compiler found errors."""
+    wrong = {(PurePath(file).name, int(number)) for file, number in _ERROR.findall(log)}
+    probes: set[int] = set()
+    for file, text in texts.items():
+        lines = text.decode("utf-8", "surrogateescape").split("\n")
+        numbers = [number for name, number in wrong if name == file.name and 0 < number <= len(lines)]
+        probes |= {int(match[1]) for number in numbers if (match := re.search(rf"{MARK}(\d+)", lines[number - 1]))}
+    return frozenset(probes)
+
+
+def answers(body: str) -> Mapping[int, int]:
+    """Return the values in an entry's PTX, by probe; a value that differs from place to place is not one."""
+    moved: dict[str, str] = {}  # by register: the number that it is given, empty if it is given several
+    for match in _MOVED.finditer(body):
+        moved[match[1]] = match[2] if match[1] not in moved else ""
+    values: dict[int, set[int | None]] = {}
+    for match in _PROBED.finditer(body):
+        text = moved.get(match[2], "") if match[2].startswith("%") else match[2]
+        values.setdefault(int(match[1]), set()).add(int(text) if text else None)
+    return {probe: value for probe, (value, *more) in values.items() if value is not None and not more}
+
+
+@dataclass(eq=False, kw_only=True)
+class Questions:
+    """What to ask the compiler about the arrays, pointers and indices of a kernel."""
+
+    scopes: Scopes
+    kernel: str
+    probes: dict[Question, Probe] = field(default_factory=dict)  # numbered in this order
+    declared: dict[tuple[int, str], int] = field(default_factory=dict)  # what a name in a function refers to
+    opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
+
+    def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
+        """Return the source with a statement per probe, and with the edits that let it be compiled."""
+        lines: dict[int, str] = {}
+        for number, probe in enumerate(self.probes.values()):
+            if number not in left_out:
+                # volatile, as nothing uses the register: else the compiler would drop it, and the value with it.
+                register = f"{MARK}{number}"
+                move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
+                statement = f'asm volatile("{move}" :: "r"((int)({probe.expression})));'
+                lines[probe.at] = f"{lines.get(probe.at, '')}\n{statement}\n"
+        return edited(self.scopes.file.text, [*(Edit(at, at, text) for at, text in lines.items()), *self.opened])
+
+    def ask(self, kind: str, about: int | str, at: int | None, expression: str, name: str = "") -> None:
+        if at is not None:
+            self.probes.setdefault((kind, about, name), Probe(at, expression))
+
+    def array(self, declaration: SharedDeclaration) -> None:
+        """Ask for the sizes of an array."""
+        at, id_, name = self.after(declaration.statement), declaration.declared.id, declaration.name
+        self.ask("element", id_, at, f"sizeof({name}{'[0]' * declaration.rank})")
+        if not declaration.dynamic:
+            self.ask("array", id_, at, f"sizeof({name})")
+        self._rows(id_, at, name, declaration.rank, declaration.dynamic)
+
+    def _rows(self, id_: int, at: int | None, name: str, rank: int, dynamic: bool = False) -> None:
+        for kind, depth in (("row", rank - 1), ("rows", rank - 2)):
+            if depth >= (1 if dynamic else 0):
+                part, inner = name + "[0]" * depth, name + "[0]" * (depth + 1)
+                self.ask(kind, id_, at, f"sizeof({part}) / sizeof({inner})")
+
+    def member(self, member: Member) -> None:
+        """Ask where an array of a struct is in it, and for its sizes."""
+        through, id_ = member.through, member.place.declared.id
+        at = self._declared_at(member.variable.declared)
+        struct = cuda.above(member.place.declared, *CLASSES)
+        self.opened += objects.opened(struct) if struct is not None else ()
+        whole = f"{member.object_}.{member.place.name}"
+        # Not offsetof, which takes a type's name: here only an object is named.
+        address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
+        for kind, expression in (
+            ("at", address),
+            ("size", f"sizeof({whole})"),
+            ("stride", f"sizeof({member.object_})"),
+        ):
+            self.ask(kind, id_, at, expression, str(through.declared.id))
+        self.ask("element", id_, at, f"sizeof({whole}{'[0]' * member.place.rank})")
+        self._rows(id_, at, whole, member.place.rank)
+
+    def place(self, place: ReachedPlace, web: Web) -> None:
+        """Ask for the size of what a pointer counts, and how far from its array it begins."""
+        if place.array or place.member:
+            return
+        at = self._declared_at(place.declared)
+        if place.unit not in ("", BYTES):
+            self.ask("unit", place.unit, at, f"sizeof({place.unit})")
+        alone = len(web.arrays) == 1 and cuda.above(place.declared, "declaration") is not None
+        if alone and place.unit != BYTES and place.rank < 2:
+            address = place.name if place.rank else f"&{place.name}"
+            distance = f"(const volatile char *)({address}) - (const volatile char *)({web.arrays[0].name})"
+            self.ask("offset", place.declared.id, at, distance)
+
+    def names(self, node: Node, otherwise: int | None) -> None:
+        """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
+        for use in named(node):
+            if self.scopes.file.of(use) in BUILTIN or (
+                use.parent is not None and use.parent.type in ("field_expression", "call_expression")
+            ):  # an object of which a member is named, or a function
+                continue
+            holder = self.scopes.holder(use)
+            at = otherwise if holder is None or holder.macro else self._before(use)
+            declared = self.scopes.resolve(use) if use.type == "identifier" else None
+            if declared is not None and at is not None and declared.start_byte >= at:
+                continue  # a loop's variable
+            id_ = holder.body.id if holder is not None and not holder.macro else 0
+            if declared is not None:
+                self.declared[id_, self.scopes.file.of(use)] = declared.id
+            self.ask("name", id_, at, self.scopes.file.of(use), self.scopes.file.of(use))
+
+    def _declared_at(self, declared: Node) -> int | None:
+        statement = cuda.above(declared, "declaration", "expression_statement")
+        if statement is not None and not cuda.above(declared, "parameter_declaration"):
+            return self.after(statement)
+        function = self.scopes.holder(declared)
+        if function is None:  # a parameter, which stands before the body that it belongs to
+            every = (callable_ for named in self.scopes.callables.values() for callable_ in named)
+            function = next((f for f in every if declared.id in {p.id for p in f.parameters if p}), None)
+        return function.body.start_byte + 1 if function is not None and not function.macro else None
+
+    def after(self, statement: Node) -> int | None:
+        """Return where a statement ends; of a declaration outside of functions, where the kernel begins."""
+        if statement.parent is not None and statement.parent.type == "compound_statement":
+            return statement.end_byte
+        kernels = self.scopes.callables.get(self.kernel, [])
+        return kernels[0].body.start_byte + 1 if kernels else None
+
+    def _before(self, use: Node) -> int | None:
+        """Return where the statement that holds a name begins, in the block that it is in."""
+        node = use
+        while node.parent is not None and node.parent.type != "compound_statement":
+            node = node.parent
+        if node.parent is None:
+            return None
+        # ``#pragma unroll`` must stay right above its loop: the probe goes before it.
+        while node.prev_sibling is not None and node.prev_sibling.type == "preproc_call":
+            node = node.prev_sibling
+        return node.start_byte
+
+
+def compiler_knowledge(
+    target: Target,
+    scopes: Scopes,
+    arrays: Sequence[SharedDeclaration],
+    webs: Sequence[Web],
+    settings: EmulationSettings,
+) -> Known:
+    """Compile a copy of the source with probes, and return what the compiler says."""
+    questions = Questions(scopes=scopes, kernel=target.kernel.entry.partition("<")[0].rpartition("::")[2])
+    for declaration in arrays:
+        questions.array(declaration)
+    for web in webs:
+        for place in web.places.values():
+            questions.place(place, web)
+        for member in web.members:
+            questions.member(member)
+        declared = [declaration for declaration in arrays if declaration.declared.id in web.places]
+        # Names in macros have no place of their own: they are asked for before the kernel uses the array.
+        otherwise = next((questions.after(declaration.statement) for declaration in declared), None)
+        sizes = [size for declaration in declared for size in declaration.sizes]
+        steps = [node for reach in web.reaches for node in (*(step.node for step in reach.steps), reach.leading)]
+        for node in (*sizes, *(part for step in steps if step is not None for part in parts(scopes, step))):
+            questions.names(node, otherwise)
+    answered = _answered(questions, _compiled(target, questions, settings))
+    answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
+    return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
+
+
+def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:
+    left_out: frozenset[int] = frozenset()
+    for _ in range(TRIES):
+        with_probes = questions.text(left_out)
+        with rebuilt(target, with_probes) as copy:
+            try:
+                arch = copy.family.arch or ARCH
+                code = toolchain.cubin(copy.family, copy.kernel, arch, settings.toolchain, cached=False)
+            except UsageError as error:
+                wrong = refused(files_of(target, with_probes), str(error.args[0]))
+                # The errors are in no probe's line: the source does not compile at all, and another try would end
+                # alike.
+                if not wrong - left_out:
+                    return {}
+                left_out |= wrong
+                continue
+        cubin = Cubin(code, target.source.name)
+        return answers(shared_arrays.ptx_body(shared_arrays.embedded(cubin), names.find(cubin, target.kernel.entry)))
+    return {}
+
+
+def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
+    by_kind: dict[str, dict[tuple[int | str, str], int]] = {}
+    for number, (kind, about, name) in enumerate(questions.probes):
+        if number in values:
+            by_kind.setdefault(kind, {})[about, name] = values[number]
+    scopes, declared = questions.scopes, questions.declared
+    names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
+
+    def value(node: Node) -> int | None:
+        text = scopes.file.of(node)
+        holder = scopes.holder(node)
+        key = (holder.body.id if holder is not None and not holder.macro else 0, text)
+        own = names.get(key)
+        if own is None and scopes.file.class_around(node) is not None:  # a method that the kernel does not call
+            others = {n for k, n in names.items() if k in declared and declared[k] == declared.get(key)}
+            return next(iter(others)) if len(others) == 1 else None
+        everywhere = {number for (_, name), number in names.items() if name == text}
+        shared = next(iter(everywhere)) if len(everywhere) == 1 else None
+        asked = own if own is not None else shared if holder is None or holder.macro else None
+        return asked if asked is not None else _fixed(scopes, constants, node)
+
+    def by_id(kind: str) -> dict[int, int]:
+        return {about: number for (about, _), number in by_kind.get(kind, {}).items() if isinstance(about, int)}
+
+    units = {about: number for (about, _), number in by_kind.get("unit", {}).items() if isinstance(about, str)}
+    constants = Constants(
+        file=scopes.file, name=value, inline=lambda node: inlined(scopes, node),
+        part=lambda object_, call: part_called(scopes, object_, call),
+    )  # fmt: skip
+    return Known(
+        constants=constants,
+        launched=constants,
+        unit_bytes=units,
+        element_bytes=by_id("element"),
+        row_elements=by_id("row"),
+        row_counts=by_id("rows"),
+        offsets=by_id("offset"),
+        members=_members(by_kind),
+    )
+
+
+def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
+    """Return the value of a constant of the file, which a probe may not be able to name."""
+    declared = scopes.resolve(node) if node.type == "identifier" else None
+    holder = declared.parent if declared is not None else None
+    statement = cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
+    written = cuda.field_of(holder, "value") if holder is not None and statement is not None else None
+    words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
+    outside = statement is not None and scopes.holder(statement) is None
+    return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
+
+
+def _members(by_kind: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
+    """Return where the arrays in structs lie, by their declaration and that of what they are reached through."""
+    sizes, strides = by_kind.get("size", {}), by_kind.get("stride", {})
+    held = {(str(id_), ""): size for (id_, _), size in sizes.items()}  # arrays of structs in structs
+    arrays = {**{(str(id_), name): size for (id_, name), size in by_kind.get("array", {}).items()}, **held}
+    members: dict[tuple[int, int], Members] = {}
+    for (id_, through), at in by_kind.get("at", {}).items():
+        size, stride = sizes.get((id_, through)), strides.get((id_, through))
+        if isinstance(id_, int) and size and stride:
+            count = max(1, arrays.get((through, ""), stride) // stride)
+            members[id_, int(through)] = Members(offset=at, size=size, stride=stride, count=count)
+    return members
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

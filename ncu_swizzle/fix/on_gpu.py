@@ -18,9 +18,9 @@ from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
-from ncu_swizzle.fix.copies import rebuilt
+from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.result import KernelFix
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
 from ncu_swizzle.reports import pack, reader
@@ -80,7 +80,7 @@ def measure(
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
     """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
-    found = gpu.devices()
+    found = device.devices()
     arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
 
     def version(target: Target, name: str) -> Kernel:
@@ -207,7 +207,7 @@ def measured(
 
     If it refutes one, none is offered: they share a patch.
     """
-    if gpu.absent():
+    if device.absent():
         return unmeasured(kernels, "no GPU")
     chosen = [number for number, kernel in enumerate(kernels) if kernel.proved or kernel.along]
     try:

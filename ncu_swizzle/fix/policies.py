@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import CudaFile
-from ncu_swizzle.fix.edits import Edit
+from ncu_swizzle.fix.edits import BEGIN, END, Edit
 from ncu_swizzle.fix.layout_values import Escapes, LayoutValues
 from ncu_swizzle.fix.scopes import Scopes, declared_name
-from ncu_swizzle.fix.spliced import BEGIN, END
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 from ncu_swizzle.base.files import brief
-from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, OtherKernel, changed_code, code_of
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
-from ncu_swizzle.fix.copies import files_of, rebuilt, source_of
+from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.kernels.family import Target
 

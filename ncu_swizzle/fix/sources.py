@@ -13,13 +13,13 @@ from ncu_swizzle.base.files import note_finished, read_bytes, replace_file, repl
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
-from ncu_swizzle.fix import copies, on_gpu
+from ncu_swizzle.fix import edits, on_gpu
 from ncu_swizzle.fix.applied import neighbour
 from ncu_swizzle.fix.candidates import FixOptions
+from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.result import FixJob, KernelFix
-from ncu_swizzle.fix.spliced import parted
 from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
 from ncu_swizzle.kernels import limits, naming
@@ -107,9 +107,9 @@ def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
     settings, sources = EmulationSettings.of(query.request), query.description.sources
-    project = copies.project_of(targets[0].source, sources.config, sources.trust, query.within)
-    targets = [copies.with_headers(target, project) for target in targets]
-    before = text = copies.source_of(targets[0])
+    project = edits.project_of(targets[0].source, sources.config, sources.trust, query.within)
+    targets = [edits.with_headers(target, project) for target in targets]
+    before = text = edits.source_of(targets[0])
     neighbours = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
     others = OtherSources(source=limits.plain(targets[0].source), project=project, sources=sources, settings=settings)
     kernels: list[KernelFix] = []

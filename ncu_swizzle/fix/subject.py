@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
-from ncu_swizzle.fix import cuda, probing, spliced
+from ncu_swizzle.fix import cuda, edits, launched
 from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import CudaFile
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def located(target: Target, text: bytes, line: int) -> Location:
     """Return a line of the text as the cubin names it: its file, and its number there."""
-    file, number = spliced.place(limits.plain(target.source), text, line)
+    file, number = edits.place(limits.plain(target.source), text, line)
     return file.relative_to(limits.plain(target.family.root)).as_posix(), number
 
 
@@ -190,7 +190,7 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixS
     placed = _placed(arrays, every, scopes)
     chosen = tuple(declaration for declaration in every if declaration.declared.id in placed)
     webs = webs_of(scopes, chosen, every)
-    known = probing.compiler_knowledge(target, scopes, chosen, webs, settings)
+    known = launched.compiler_knowledge(target, scopes, chosen, webs, settings)
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     return FixSubject(
         target=target,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
-from ncu_swizzle.fix.conditions import composed, condition
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit
+from ncu_swizzle.fix.guard import composed, condition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 

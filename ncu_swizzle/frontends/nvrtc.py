@@ -15,8 +15,8 @@ from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Typed, UsageError
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.names import declared_kernels
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid, literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
@@ -181,7 +181,7 @@ def _own_options(words: Iterable[str], request: CompileRequest) -> dict[str, Any
 
 def _only(source: str, request: CompileRequest) -> str:
     """Return the only kernel of a source; raise UsageError if it has several."""
-    names = symbols.declared_kernels(source)
+    names = declared_kernels(source)
     if len(names) == 1:
         return names[0]
     file, first = request.file, names[0] if names else "KERNEL"

@@ -24,7 +24,7 @@ from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.reports.triton_cache import Frame, PtxLines
+from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 
 # The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
 #

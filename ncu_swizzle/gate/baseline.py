@@ -23,7 +23,7 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError, did_you_me
 from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_json
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION, Suppression
 from ncu_swizzle.reports.counts import TRANSFERS, Ratios
 from ncu_swizzle.reports.model import MachineInfo, Profile

@@ -29,7 +29,7 @@ from ncu_swizzle.reports.counts import Total, added
 from ncu_swizzle.reports.frames import COUNT, RATIO, TEXT, Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
-from ncu_swizzle.reports.sanity import why_unknown
+from ncu_swizzle.reports.remarks import why_unknown
 
 # What a history keeps of a run: a row per launch, access kind and source line, with the documented columns.
 

@@ -39,13 +39,12 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
     marked,
 )
-from ncu_swizzle.reports import attribution, model, sanity
+from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.attribution import Here, nowhere
 from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE
-from ncu_swizzle.reports.remarks import UNCHECKED
-from ncu_swizzle.reports.sanity import CountsDoubt, counts_doubt
+from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
 CODES = {  # of what `check` finds, by criterion
@@ -391,7 +390,7 @@ def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) ->
         doubt = f"the {runs.called}'s duration is unknown"
     elif now.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
         doubt = "its duration is unknown"
-    doubt = doubt or next(filter(None, map(sanity.about_time, subject.profiles)), "")
+    doubt = doubt or next(filter(None, map(remarks.about_time, subject.profiles)), "")
     if doubt or now.duration_ns is None or was_ns is None:
         return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again, why=[codes.UNTIMED])
     change = 100 * (now.duration_ns / was_ns - 1)  # percent

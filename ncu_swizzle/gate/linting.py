@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import Progress, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, silent
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
+from ncu_swizzle.gate.checking import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
-from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
     MAX_DEGREE,
@@ -40,8 +40,7 @@ from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import mapped
-from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
+from ncu_swizzle.sweep.dispatch import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
@@ -243,7 +242,7 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
             except UsageError:
                 raise
             except NcuSwizzleError as error:
-                name = demangled.function(demangled.demangle(launch.kernel))
+                name = names.function(names.demangle(launch.kernel))
                 yield _unjudged(name, Outcome.inconclusive, Place(file), error)
                 continue
             yield _judged(work, emulated, MEMORY)

@@ -2,15 +2,18 @@
 
     python -m ncu_swizzle.kernels --action profile --facts FILE [--problem seq=1024] kernel2
     python -m ncu_swizzle.kernels --description FILE --facts FILE fn      a user's family, see `family`
+    python -m ncu_swizzle.kernels --jobs FILE       several, one after the other, in a process that opens the GPU once
 
 It runs as a separate process. Its results (the GPU, output errors, times) go to the facts file as JSON, and so does any
-failure; nothing else in the project needs CUDA.
+failure; nothing else in the project needs CUDA. The jobs are a JSON list; each has the `folder` that it runs in and
+the `arguments` of a command line as above. Each leaves its own facts, or its failure, and the next one runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import sys
 import traceback
@@ -34,9 +37,9 @@ from ncu_swizzle.base.texts import encodable, on_terminal
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.kernels import device, fills, output, recipe, toolchain
 from ncu_swizzle.kernels.catalog import Catalog, load, shipped
+from ncu_swizzle.kernels.device import Buffers, ReadyKernel, launcher, profile_once
 from ncu_swizzle.kernels.family import Family, Kernel, Problem, read
 from ncu_swizzle.kernels.git import commit_of_family
-from ncu_swizzle.kernels.gpu import Buffers, ReadyKernel, launcher, profile_once
 from ncu_swizzle.kernels.limits import evaluate
 
 DRAWS, LAUNCHES = 3, 3  # of inputs, and with each, whose outputs are compared: those of atomics may differ
@@ -180,7 +183,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
     }
 
 
-def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.kernels", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
     parser.add_argument("--action", choices=("check", "compare", "profile", "time"), default="check")
@@ -199,7 +202,19 @@ def _size(text: str) -> tuple[str, int]:
     return name, whole(value)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
+    """Do the job of a command line, or the jobs of a file; return the worst exit status."""
+    if argv[:1] != ["--jobs"]:
+        return done(argv)
+    status = 0
+    for job in json.loads(Path(argv[1]).read_text(encoding="utf-8")):
+        os.chdir(job["folder"])
+        status = max(status, done(job["arguments"]))
+    return status
+
+
+def done(argv: Sequence[str]) -> int:
+    """Return the exit status of one job, whose facts, or failure, are in its file then."""
     arguments = parse_command_line(argv)
     facts: dict[str, Any] = {}
     try:
@@ -235,4 +250,4 @@ def explain(error: Exception) -> NcuSwizzleError:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

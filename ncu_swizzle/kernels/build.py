@@ -12,21 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base import bounds, cache, child, paths
+from ncu_swizzle.base import bounds, cache, child
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.base.files import is_file, read_bytes, slug
+from ncu_swizzle.base.paths import tool_environment
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import guess, limits
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
-from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry, signature_in_source, signature_of
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import EXAMPLE, NewBuild
 from ncu_swizzle.kernels.project import KernelSpec, Variant
-from ncu_swizzle.kernels.signature import signature_in_source, signature_of
 from ncu_swizzle.kernels.toolchain import ARCH, KIND, NVCC, PTXAS, Toolchain, cubin
 
 # A PTX file's cubin, from the cache or assembled now.
@@ -172,11 +172,11 @@ def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
     """Return the kernels that a source, or else its headers, declares; of a compiled file, their mangled names."""
     if source.suffix in BINARIES:
         return _compiled(source)
-    from ncu_swizzle.cubin import symbols
+    from ncu_swizzle.cubin import names
 
     texts = [text for _, text in limits.texts([source], limits.folders(given))]
-    own = symbols.declared_kernels(texts[0])
-    return own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
+    own = names.declared_kernels(texts[0])
+    return own or list(dict.fromkeys(name for text in texts[1:] for name in names.declared_kernels(text)))
 
 
 def _compiled(source: Path) -> list[str]:
@@ -252,7 +252,7 @@ def _rebuilt(command: str, toolchain: Toolchain, arch: str) -> Iterator[Cubin]:
     program = toolchain.find(NVCC) if words[0] == NVCC else Path(words[0])
     with scratch() as folder:
         made = [str(program), *options, "-cubin", f"-arch={wanted}", "-odir", str(folder)]
-        environment = {**paths.tool_environment(), "TMPDIR": str(folder)}
+        environment = {**tool_environment(), "TMPDIR": str(folder)}
         outcome = child.run(made, toolchain.timeout_s, Path.cwd(), environment)
         if outcome.status:
             raise UsageError(
@@ -323,7 +323,7 @@ def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
     """Return a plausible launch, from the compiled kernel, or from its source if that cannot be compiled here."""
     try:
         cubin = cubin_of(spec, toolchain)
-        return guess_in(cubin, symbols.find(cubin, spec.launch.entry), spec, toolchain)
+        return guess_in(cubin, names.find(cubin, spec.launch.entry), spec, toolchain)
     except NcuSwizzleError:
         return guess.guess(signature_in_source(source_text(spec), spec.launch.entry or spec.name), spec.sizes)
 

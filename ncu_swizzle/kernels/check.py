@@ -15,12 +15,12 @@ from itertools import zip_longest
 import numpy as np
 
 from ncu_swizzle.base.errors import BadCatalog, EnvironmentLacking, LaunchLacking
-from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES, Tiled, element_bytes
 from ncu_swizzle.kernels import arguments, fills, guess
 from ncu_swizzle.kernels.family import BINARIES, BYTES, STRUCT, Argument, Family, Kernel
-from ncu_swizzle.kernels.signature import SignatureParameter, dtype_of, pointee_of, signature_of
+from ncu_swizzle.kernels.guess import SignatureParameter, dtype_of, pointee_of, signature_of
 
 # Tensor maps: TMA's descriptors of matrices, encoded by the CUDA driver.
 #

@@ -13,6 +13,7 @@ from typing import Any
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, BadProblem, Typed
 from ncu_swizzle.base.files import read_bytes, write_json
+from ncu_swizzle.base.paths import data_root
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.kernels import limits
@@ -217,7 +218,7 @@ class Family:
         texts = {self._shown_name(path): _text(path) for path in own if path.is_file() and self._shows(path)}
         if self.shipped:
             return texts
-        ours = paths.data_root()
+        ours = data_root()
         borrowed = ((path, text) for path, text in self._included() if paths.kernels() in path.parents)
         return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
 

@@ -29,7 +29,7 @@ from ncu_swizzle.kernels.options import LaunchOptions
 # check                 the gate's limits, see `gate.checking`
 # catalog = ["kernels"] folders of families, relative to the file
 # [kernel.NAME]         a kernel in a file, see below
-# [[ignore]]            findings that are suppressed, see `gate.suppressions`
+# [[ignore]]            findings that are suppressed, see `gate.checking`
 
 
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"

@@ -23,7 +23,7 @@ from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import opened
 from ncu_swizzle.kernels import recipe
 from ncu_swizzle.kernels.family import Family, Kernel
@@ -59,7 +59,7 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached:
     cacheable = cached and recipe.cacheable(family, kernel)
     if cacheable and (kept := cache.load(KIND, key)):
         with contextlib.suppress(NcuSwizzleError):
-            symbols.find(opened(kept, family.source(kernel).name), kernel.entry)
+            names.find(opened(kept, family.source(kernel).name), kernel.entry)
             return kept
         cache.drop(KIND, key)
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)

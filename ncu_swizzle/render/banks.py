@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
-from ncu_swizzle.kernels.declared_tiles import Tile
+from ncu_swizzle.kernels.catalog import Tile
 from ncu_swizzle.render.bank_picture import (
     MEMORY_KEY,
     MOST_STEPS,

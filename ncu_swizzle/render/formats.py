@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.base.texts import in_code, in_csv, in_json, in_markdown
-from ncu_swizzle.render import findings, kernels, mix, summary, tables, text
+from ncu_swizzle.render import findings, mix, summary, tables, text
 from ncu_swizzle.reports import frames, many_launches, pack
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.options import RECORDED
@@ -145,7 +145,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     """Return several comparisons as Markdown: a table of all and the worst in full; a single one as `render` does."""
     if len(comparisons) == 1:
         return render(comparisons[0])
-    rows = kernels.rows(comparisons)
+    rows = summary.rows(comparisons)
     profiles = [profile for comparison in comparisons for profile in comparison.profiles]
     parts = _head(title or f"{len(comparisons)} kernels", many_launches.verdict(comparisons))
     parts += ["> Recorded, not measured now.\n"] * any(profile.engine == RECORDED for profile in profiles)
@@ -197,7 +197,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     if comparison.warnings:
         yield "\n".join(f"> **Warning:** {in_markdown(warning)}" for warning in comparison.warnings) + "\n"
     yield _figures(comparison)
-    if overview := kernels.overview(comparison):
+    if overview := summary.overview(comparison):
         rows = [[in_markdown(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in overview]
         yield _table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)
     yield from _accesses(comparison)

@@ -1,9 +1,15 @@
-"""The instruction mix: what stayed the same, and what address computation costs."""
+"""The instruction mix, and how busy each unit of the GPU is; TMA and wgmma: which counters see them.
+
+Measured on an H100 with the family ``tma``, whose kernels write shared memory through TMA only: the counters listed
+here as blind stay at zero, whatever the swizzle. Our section collects no counter of wgmma's own, which would take a
+seventh pass beside TMA's bytes (bench/passes.py); a report that has them shows them, any other says that they are
+unknown.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +18,10 @@ from ncu_swizzle.reports import frames
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import TRANSFERS
 from ncu_swizzle.reports.frames import Mix
+from ncu_swizzle.reports.model import Profile
+
+# The instruction mix: what stayed the same, and what address computation costs.
+
 
 RESOURCES = frozenset({
     "Registers per thread",
@@ -158,3 +168,165 @@ def _sentence(labels: Sequence[str], mixes: Sequence[Mix]) -> str:
     totals = f"In total, {after} executes {text.count(now)} warp instructions, {before} {text.count(was)}"
     parts.append(f"{totals} ({text.change(was, now)}): {', '.join(changes)}")
     return ". ".join(parts) + "."
+
+
+# How busy each unit is, as a share of the most that it sustains: its ceiling.
+
+
+NEAR, FAR = 80.0, 60.0  # percent of the ceiling: a bottleneck from NEAR on; below FAR no unit is one
+OF_ELAPSED, OF_ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
+
+# A unit, what of it is counted, and the metrics that say so: the first one that all profiles have is shown.
+UNITS = (
+    ("Shared memory", "wavefronts of the load/store data pipe", ("l1tex__data_pipe_lsu_wavefronts_mem_shared",)),
+    ("L1 data pipe", "wavefronts of all loads and stores", ("l1tex__data_pipe_lsu_wavefronts",)),
+    ("L2", "sectors", ("lts__t_sectors",)),
+    ("DRAM", "bytes", ("dram__bytes", "gpu__dram_throughput", "dram__throughput")),
+    ("Tensor cores", "busy cycles", ("sm__pipe_tensor_cycles_active",)),
+    ("FMA pipe", "busy cycles", ("sm__pipe_fma_cycles_active", "sm__inst_executed_pipe_fma")),
+    ("ALU pipe", "busy cycles", ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu")),
+    ("FP64 pipe", "busy cycles", ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64")),
+    ("XU pipe", "instructions: sin, exp2, conversions", ("sm__inst_executed_pipe_xu",)),
+    ("LSU", "instructions", ("sm__inst_executed_pipe_lsu",)),
+    ("Issue slots", "instructions issued", ("smsp__issue_active", "sm__issue_active", "sm__inst_executed")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitRow:
+    """One unit's share of its ceiling in every profile, in percent; None if it was not measured there."""
+
+    name: str
+    counted: str
+    metric: str
+    shares: tuple[float | None, ...]
+
+
+def units(comparison: Comparison) -> list[UnitRow]:
+    """Return the units, the busiest first; nothing unless each of the first two profiles has at least two of them."""
+    rows = [row for unit in UNITS if (row := _unit(unit, comparison.profiles)) is not None]
+    last = min(len(comparison.profiles), 2) - 1
+    return sorted(rows, key=lambda row: -(row.shares[last] or 0.0)) if len(rows) > 1 else []
+
+
+def _unit(unit: tuple[str, str, tuple[str, ...]], profiles: tuple[Profile, ...]) -> UnitRow | None:
+    name, counted, metrics = unit
+    for metric in (metric + suffix for metric in metrics for suffix in (OF_ELAPSED, OF_ACTIVE)):
+        shares = tuple(profile.number(metric) for profile in profiles)
+        if None not in shares[:2]:
+            cycles = "active" if metric.endswith("_active") else "elapsed"
+            return UnitRow(name=name, counted=f"{counted}, over {cycles} cycles", metric=metric, shares=shares)
+    return None
+
+
+def unit_sentences(comparison: Comparison, rows: list[UnitRow]) -> Iterator[str]:
+    """Say of each of the first two profiles which unit is next to its ceiling, if any."""
+    for rank, label in enumerate(comparison.labels[:2]):
+        busiest = max(rows, key=lambda row: row.shares[rank] or 0.0)
+        share = busiest.shares[rank] or 0.0
+        shown = f"{busiest.name}, at {text.percent(share)} of its ceiling"
+        if share >= NEAR:
+            yield f"The bottleneck of {label}: {shown}."
+        elif share >= FAR:
+            yield f"The busiest unit of {label}: {shown}."
+        else:
+            yield f"No unit of {label} is near its ceiling; the busiest: {shown}. Latency is the likely limit."
+
+
+BYTES = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
+LOADS = ("UTMALDG", "UBLKCP")  # tensor and bulk copies
+WGMMA = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
+# By the instructions that they count, with a modifier: shown if these were executed, or if a counter is not 0.
+FURTHER = (
+    (
+        ("UTMALDG",),
+        "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld_dest_multicast.sum",
+        "bytes loaded for several blocks of a cluster",
+        "MULTICAST",
+    ),
+    (
+        ("UTMASTG", "UBLKCP.G"),
+        "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+        "bytes stored by TMA",
+        "",
+    ),
+)
+REQUESTS = "smsp__l1tex_tmain_requests.sum"
+OF_WGMMA = (
+    ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum", "wgmma wavefronts, hardware"),
+    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_gmma.sum", "wgmma bank conflicts, hardware"),
+)
+BLIND = (
+    ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "store wavefronts, hardware"),
+    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "store bank conflicts, hardware"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCounter:
+    """One counter, whether it sees TMA's writes, and its value in each profile: a count, or why there is none."""
+
+    name: str
+    meaning: str
+    sees: bool = True
+    values: tuple[str, ...]
+
+
+def _counters(profiles: tuple[Profile, ...], sees: bool, *named: tuple[str, str]) -> list[UnitCounter]:
+    """Return these of ncu's metrics as counters."""
+    return [
+        UnitCounter(name=name, meaning=meaning, sees=sees, values=tuple(text.count(p.number(name)) for p in profiles))
+        for name, meaning in named
+    ]
+
+
+def of_tma(comparison: Comparison) -> tuple[UnitCounter, ...]:
+    """Return the counters if any profile loads through TMA; nothing otherwise."""
+    profiles = comparison.profiles
+    executed = [sum(i.executed or 0 for i in p.instructions if i.opcode.startswith(LOADS)) for p in profiles]
+    if not any(executed) and not any(profile.number(BYTES) for profile in profiles):
+        return ()
+    counted = [
+        [i.wavefronts for i in p.instructions if i.opcode.startswith(LOADS) and i.wavefronts is not None]
+        for p in profiles
+    ]
+    further = [
+        (name, meaning)
+        for opcodes, name, meaning, modifier in FURTHER
+        if any(_ran(p, opcodes, modifier) or p.number(name) for p in profiles)
+    ]
+    requests = [(REQUESTS, "requests to TMA")] if any(p.number(REQUESTS) is not None for p in profiles) else []
+    return (
+        UnitCounter(name="inst_executed", meaning="TMA loads executed", values=tuple(map(text.count, executed))),
+        *_counters(profiles, True, (BYTES, "bytes loaded by TMA"), *further, *requests),
+        UnitCounter(
+            name="memory_l1_wavefronts_shared",
+            meaning="TMA load wavefronts, source-level",
+            sees=False,
+            values=tuple(text.count(sum(counts)) if counts else "no value" for counts in counted),
+        ),
+        *_counters(profiles, False, *BLIND),
+    )
+
+
+def of_wgmma(comparison: Comparison) -> tuple[UnitCounter, ...]:
+    """Return wgmma's counters if any profile has wgmma; nothing otherwise."""
+    profiles = comparison.profiles
+    if not any(_ran(profile, WGMMA) for profile in profiles):
+        return ()
+
+    def total(field: str) -> tuple[str, ...]:
+        counts = [[getattr(i, field) for i in p.instructions if i.opcode.startswith(WGMMA)] for p in profiles]
+        return tuple(text.count(None if None in each else sum(each)) for each in counts)
+
+    return (
+        UnitCounter(name="inst_executed", meaning="wgmma executed, by warps", values=total("executed")),
+        UnitCounter(
+            name="memory_l1_wavefronts_shared", meaning="wgmma wavefronts, source-level", values=total("wavefronts")
+        ),
+        *_counters(profiles, True, *OF_WGMMA),
+    )
+
+
+def _ran(profile: Profile, opcodes: tuple[str, ...], modifier: str = "") -> bool:
+    return any(i.executed and i.opcode.startswith(opcodes) and modifier in i.opcode for i in profile.instructions)

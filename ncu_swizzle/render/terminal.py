@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle.render import findings, kernels, mix, text
+from ncu_swizzle.render import findings, mix, summary, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.summary import computed
 from ncu_swizzle.reports import many_launches
@@ -78,7 +78,7 @@ def _overview(comparison: Comparison) -> Table:
     table = plain_table(f"{len(comparison.labels)} profiles", "profile")
     for title in ("excessive", "degree", "duration", "speed", "shared pipe"):
         table.add_column(title, justify="right")
-    for row in kernels.overview(comparison):
+    for row in summary.overview(comparison):
         table.add_row(row.label, row.excessive, row.degree, row.duration, row.pace, row.pipe)
     return table
 
@@ -121,7 +121,7 @@ def _show_kernels(result: JobResult, console: Console) -> None:
 
 def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     """Return one row per launch or pair of launches: number, name, sizes, duration, excess and degree."""
-    rows = kernels.rows(comparisons)
+    rows = summary.rows(comparisons)
     paired = any(len(comparison.profiles) > 1 for comparison in comparisons)
     noun = "pairs and launches" if paired else "launches"
     table = plain_table(f"{len(rows)} {noun}", "#", "kernel", "grid", *([] if paired else ["block"]))
@@ -131,7 +131,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
         name = table_line(row.name, (f" {row.note}", "dim")) if row.note else table_line(row.name)
         sizes = [row.grid] if paired else [row.grid, row.block]
         cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
-        lines = [Text(cell.replace(kernels.ARROW, "\n→ ")) for cell in (row.number, *cells)]
+        lines = [Text(cell.replace(summary.ARROW, "\n→ ")) for cell in (row.number, *cells)]
         table.add_row(lines[0], name, *lines[1:], style="red" if many_launches.excess(row.last) else "")
     return table
 

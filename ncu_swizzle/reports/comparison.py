@@ -12,7 +12,7 @@ import pandas as pd
 
 from ncu_swizzle.base.errors import Hint, NotComparable, Typed
 from ncu_swizzle.kernels.family import Family, Kernel
-from ncu_swizzle.reports import sanity
+from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
@@ -101,7 +101,7 @@ class Comparison:
     @property
     def asides(self) -> tuple[str, ...]:
         """The warnings that cast no doubt on the tables."""
-        return tuple(f"{label}: {aside}." for label, profile in self.named for aside in sanity.asides(profile))
+        return tuple(f"{label}: {aside}." for label, profile in self.named for aside in remarks.asides(profile))
 
     @cached_property
     def named(self) -> list[tuple[str, Profile]]:
@@ -167,7 +167,7 @@ def _row(total: Total) -> dict[str, float | None]:
 
 
 def _countable(count: int | None) -> int | None:
-    """Return a count that fits in 64 bits, else None; `sanity` reports those."""
+    """Return a count that fits in 64 bits, else None; `remarks` reports those."""
     return count if count is None or abs(count) < 1 << 63 else None
 
 

@@ -1,18 +1,194 @@
-"""The verdict on profiles side by side, in one sentence, and the warnings."""
+"""What is said of profiles: implausible values, warnings, and the verdict in one sentence.
+
+ncu writes implausible values without a warning. A doubt about counts keeps the gate from judging; every doubt is a
+warning in the report. A file with impossible values, such as negative counts, is damaged.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import codes, paths, validate
+from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.cubin import demangled
-from ncu_swizzle.reports import model, sanity
-from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.cubin import names
+from ncu_swizzle.reports import model
+from ncu_swizzle.reports.counts import UNKNOWN, Instruction
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 from ncu_swizzle.reports.options import EMULATED
+
+NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
+INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
+NOT_MEASURED = "ncu wrote NaN for "  # the start of a note
+LEAST_PERCENT = -0.05  # of a peak: less rounds to 0
+MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
+MOST = 1 << 62  # a larger count is a negative one read as unsigned
+SHARE = ".pct_of_peak_"
+DIMENSION = "launch__"
+LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, EXECUTED)
+FIGURES = (*LAUNCH_COUNTS, DURATION)
+
+
+def impossible(profile: Profile) -> str:
+    """Return the first value in a profile just read that has the wrong type or sign; empty if there is none."""
+    if wrong := validate.mismatch(profile):
+        return wrong
+    for name, metric in profile.metrics.items():
+        counts = name in FIGURES or name.startswith((STALLED, DIMENSION))
+        if counts and not isinstance(metric.value, str) and metric.value < 0:
+            return f"{name} is {metric.value:,}"
+    return ""
+
+
+def doubts(profile: Profile) -> list[str]:
+    """Return every doubt about a profile, worded to follow its label: "kernel2: …"."""
+    time = _unreliable_time(profile)
+    timing = [f"{time}: its time is unreliable"] if time else []
+    return [*_notes(profile), *_implausible_counts(profile, ""), *timing, *asides(profile)]
+
+
+def asides(profile: Profile) -> list[str]:
+    """Return those doubts that no figure of the report depends on: what else was not measured, or has no text."""
+    return [*_notes(profile, minor=True), *_uncollected(profile), *_without_text(profile)]
+
+
+def _notes(profile: Profile, minor: bool = False) -> Iterator[str]:
+    """Yield the notes in the report: about metrics that no figure needs (`minor`), or all others."""
+    for finding in profile.findings:
+        if finding.rule == NOTE:
+            message = finding.message.rstrip(".")
+            named = message.removeprefix(NOT_MEASURED).replace(",", " ").split()
+            about_lines = message.startswith(INNERMOST)
+            about_others = message.startswith(NOT_MEASURED) and not any(name in FIGURES for name in named)
+            if minor == (about_lines or about_others):
+                yield message
+
+
+def _uncollected(profile: Profile) -> Iterator[str]:
+    """Name requested metrics that ncu left out: it silently skips names that it does not know."""
+    requested = re.findall(r"--metrics[ =](\S+)", profile.command)
+    names = [name for option in requested for name in option.split(",") if name and ":" not in name]
+    # A metric may be requested by its first parts: ncu then collects a.sum, a.avg and so on for a.
+    collected = {prefix for metric in profile.metrics for prefix in accumulate(metric.split("."), "{}.{}".format)}
+    absent = [name for name in names if name not in collected]
+    if absent:
+        yield f"ncu collected nothing for {some(absent)}: ncu --query-metrics lists the available metrics"
+
+
+def about_counts(profile: Profile, access: str = "") -> str:
+    """Return the first reason not to judge the profile's counts (of an access kind); empty if there is none."""
+    return next(_implausible_counts(profile, access), "")
+
+
+def about_time(profile: Profile) -> str:
+    """Return why the profile's duration cannot be judged; empty if it can."""
+    return _unreliable_time(profile) or next(_implausible_shares(profile), "")
+
+
+def _unreliable_time(profile: Profile) -> str:
+    duration = profile.number(DURATION)
+    return f"{DURATION} is {duration:g}" if duration is not None and duration <= 0 else ""
+
+
+def _implausible_counts(profile: Profile, access: str) -> Iterator[str]:
+    for name in LAUNCH_COUNTS:
+        metric = profile.metrics.get(name)
+        value = metric.value if metric else 0
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{name} is {value}: its counts are unreliable"
+        elif isinstance(value, int | float) and not 0 <= value < MOST:
+            yield f"{name} is {value:,}: its counts are unreliable"
+    relevant = [i for i in profile.instructions if access in ("", i.access)]
+    wrong = [(instruction, why) for instruction in relevant if (why := _contradiction(instruction))]
+    if wrong:
+        instruction, why = wrong[0]
+        more = f" and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
+        yield f"{instruction.sass} {why}{more}: its counts are unreliable"
+    nameless = sum(instruction.access == UNKNOWN for instruction in profile.instructions)
+    if access and nameless:
+        yield f"cannot tell which accesses are {access}: {nameless} have no SASS in the report"
+    yield from _implausible_shares(profile)
+
+
+def _contradiction(instruction: Instruction) -> str:
+    """Say which of an instruction's counts is impossible; empty if none is."""
+    executed, wavefronts, ideal = instruction.executed, instruction.wavefronts, instruction.ideal
+    for noun, count in (("executions", executed), ("wavefronts", wavefronts), ("ideal wavefronts", ideal)):
+        if count is not None and not 0 <= count < MOST:
+            return f"has {count:,} {noun}"
+    if wavefronts is None or not instruction.access:
+        return ""
+    if instruction.implausible:
+        return f"has {wavefronts:,} wavefronts, fewer than its {ideal:,} ideal ones"
+    if executed == 0 and wavefronts:
+        return f"has {wavefronts:,} wavefronts but was never executed"
+    return ""
+
+
+def _implausible_shares(profile: Profile) -> Iterator[str]:
+    for name in profile.metrics:
+        share = profile.number(name) if SHARE in name else None
+        if share is not None and not LEAST_PERCENT <= share <= MOST_PERCENT:
+            yield f"{name} is {share:,.1f} %: its replay passes are inconsistent"
+
+
+def _without_text(profile: Profile) -> Iterator[str]:
+    """Say that instructions lack their SASS, or that no source line is known."""
+    textless, instructions = sum(not i.sass for i in profile.instructions), len(profile.instructions)
+    if textless:  # the report has no cubin, or one that NVIDIA's reader cannot read
+        count = "no instruction has" if textless == instructions else f"{textless:,} instructions have no"
+        yield f"{count} SASS in the report: profile with ncu --import-sass yes, or pip install --upgrade ncu-report"
+    if instructions and not profile.library and not any(i.stack for i in profile.instructions):
+        yield "no instruction has a source line: compile with -lineinfo"  # library kernels never have any
+
+
+class CountsDoubt(NamedTuple):
+    """Why counts cannot be trusted, and the codes of all reasons."""
+
+    reason: str
+    codes: tuple[str, ...]
+
+
+def why_unknown(profile: Profile, access: str) -> str:
+    """Return why the counts of a profile cannot be trusted, so that no limit can hold; empty if they can."""
+    doubt = counts_doubt(profile, access)
+    return doubt.reason if doubt else ""
+
+
+def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
+    """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; None if they can."""
+    uncounted = [
+        instruction
+        for instruction in profile.instructions
+        if instruction.access
+        and access in ("", instruction.access)
+        and (instruction.wavefronts is None or instruction.ideal is None)
+    ]
+    if profile.engine == EMULATED:
+        why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
+        reason = f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}"
+        return CountsDoubt(reason, model.codes_of_unknown(profile, uncounted)) if uncounted else None
+    if lacking := [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]:
+        return CountsDoubt(f"its report lacks {', '.join(lacking)}", (codes.NOT_COLLECTED,))
+    if not profile.instructions:
+        return CountsDoubt("its report lists no instructions", (codes.NOT_COLLECTED,))
+    if uncounted:
+        reason = f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
+        return CountsDoubt(reason, (codes.NOT_COLLECTED,))
+    launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
+    if launch != counted:
+        said = f"{WAVEFRONTS} is not a number" if launch is None else ""
+        reason = said or f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
+        return CountsDoubt(reason, (codes.IMPLAUSIBLE,))
+    implausible = about_counts(profile, access)
+    return CountsDoubt(implausible, (codes.IMPLAUSIBLE,)) if implausible else None
+
 
 # The ncu command that collects what a report lacks, derived from the command that produced the report.
 #
@@ -87,7 +263,7 @@ def command(profile: Profile) -> str:
     if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
         chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
     else:
-        chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
+        chosen = ["--kernel-name", names.function(kernel.function) or kernel.name]
     countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
     skipped = ["--launch-skip", str(launch.occurrence)] if countable else []
     return _command(session, KEPT, [*chosen, *skipped, "--launch-count", "1"])
@@ -237,5 +413,5 @@ def warnings_of(named: Named) -> list[str]:
             workload = profile.launch.workload
             why = "" if workload == "kernel" else f" (ncu has no per-instruction counts for a {workload})"
             warnings.append(f"{label} lacks {', '.join(profile.missing)}{why}. Collect it with: {command(profile)}")
-        warnings += [f"{label}: {doubt}." for doubt in sanity.doubts(profile)]
+        warnings += [f"{label}: {doubt}." for doubt in doubts(profile)]
     return warnings

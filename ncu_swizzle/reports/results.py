@@ -2,7 +2,7 @@
 
 Decoded from the messages ``ProfileResult``, ``RangeResult``, ``GraphResult`` and ``CmdlistResult``, as documented by
 the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``. Three things are not in the file: the
-units of metrics, the text of instructions and the lines that ncu shows for them; see `disassembly`.
+units of metrics, the text of instructions and the lines that ncu shows for them; see `reader`.
 """
 
 from __future__ import annotations

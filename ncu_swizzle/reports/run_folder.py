@@ -16,10 +16,10 @@ from typing import Any
 from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
-from ncu_swizzle.reports import sanity
+from ncu_swizzle.reports import remarks
+from ncu_swizzle.reports.many_launches import Row
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
-from ncu_swizzle.reports.pairing import Row
 
 # How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
 
@@ -257,7 +257,7 @@ def load_profile(file: Path) -> Profile:
         profile = Profile.from_json(text, str(file))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
-    if wrong := sanity.impossible(profile):
+    if wrong := remarks.impossible(profile):
         raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
     if too_large := next(_excesses(profile), ""):
         raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)

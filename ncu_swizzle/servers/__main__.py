@@ -17,7 +17,7 @@ from typing import Any
 from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, of_system
 from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.commands.keywords import Hearing
+from ncu_swizzle.commands.groups import Hearing
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.servers import folders
 from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told

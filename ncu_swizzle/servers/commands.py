@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
-from ncu_swizzle.commands import endings
+from ncu_swizzle.commands import output
 from ncu_swizzle.commands.helping import CommandGroup
 
 INSTALL = "pip install 'ncu-swizzle[servers]'"
@@ -36,7 +36,7 @@ def lsp(
         from ncu_swizzle.servers.lsp import server
     except ImportError as error:
         raise EnvironmentLacking(f"the pygls package is missing: {error}", INSTALL) from error
-    server(endings.version(), allow_run, timeout).start_io()
+    server(output.version(), allow_run, timeout).start_io()
 
 
 @app.command()
@@ -70,4 +70,4 @@ def mcp(
     except ImportError as error:
         raise EnvironmentLacking(f"the mcp package is missing: {error}", INSTALL) from error
     folders = Folders(tuple(root.absolute() for root in roots), allow_run)
-    serve(Service(folders, timeout), endings.version())
+    serve(Service(folders, timeout), output.version())

@@ -18,9 +18,9 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.engines.settings import FleetOptions
+from ncu_swizzle.kernels import device
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.options import FleetOptions
 from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, Whereabouts, identity
 
 # The workers that are fit for a job: examined when they appear, dropped when they are gone.
@@ -287,10 +287,10 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
 
 def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
     """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
-    installed = gpu.identities()
+    installed = device.identities()
     chosen = [(uuid, name) for uuid, name in installed if options.gpu.casefold() in name.casefold()]
     if not chosen:
         names = ", ".join(dict.fromkeys(name for _, name in installed))
-        why = f"none is called {options.gpu}: {names}" if installed else gpu.absent()
+        why = f"none is called {options.gpu}: {names}" if installed else device.absent()
         raise EnvironmentLacking(f"--workers gpus: {why}", "--workers 2 --engine emulated, or ncu-swizzle doctor")
     return chosen

@@ -19,15 +19,14 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Program
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.engines.profiles import engine_for, obtain
-from ncu_swizzle.engines.settings import Context, Done, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, Context, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
 from ncu_swizzle.reports.run_folder import REPORT
 from ncu_swizzle.sweep import cluster, folder, worker
-from ncu_swizzle.sweep.crew import Crew, crew
+from ncu_swizzle.sweep.dispatch import Crew, crew
 from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
-from ncu_swizzle.sweep.options import ALONE, GPUS, FleetOptions
 from ncu_swizzle.sweep.plan import (
     Fingerprint,
     Plan,

@@ -23,7 +23,7 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import Done, Progress
-from ncu_swizzle.kernels import gpu, limits
+from ncu_swizzle.kernels import device, limits
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
 
@@ -243,7 +243,7 @@ class Returned:
 def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
     """Remember the job, and say what this worker is and lacks."""
     _jobs[token] = job
-    gpus = tuple(gpu.identities()) if job.measures else ()
+    gpus = tuple(device.identities()) if job.measures else ()
     return Examined(
         identity=identity(), host=socket.gethostname(), gpus=gpus, lacks=lacking(wanted),
         facts=job.examine(job.common),
@@ -315,7 +315,7 @@ def _speaker(token: str, number: int, name: str) -> Progress:
 
 def _unfit() -> str:
     """Return why this worker's GPU can no longer be used; empty if it answers."""
-    uuid = next((uuid for uuid, _ in gpu.identities()), "")
+    uuid = next((uuid for uuid, _ in device.identities()), "")
     try:
         ended = child.run(["nvidia-smi", "--id", uuid, "--query-gpu=name", "--format=csv,noheader"], GPU_ANSWERS_S,
                           environment=paths.tool_environment())  # fmt: skip

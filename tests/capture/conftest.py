@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.capture import running
-from ncu_swizzle.capture.file import open_launches
+from ncu_swizzle.capture.launches import open_launches
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures
 from tests.support.places import PROGRAMS, ROOT

@@ -13,8 +13,7 @@ import pytest
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, UsageError
-from ncu_swizzle.capture.file import open_launches, write
-from ncu_swizzle.capture.launches import Contents, LaunchFilter, Manifest
+from ncu_swizzle.capture.launches import Contents, LaunchFilter, Manifest, open_launches, write
 from tests.support import captures
 from tests.support.captures import MANIFEST, changed, entries, pack, recorded
 

@@ -12,13 +12,12 @@ import pytest
 
 from ncu_swizzle.base.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import dry, running
-from ncu_swizzle.capture.file import open_launches
-from ncu_swizzle.capture.launches import CapturedLaunch, Manifest
+from ncu_swizzle.capture.launches import CapturedLaunch, Manifest, open_launches
 from ncu_swizzle.capture.running import CaptureLimits
 from ncu_swizzle.commands import run_several
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.commands.run_several import CaptureSettings
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures
@@ -52,7 +51,7 @@ def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 3
 def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "app.launches"
     manifest = captured(shared_programs, "./counting", out=out)
-    names = [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+    names = [function(demangle(launch.kernel)) for launch in manifest.launches]
     assert names == ["count", "permute", "permute"]
     assert (manifest.origin, manifest.machine.compute_capability, manifest.machine.gpu) == ("dry", "9.0", "")
     with open_launches(out) as file, open_launches(captures.recorded("counting")) as real:

@@ -8,8 +8,7 @@ from typing import Any
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.capture import recorded
-from ncu_swizzle.capture.file import open_launches
-from ncu_swizzle.capture.launches import Contents
+from ncu_swizzle.capture.launches import Contents, open_launches
 from tests.support import captures
 
 ATTRIBUTES = [1024, 0, 0, 0, 32, 90]  # what the H100's driver says of `columns`

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncu_swizzle.commands import doctor, examination
+from ncu_swizzle.commands import doctor
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status, bad, good
 from ncu_swizzle.engines.machine import Ran, System
-from ncu_swizzle.kernels import gpu, toolchain
+from ncu_swizzle.kernels import device, toolchain
 from tests.support.process import Typed
 
 H100 = ("NVIDIA H100 80GB HBM3", (9, 0))
@@ -133,7 +133,7 @@ def named(found: Diagnosis, name: str) -> HealthCheck:
 
 
 def test_a_machine_where_all_is_well_has_only_ticks() -> None:
-    found = examination.examine(made(), trial=lambda ncu: good("trial", "done"))
+    found = doctor.examine(made(), trial=lambda ncu: good("trial", "done"))
     assert {one.outcome for one in found.checks} == {Status.good}
     assert found.able
     assert not [one for one in found.checks if one.cure]
@@ -190,7 +190,7 @@ LACKS: tuple[tuple[dict[str, Any], str, str, str, str], ...] = (
 
 def test_each_lack_is_named_with_its_cure() -> None:
     for changes, name, outcome, said, cure in LACKS:
-        diagnosis = examination.examine(made(**changes), trial=lambda ncu: good("trial", "made"))
+        diagnosis = doctor.examine(made(**changes), trial=lambda ncu: good("trial", "made"))
         one = named(diagnosis, name)
         assert one.outcome == outcome, changes
         assert said in one.said, changes
@@ -202,9 +202,9 @@ def test_each_lack_is_named_with_its_cure() -> None:
 
 
 def test_a_named_ncu_is_the_one_and_a_trial_that_fails_is_a_cross() -> None:
-    assert named(examination.examine(made(), Path(OLDER)), "ncu").said.endswith("(--ncu)")
-    assert named(examination.examine(made(), Path("/nowhere")), "ncu").outcome is Status.bad
-    assert not examination.examine(made(), trial=lambda ncu: bad("trial", "failed", "try")).able
+    assert named(doctor.examine(made(), Path(OLDER)), "ncu").said.endswith("(--ncu)")
+    assert named(doctor.examine(made(), Path("/nowhere")), "ncu").outcome is Status.bad
+    assert not doctor.examine(made(), trial=lambda ncu: bad("trial", "failed", "try")).able
 
 
 def tool(folder: Path, name: str, text: str) -> Path:
@@ -242,7 +242,7 @@ def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypa
         for program, text in (("nvcc", nvcc), ("nvdisasm", nvdisasm)):
             if text:
                 tool(tmp_path / str(number), program, text)
-        diagnosis = examination.examine(made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
+        diagnosis = doctor.examine(made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
         assert not diagnosis.able
         assert diagnosis.computes == (not name)
         assert [check.name for check in diagnosis.computing_obstacles] == ([name] if name else [])
@@ -263,7 +263,7 @@ def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypa
 
 def test_the_real_machine_answers_without_raising() -> None:
     system = System()
-    found = examination.examine(system)
+    found = doctor.examine(system)
     assert {one.name for one in found.checks} >= {"driver", "GPU", "ncu", "counters", "nvcc", "PyCUDA", "disk"}
     assert system.processes()[os.getpid()]
     assert system.free_bytes("/nowhere/at/all")
@@ -271,7 +271,7 @@ def test_the_real_machine_answers_without_raising() -> None:
     assert system.read("/nowhere") is None
 
 
-@pytest.mark.skipif(not gpu.absent(), reason="this test is about machines without a GPU")
+@pytest.mark.skipif(not device.absent(), reason="this test is about machines without a GPU")
 def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(typed: Typed, work: Path) -> None:
     done = typed("doctor --json doctor.json")
     assert done.returncode == 3, done.stderr
@@ -296,7 +296,7 @@ def test_programs_that_hang_are_named(tmp_path: Path) -> None:
         def run(self, argv: Sequence[str]) -> Ran | None:
             return super().run([str(tmp_path / Path(argv[0]).name), *argv[1:]])
 
-    found = examination.examine(Hanging())
+    found = doctor.examine(Hanging())
     silent = [check for check in found.checks if "did not answer within 4 s" in check.said]
     assert {check.name for check in silent} == {"ncu", "nvcc", "MIG", "clocks"}
     assert all(check.cure for check in silent)

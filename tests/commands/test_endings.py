@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
-from ncu_swizzle.commands import endings
+from ncu_swizzle.commands import output
 from tests.support.places import ROOT
 from tests.support.process import Typed, environment
 
@@ -94,7 +94,7 @@ def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     assert broken(tmp_path, "sys.stdout.close()").returncode not in (0, 1)
     package = tmp_path / "ncu_swizzle"  # an installation without its commands
     package.mkdir()
-    kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/endings.py")
+    kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/output.py")
     base = ("__init__.py", "errors.py", "files.py", "texts.py", "unfinished.py")
     for name in (*kept, *(f"base/{file}" for file in base)):
         (package / name).parent.mkdir(exist_ok=True)
@@ -234,4 +234,4 @@ def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.M
     with (tmp_path / "err").open("w", encoding="utf-8") as full:
         os.dup2(os.open("/dev/full", os.O_WRONLY), full.fileno())
         monkeypatch.setattr(sys, "stderr", full)
-        assert endings.explain(NotWritable("cannot write", "try")) == 2
+        assert output.explain(NotWritable("cannot write", "try")) == 2

@@ -40,7 +40,7 @@ def test_a_pull_request_that_brings_a_conflict_back_fails(command: Command, tmp_
 @pytest.mark.long
 @NEEDS_ALL
 def test_cubins_can_be_named(command: Command, tmp_path: Path) -> None:
-    from ncu_swizzle.capture.file import open_launches
+    from ncu_swizzle.capture.launches import open_launches
 
     with open_launches(recorded("driver")) as file:
         (tmp_path / "new.cubin").write_bytes(file.cubin(next(iter(file.manifest.cubins))))

@@ -11,10 +11,10 @@ from elftools.elf.sections import Section
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError
-from ncu_swizzle.cubin import elf, symbols
-from ncu_swizzle.cubin.demangled import demangle, distinct
+from ncu_swizzle.cubin import elf, names
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
+from ncu_swizzle.cubin.names import demangle, distinct
 from ncu_swizzle.engines import module_image
 from tests.support.corpus import binaries, bytewise
 from tests.support.properties import chances, examples, holds
@@ -38,7 +38,7 @@ def read_everything(data: bytes) -> None:
         for offset in range(0, 4096, 16):
             table.stack(offset)
         elf.pack(cubin, kernel, [bytes(slot.size) for slot in slots])
-    symbols.find(cubin, cubin.kernels[0])
+    names.find(cubin, cubin.kernels[0])
 
 
 def refused(data: bytes) -> str:

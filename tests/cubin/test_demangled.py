@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.texts import one_line
-from ncu_swizzle.cubin import demangled, symbols
+from ncu_swizzle.cubin import names
 from tests.support.properties import examples, holds
 
 WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True).filter(lambda word: word != "operator")
@@ -52,35 +52,35 @@ SHORT = [
 
 
 def test_a_name_is_the_function_s_own() -> None:
-    assert [(text, demangled.function(text), demangled.shorten(text)) for text, _, _ in SHORT] == SHORT
-    assert "\x1b" not in demangled.shorten("evil\x1b[31m<int>()")
+    assert [(text, names.function(text), names.shorten(text)) for text, _, _ in SHORT] == SHORT
+    assert "\x1b" not in names.shorten("evil\x1b[31m<int>()")
 
 
 @pytest.mark.long
 @given(signatures())
 def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, str]) -> None:
     written, name = signature
-    assert demangled.function(written) == name
-    short = demangled.shorten(written, 1000)
+    assert names.function(written) == name
+    short = names.shorten(written, 1000)
     assert short == name or short.startswith(f"{name}<")
     assert "::" not in short
-    assert demangled.function(short) == name
-    assert demangled.shorten(short, 1000) == short, "what is short stays so"
+    assert names.function(short) == name
+    assert names.shorten(short, 1000) == short, "what is short stays so"
 
 
 @given(st.text(), st.integers(1, 80))
 def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
-    for short in (demangled.shorten(text, most), demangled.function(text)):
+    for short in (names.shorten(text, most), names.function(text)):
         assert all(letter.isprintable() for letter in one_line(short))
-    assert len(demangled.shorten(text, most)) <= max(most, 1)
-    assert bool(demangled.shorten(text, most)) == bool(text.strip())
-    assert demangled.function(demangled.function(text)) == demangled.function(text)
+    assert len(names.shorten(text, most)) <= max(most, 1)
+    assert bool(names.shorten(text, most)) == bool(text.strip())
+    assert names.function(names.function(text)) == names.function(text)
 
 
 @pytest.mark.long
 @given(st.lists(st.one_of(signatures().map(lambda one: one[0]), st.text(min_size=1, max_size=9)), max_size=6))
 def test_different_functions_get_different_names_and_equal_ones_the_same(functions: list[str]) -> None:
-    short = demangled.distinct(functions, 20)
+    short = names.distinct(functions, 20)
     assert len(short) == len(functions)
     assert len(set(zip(functions, short, strict=True))) == len(set(functions))
     assert len(set(short)) == len(set(functions))
@@ -88,8 +88,8 @@ def test_different_functions_get_different_names_and_equal_ones_the_same(functio
 
 def test_template_arguments_show_only_where_they_tell_instances_apart() -> None:
     functions = ["void a::f<int>()", "g()", "void a::f<float>()", "g()"]
-    assert demangled.distinct(functions) == ["f<int>", "g", "f<float>", "g"]
-    assert demangled.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
+    assert names.distinct(functions) == ["f<int>", "g", "f<float>", "g"]
+    assert names.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
 
 
 HOSTILE = ("(", "<", "<(", "[clone ", "a::", "operator", " ", "{", ")>", "(anonymous namespace)::", "1", "x ", "(a::")
@@ -100,19 +100,19 @@ def test_a_long_name_takes_linear_time() -> None:
     """Quadratic time would be hours."""
     for part in HOSTILE:
         name = part * (200_000 // len(part)) + ")>]}" * 10_000
-        demangled.function(name)
-        demangled.parameter_types(name)
-        for spell in symbols.SPELLINGS:
+        names.function(name)
+        names.parameter_types(name)
+        for spell in names.SPELLINGS:
             spell(name)
-        assert len(demangled.shorten(name)) <= demangled.MOST
-        assert demangled.distinct([name, "f(int)"])[1] == "f"
+        assert len(names.shorten(name)) <= names.MOST
+        assert names.distinct([name, "f(int)"])[1] == "f"
 
 
 def test_a_name_that_doubles_itself_again_and_again_stays_mangled() -> None:
     name = "_Z1f1aI1b1bE" + "".join(f"S_IS{number}_S{number}_E" for number in "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    assert len(demangled.demangle(name)) <= demangled.LONGEST_DEMANGLED
-    assert demangled.demangle("_Z1f1aI1b1bES_IS1_S1_E").startswith(("f(", "_Z"))
-    assert demangled.demangle_all(["_Z1fv", "g", name])["_Z1fv"] == "f()"
+    assert len(names.demangle(name)) <= names.LONGEST_DEMANGLED
+    assert names.demangle("_Z1f1aI1b1bES_IS1_S1_E").startswith(("f(", "_Z"))
+    assert names.demangle_all(["_Z1fv", "g", name])["_Z1fv"] == "f()"
 
 
 @pytest.mark.long
@@ -120,10 +120,10 @@ def test_a_name_that_doubles_itself_again_and_again_stays_mangled() -> None:
 def test_names_of_brackets_are_read_in_time(examples: int) -> None:
     def check(part: str, count: int) -> None:
         name = part * count
-        for short in (demangled.function(name), demangled.shorten(name), demangled.qualified(name)):
+        for short in (names.function(name), names.shorten(name), names.qualified(name)):
             assert isinstance(short, str)
-        demangled.parameter_types(name)
-        assert len(demangled.distinct([name, f"{name}x", name])) == 3
+        names.parameter_types(name)
+        assert len(names.distinct([name, f"{name}x", name])) == 3
 
     parts = st.text(alphabet="<>(){}[]:, *&a_Z~", min_size=1, max_size=6)
     holds(examples // 2, check, parts, st.sampled_from([1, 7, 500, 4000]))
@@ -132,7 +132,7 @@ def test_names_of_brackets_are_read_in_time(examples: int) -> None:
 @examples
 def test_sources_of_brackets_are_read_in_time(examples: int) -> None:
     def check(part: str, count: int) -> None:
-        assert isinstance(symbols.declared_kernels("__global__ void " + part * count), list)
+        assert isinstance(names.declared_kernels("__global__ void " + part * count), list)
 
     parts = st.text(alphabet='_ ()<>{};/*"\\\na', min_size=1, max_size=6) | st.sampled_from(
         ["__global__ ", "__a__((", "/*", '"']

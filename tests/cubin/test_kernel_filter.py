@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.cubin.names import KernelFilter
 
 NAMES = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")
 

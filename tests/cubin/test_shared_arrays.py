@@ -6,8 +6,8 @@ import itertools
 from functools import cache
 
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.names import find
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
-from ncu_swizzle.cubin.symbols import find
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.cubin import demangled, lines, symbols
+from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import arguments, check, fills
 from ncu_swizzle.reports import container
@@ -19,7 +19,7 @@ from tests.support.sources import NAMED
 
 
 def test_only_kernels_are_listed(cubin: Cubin) -> None:
-    named = sorted(demangled.qualified(demangled.demangle(name)) for name in cubin.kernels)
+    named = sorted(names.qualified(names.demangle(name)) for name in cubin.kernels)
     assert named == [
         "(anonymous namespace)::hidden", "none", "ns::fn<32, float, true>", "ns::fn<64, double, false>", "plain",
         "structure",
@@ -40,23 +40,23 @@ NAMES = [
 
 def test_a_kernel_is_found_by_its_name(cubin: Cubin) -> None:
     for wanted, expected in NAMES:
-        name = symbols.find(cubin, wanted)
-        assert expected in (name, demangled.qualified(demangled.demangle(name))), wanted
+        name = names.find(cubin, wanted)
+        assert expected in (name, names.qualified(names.demangle(name))), wanted
 
 
 def test_several_kernels_of_a_name_are_told_apart(cubin: Cubin) -> None:
     for wanted in ("fn", "ns::fn"):
         with pytest.raises(UsageError, match=r"2 kernels called .*ns::fn<32, float, true>, ns::fn<64") as several:
-            symbols.find(cubin, wanted)
-        assert symbols.find(cubin, several.value.hint.split('"')[1])
+            names.find(cubin, wanted)
+        assert names.find(cubin, several.value.hint.split('"')[1])
     for wanted in ("nothing", "fn<16>", "helper"):
         with pytest.raises(UnknownKernel, match=rf"k\.cu has no kernel {wanted}; it has "):
-            symbols.find(cubin, wanted)
+            names.find(cubin, wanted)
 
 
 def test_declarations_are_read_from_the_source() -> None:
-    assert symbols.declared_kernels(NAMED) == ["fn", "hidden", "plain", "structure", "none"]
-    assert symbols.declared_kernels(
+    assert names.declared_kernels(NAMED) == ["fn", "hidden", "plain", "structure", "none"]
+    assert names.declared_kernels(
         '// __global__ void commented(int);\n/* __global__ void also() */ const char* s = "__global__ void text()";\n'
         "template <typename T>\n__global__ void __launch_bounds__(256, f(2)) __cluster_dims__(2, 1, 1)\nbounded(T x);\n"
         "static __global__ __launch_bounds__(32) void behind(int (*table)[4]) { }"
@@ -65,7 +65,7 @@ def test_declarations_are_read_from_the_source() -> None:
 
 @given(st.text(alphabet='_global_ void fn(<>){};/*"\\\n', max_size=200))
 def test_any_source_is_read(text: str) -> None:
-    assert all(name.isidentifier() or name[0].isdigit() for name in symbols.declared_kernels(text))
+    assert all(name.isidentifier() or name[0].isdigit() for name in names.declared_kernels(text))
 
 
 # ---------------------------------------------------------------------------------------------- arguments
@@ -75,7 +75,7 @@ def fit(cubin: Cubin, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
     found = arguments.parse_arguments(texts, Path(), {"n": 8})
     sizes = [8 if one.shape else len(fills.scalar(one, {"n": 8}).tobytes()) for one in found]
-    check.refuse_mismatch(cubin, symbols.find(cubin, kernel), found, sizes)
+    check.refuse_mismatch(cubin, names.find(cubin, kernel), found, sizes)
 
 
 def test_right_arguments_pass(cubin: Cubin) -> None:
@@ -109,5 +109,5 @@ def test_arguments_that_do_not_fit_are_told_before_a_launch(cubin: Cubin) -> Non
 
 def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
     (result,) = container.inspect(recorded_file("kernel2")).results
-    assert symbols.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
+    assert names.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
     assert lines.line_table(result.cubin, "kernel2").rows

@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles
 from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog, gpu, naming
+from ncu_swizzle.kernels import catalog, device, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
@@ -139,7 +139,7 @@ def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monke
 
 
 @NEEDS_ALL
-@pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")
+@pytest.mark.skipif(not device.absent(), reason="about machines without a GPU")
 def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
     done = run("profile", "transpose-xor", "--out", "out")
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from ncu_swizzle import profile_binary
 from ncu_swizzle.base import cache, paths
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.counts import Counts
-from ncu_swizzle.engines import counts_cache, emulation
+from ncu_swizzle.engines import emulated_profile, emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import naming
@@ -75,7 +75,7 @@ def entries() -> list[Path]:
 @NEEDS_ALL
 def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None:
     counts = emulate(histogram(work)).counts
-    again = counts_cache.unpack(Counts, counts_cache.pack(counts))
+    again = emulated_profile.unpack(Counts, emulated_profile.pack(counts))
     assert plain(again) == plain(counts)
     assert again.requests.keys() == counts.requests.keys() != set()
     for offset, access in counts.requests.items():
@@ -84,13 +84,13 @@ def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None
             assert before.dtype == after.dtype
             assert np.array_equal(before, after)
             assert after.flags.writeable
-    assert counts_cache.pack(again) == counts_cache.pack(counts)
+    assert emulated_profile.pack(again) == emulated_profile.pack(counts)
 
 
 @pytest.mark.long
 @NEEDS_ALL
 def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
-    packed = zlib.decompress(counts_cache.pack(emulate(histogram(work)).counts))
+    packed = zlib.decompress(emulated_profile.pack(emulate(histogram(work)).counts))
     text = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
     described, content = json.loads(text)
     rest = packed[8 + len(text) :]
@@ -99,7 +99,7 @@ def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
         altered = json.dumps(parts).encode()
         return zlib.compress(len(altered).to_bytes(8, "little") + altered + more)
 
-    assert counts_cache.unpack(Counts, joined(described, content)).blocks == 1
+    assert emulated_profile.unpack(Counts, joined(described, content)).blocks == 1
     wrong_rows = [["x", *row[1:]] for row in content[0]]
     damaged = [
         b"", b"garbage", zlib.compress(b""), zlib.compress(packed)[:-1], zlib.compress(packed) + b"x",
@@ -111,13 +111,13 @@ def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
     ]  # fmt: skip
     for data in damaged:
         with pytest.raises(ValueError):  # noqa: PT011 - any
-            counts_cache.unpack(Counts, data)
+            emulated_profile.unpack(Counts, data)
 
 
 def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts_cache, "MOST_PACKED_BYTES", 1000)
+    monkeypatch.setattr(emulated_profile, "MOST_PACKED_BYTES", 1000)
     with pytest.raises(ValueError, match="too large"):
-        counts_cache.unpack(Counts, zlib.compress(bytes(1001)))
+        emulated_profile.unpack(Counts, zlib.compress(bytes(1001)))
 
 
 # ---------------------------------------------------------------------------------------------- what is kept
@@ -146,7 +146,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 4
-    monkeypatch.setattr(counts_cache, "_code_digest", lambda: "another emulator")
+    monkeypatch.setattr(emulated_profile, "_code_digest", lambda: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 5
     version = Toolchain.version
@@ -218,8 +218,10 @@ def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: 
     offset, access = next(iter(first.counts.requests.items()))
     spoilt = {
         "garbage": b"garbage",
-        "too few": counts_cache.pack(replace(first.counts, requests={offset: replace(access, times=access.times[:0])})),
-        "no such operation": counts_cache.pack(
+        "too few": emulated_profile.pack(
+            replace(first.counts, requests={offset: replace(access, times=access.times[:0])})
+        ),
+        "no such operation": emulated_profile.pack(
             replace(first.counts, requests={offset: replace(access, op="ld.nothing")})
         ),
     }[content]
@@ -234,7 +236,7 @@ def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: 
 @pytest.mark.long
 @NEEDS_ALL
 def test_large_emulations_are_left_out(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
-    monkeypatch.setattr(counts_cache, "MOST_BYTES", 10)
+    monkeypatch.setattr(emulated_profile, "MOST_BYTES", 10)
     emulate(histogram(work))
     assert entries() == []
     emulate(histogram(work))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.engines import emulated_launch, module_image
@@ -24,7 +24,7 @@ from tests.support.recordings import embedded
 def prepared(name: str) -> tuple[Cubin, Launch]:
     family, kernel = catalog.shipped().named(name)
     cubin = embedded(name)
-    return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbols.only_kernel(cubin))
+    return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, names.only_kernel(cubin))
 
 
 def test_a_catalogue_kernel_is_launched_as_it_was_recorded() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.capture.file import open_launches
-from ncu_swizzle.capture.launches import CapturedParameter, Contents
+from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.replay import Replay

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import emulate
@@ -95,7 +95,7 @@ def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
     family, kernel = KERNELS[name]
     tools = Toolchain()
     cubin = Cubin(toolchain.cubin(family, kernel, ARCH, tools), name)
-    symbol = symbols.find(cubin, kernel.entry)
+    symbol = names.find(cubin, kernel.entry)
     check_emulated(name, cubin, symbol, emulated_launch.code(cubin, symbol, tools.disassemble(cubin.data, name)))
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem import access, code, layout, mapping
 from ncu_swizzle.smem.access import Access
@@ -166,9 +166,9 @@ def test_catalogue_kernels_get_what_their_swizzled_variants_have() -> None:
     swizzled = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
     swizzled |= {f"vectors-{width}-stride": f"vectors-{width}-swizzle" for width in (4, 8, 16)}
     for name, variant in swizzled.items():
-        (tile,) = declared_tiles.tiles_of(families.target(name))
+        (tile,) = catalog.tiles_of(families.target(name))
         found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
-        (after,) = declared_tiles.tiles_of(families.target(variant))
+        (after,) = catalog.tiles_of(families.target(variant))
         assert found.best is not None
         assert found.best.mapping == after.mapping, name
 
@@ -317,7 +317,7 @@ def test_cute_has_no_word_for_tables_and_sums() -> None:
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
     family, kernel = catalog.shipped().named("transpose-plain")
-    (tile,) = declared_tiles.tiles_of(Target(family, kernel, family.problem()))
+    (tile,) = catalog.tiles_of(Target(family, kernel, family.problem()))
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None
     plain = family.source(kernel).read_text(encoding="utf-8")

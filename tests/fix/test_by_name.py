@@ -11,7 +11,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
-from ncu_swizzle.fix.copies import source_of
+from ncu_swizzle.fix.edits import source_of
 from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import FixJob
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all

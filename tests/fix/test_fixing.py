@@ -14,9 +14,9 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
+from ncu_swizzle.fix.edits import splice
 from ncu_swizzle.fix.result import Stop, furthest, unproved
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.fix.spliced import splice
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription

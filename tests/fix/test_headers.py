@@ -12,7 +12,7 @@ import pytest
 
 from ncu_swizzle.base.errors import NotWritable, UsageError
 from ncu_swizzle.base.files import replacing
-from ncu_swizzle.fix import copies, shown, sources
+from ncu_swizzle.fix import edits, shown, sources
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.includers import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
@@ -150,14 +150,14 @@ def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
 ) -> None:
     target = naming.everything().target("floats")
     include = headers / "include"
-    assert b"void turned" in copies.source_of(copies.with_headers(target, headers))
+    assert b"void turned" in edits.source_of(edits.with_headers(target, headers))
     (include / "cute").mkdir()
     (include / "cute" / "tile.hpp").write_text("int of_cute;\n")
     other = tmp_path_factory.mktemp("other") / "turned.cuh"
     (include / "turned.cuh").rename(other)
     (include / "linked.cuh").symlink_to(other)
     target.source.write_text('#include "cute/tile.hpp"\n#include "linked.cuh"\n')
-    assert copies.source_of(copies.with_headers(target, headers)) == target.source.read_bytes()
+    assert edits.source_of(edits.with_headers(target, headers)) == target.source.read_bytes()
 
 
 def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from ncu_swizzle.fix import on_gpu, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
-from ncu_swizzle.kernels import catalog, gpu
+from ncu_swizzle.kernels import catalog, device
 from ncu_swizzle.kernels.family import Target, write
 from ncu_swizzle.kernels.family import read as read_family_json
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -47,8 +47,8 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Launched:
         tiles=(tile,),
         proof=PROVED,
     )
-    monkeypatch.setattr(gpu, "absent", lambda: "")
-    monkeypatch.setattr(gpu, "devices", lambda: [("a GPU", (9, 0))])
+    monkeypatch.setattr(device, "absent", lambda: "")
+    monkeypatch.setattr(device, "devices", lambda: [("a GPU", (9, 0))])
 
     def come_to(
         after: str = "a", took: float = 1.0, old: int = 0, new: int = 0, error: NcuSwizzleError | None = None
@@ -104,7 +104,7 @@ def test_what_the_gpu_refutes_is_not_offered(launched: Launched) -> None:
 
 
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "absent", lambda: "no driver")
+    monkeypatch.setattr(device, "absent", lambda: "no driver")
     fix = KernelFix(kernel="k", source=Path("k.cu"), before=b"before", after=b"after", proof=PROVED)
     (unmeasured,) = on_gpu.measured([fix], [], b"after", Toolchain())
     assert (unmeasured.proved, unmeasured.not_measured) == (True, "no GPU")

@@ -7,12 +7,11 @@ import contextlib
 import pytest
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.edits import edited
+from ncu_swizzle.fix.edits import BEGIN, END, edited
 from ncu_swizzle.fix.layout_values import Escapes
 from ncu_swizzle.fix.named import declared_layouts
 from ncu_swizzle.fix.policies import renamings
 from ncu_swizzle.fix.scopes import Scopes
-from ncu_swizzle.fix.spliced import BEGIN, END
 
 POLICIES = """
 namespace far { struct A { static int at(int row, int column); }; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ncu_swizzle.fix.spliced import Spliced, parted, place, splice
+from ncu_swizzle.fix.edits import Spliced, parted, place, splice
 
 SOURCE, TILE, DEEP, TABLE = (Path("/p", name) for name in ("k.cu", "tile.cuh", "sub/deep.h", "table.inc"))
 FILES = {

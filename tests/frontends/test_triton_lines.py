@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ncu_swizzle.frontends import triton_jit
-from ncu_swizzle.reports import triton_cache
+from ncu_swizzle.reports import python_kernels
 
 PTX = """.version 8.7
 	.loc	1 8 4                           // k.py:8:4
@@ -68,7 +68,7 @@ def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None
     both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(
         ".b8 2 ", ".b8 1 ", 1
     )
-    assert max(triton_cache.stacks(text + both).values(), key=len) == (
+    assert max(python_kernels.stacks(text + both).values(), key=len) == (
         ("/site-packages/triton/language/standard.py", 260),
         ("/site-packages/triton/language/standard.py", 290),
         ("/kernels/standard.py", 9),
@@ -81,7 +81,7 @@ def test_files_may_have_their_folder_apart_and_spaces_in_their_names() -> None:
         .replace("// k.py", "// a k.py")
         .replace("[ k.py", "[ a k.py")
     )
-    assert {stack[-1] for stack in triton_cache.stacks(text).values()} == {
+    assert {stack[-1] for stack in python_kernels.stacks(text).values()} == {
         ("/my kernels/a k.py", 8),
         ("/my kernels/a k.py", 9),
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.cubin.symbols import KernelFilter
+from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Baseline, Policy
 from ncu_swizzle.gate.judge import judge

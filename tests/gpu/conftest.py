@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import DATA, PROGRAMS
 from tests.support.python_recordings import EXAMPLES
 
 
 def _lacking() -> str:
-    if gpu.absent():
-        return gpu.absent()
+    if device.absent():
+        return device.absent()
     if importlib.util.find_spec("pycuda") is None:
         return "PyCUDA is not installed"
     return "" if shutil.which("ncu") else "ncu is not on PATH"

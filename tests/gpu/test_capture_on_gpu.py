@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import capture
-from ncu_swizzle.capture.file import open_launches
-from ncu_swizzle.capture.launches import Manifest
-from ncu_swizzle.cubin import demangled
+from ncu_swizzle.capture.launches import Manifest, open_launches
+from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
@@ -37,7 +36,7 @@ def counts(profile_: Profile) -> list[tuple[object, ...]]:
 
 
 def functions(manifest: Manifest) -> list[str]:
-    return [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+    return [names.function(names.demangle(launch.kernel)) for launch in manifest.launches]
 
 
 @pytest.mark.parametrize(

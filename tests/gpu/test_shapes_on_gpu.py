@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from tests.support.emulation import DATA
 
 
 def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
-    if all(capability != (9, 0) for _, capability in gpu.devices()):
+    if all(capability != (9, 0) for _, capability in device.devices()):
         pytest.skip("wgmma needs compute capability 9.0")
     cubin = tmp_path / "shapes.cubin"
     command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]

@@ -13,7 +13,7 @@ from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.explain import predict
 from ncu_swizzle.explain.predict import Prediction
-from ncu_swizzle.kernels import catalog, declared_tiles
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import NCU, Engine
@@ -67,7 +67,7 @@ def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path)
     hold(predict.target_predictions(Target(family, plain, problem)), before)
     assert before.total.excessive
 
-    (tile,) = declared_tiles.tiles_of(Target(family, plain, problem))
+    (tile,) = catalog.tiles_of(Target(family, plain, problem))
     best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
     assert best is not None
     assert best.extra_bytes == 0

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.kernels import __main__, check, gpu
+from ncu_swizzle.kernels import __main__, check, device
 from tests.support.refusals import refused, unlike
 
 
@@ -30,7 +30,7 @@ def test_the_right_output_has_no_error() -> None:
 
 
 def test_without_a_gpu_the_facts_say_so(tmp_path: Path) -> None:
-    if not gpu.absent():
+    if not device.absent():
         pytest.skip("there is a GPU here")
     facts = tmp_path / "facts.json"
     done = subprocess.run(

@@ -14,7 +14,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels import arguments, fills, naming
 from ncu_swizzle.kernels.family import Argument, Parameter
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.reports import pairing
+from ncu_swizzle.reports import many_launches
 from ncu_swizzle.sweep import plan
 from tests.support.own_kernel import own
 from tests.support.process import command
@@ -109,7 +109,7 @@ def test_patterns_that_do_not_compile_are_refused() -> None:
         with pytest.raises(UsageError, match="regular expression"):
             baseline.pattern(text, "--kernel-name")
         with pytest.raises(UsageError, match="regular expression"):
-            pairing.matches(EMPTY, f"regex:{text}")
+            many_launches.matches(EMPTY, f"regex:{text}")
 
 
 @pytest.mark.long  # a dozen commands

@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import build, check, fills
 from ncu_swizzle.kernels.arguments import parse_arguments
 from ncu_swizzle.kernels.family import Parameter, Target
-from ncu_swizzle.kernels.guess import ProjectEntry
+from ncu_swizzle.kernels.guess import (
+    KernelSignature,
+    ProjectEntry,
+    SignatureParameter,
+    signature_in_source,
+    signature_of,
+)
 from ncu_swizzle.kernels.guess import guess as guess_launch_guess
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
-from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, signature_in_source, signature_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
@@ -35,7 +40,7 @@ def cubin(kind: str) -> Cubin:
 
 def signature(kind: str, name: str, source: str = SOURCE) -> KernelSignature:
     compiled = cubin(kind)
-    symbol = symbols.find(compiled, name)
+    symbol = names.find(compiled, name)
     return signature_of(compiled, symbol, source, lambda: Toolchain().disassemble(compiled.data, compiled.name))
 
 

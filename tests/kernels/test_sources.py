@@ -9,7 +9,7 @@ import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.cubin import lines, symbols
+from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import __main__, limits, naming, recipe, toolchain
 from ncu_swizzle.kernels.family import Family
@@ -101,7 +101,7 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
     family = naming.family_of(source, description(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
     cubin = compile_(family)
-    name = symbols.find(Cubin(cubin, "my.cu"), family.kernels[0].entry)
+    name = names.find(Cubin(cubin, "my.cu"), family.kernels[0].entry)
     facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
     named = {facts.relative(row.location[0]) for row in lines.line_table(cubin, name).rows}
     assert {"my.cu", "helper.cuh"} <= named

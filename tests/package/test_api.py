@@ -23,10 +23,10 @@ from ncu_swizzle.base.errors import (
     UnknownKernel,
     UsageError,
 )
-from ncu_swizzle.commands import lint, profile, sweep
+from ncu_swizzle.commands import gate, profile, sweep
+from ncu_swizzle.engines.settings import FleetOptions
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import frames
-from ncu_swizzle.sweep.options import FleetOptions
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
@@ -87,7 +87,7 @@ def test_functions_take_what_the_commands_take() -> None:
     not_of_python = {*vars(FleetOptions()), "capture", "ncu_args", "no_ncu", "repeats", "seed"}
     table: list[tuple[list[Callable[..., Any]], Callable[..., Any], set[str]]] = [
         ([ncu_swizzle.profile, ncu_swizzle.profile_program], profile.profile, not_of_python),
-        ([ncu_swizzle.lint], lint.lint, set()),
+        ([ncu_swizzle.lint], gate.lint, set()),
         ([ncu_swizzle.profile_sweep], sweep.sweep, {"kernel"}),
     ]
     for functions, command, elsewhere in table:

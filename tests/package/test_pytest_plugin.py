@@ -12,7 +12,7 @@ import pytest
 from ncu_swizzle import assert_degree, assert_no_excess
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands.answers import WORST_SHOWN, ConflictError
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Metric, Profile
 from tests.support import fake_ncu
@@ -206,4 +206,4 @@ def test_the_documented_suite_runs(project: pytest.Pytester) -> None:
     (suite,) = [one for one in snippets() if "def test_" in one]
     project.makepyfile(suite)
     done = project.runpytest_inprocess(*RECORDED)
-    done.assert_outcomes(passed=1, skipped=1) if gpu.absent() else done.assert_outcomes(passed=2)
+    done.assert_outcomes(passed=1, skipped=1) if device.absent() else done.assert_outcomes(passed=2)

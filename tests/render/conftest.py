@@ -11,7 +11,7 @@ import pytest
 
 from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import many_launches, sanity
+from ncu_swizzle.reports import many_launches, remarks
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.smem import access, bankmap, mapping
@@ -93,7 +93,7 @@ def _program(before: Profile, after: Profile) -> str:
 
 def _foreign(profile: Profile) -> Profile:
     note = Finding(
-        rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=f"{sanity.NOT_MEASURED}pcie__read_bytes.sum."
+        rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=f"{remarks.NOT_MEASURED}pcie__read_bytes.sum."
     )
     below_zero = {"dram__bytes.sum.pct_of_peak_sustained_elapsed": Metric(-0.01, "%")}
     return replace(

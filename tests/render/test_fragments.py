@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import fragments
+from ncu_swizzle.render import page
 from ncu_swizzle.reports.comparison import compare
 from tests.support.pages import rendered
 from tests.support.recordings import Recorded
@@ -16,11 +16,11 @@ def titles(recorded: Recorded, *sass: str) -> list[str]:
     profile = recorded("transpose-plain")
     first = profile.instructions[0]
     changed = replace(profile, instructions=tuple(replace(first, sass=text) for text in sass))
-    return [shape.title for shape in fragments.fragment_section(compare([changed]))]
+    return [shape.title for shape in page.fragment_section(compare([changed]))]
 
 
 def test_the_attention_kernels_show_what_they_load_and_multiply(recorded: Recorded) -> None:
-    shapes = fragments.fragment_section(compare([recorded("kernel1"), recorded("kernel2")]))
+    shapes = page.fragment_section(compare([recorded("kernel1"), recorded("kernel2")]))
     assert [shape.title for shape in shapes] == ["ldmatrix.x4", "ldmatrix.x4.trans", "mma.m16n8k16, 16-bit operands"]
     plain, turned, product = shapes
     assert [len(picture.parts) for picture in product.pictures] == [128, 64, 64], "a part is a lane's pair"

@@ -11,7 +11,7 @@ import pytest
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.render import page, source
-from ncu_swizzle.render.colours import Colours
+from ncu_swizzle.render.source import Colours
 from ncu_swizzle.reports import reader, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction

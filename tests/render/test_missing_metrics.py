@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.render import formats, kernels
+from ncu_swizzle.render import formats, summary
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
@@ -88,5 +88,5 @@ def test_an_absurd_duration_is_no_reason_to_crash(recorded: Recorded, value: flo
 def test_what_a_basic_set_has_is_shown(recorded: Recorded) -> None:
     basic = without(recorded("transpose-plain"), WAVEFRONTS, IDEAL, EXECUTED, STALLED, "l1tex__")
     basic = dataclasses.replace(basic, instructions=())
-    row = kernels.rows(laid_out([basic, basic]).comparisons)[0]
+    row = summary.rows(laid_out([basic, basic]).comparisons)[0]
     assert (row.duration, row.excessive, row.degree) == ("80.00 µs", "unknown", "-")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import kernels, tables
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render import summary, tables
 from ncu_swizzle.render.source import Panel, SourceLine
 from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import compare
@@ -150,11 +150,11 @@ def test_a_text_of_many_profiles_has_columns_for_some_and_names_the_others(recor
 
 
 def test_more_than_two_profiles_are_shown_at_a_glance(recorded: Recorded) -> None:
-    rows = kernels.overview(compare([recorded(name) for name in KERNELS]))
+    rows = summary.overview(compare([recorded(name) for name in KERNELS]))
     assert [row.label for row in rows] == list(KERNELS)
     assert [row.excessive for row in rows] == ["1,886,388,224", "0", "0"]
     assert rows[0].pace == "1.00×"
-    assert kernels.overview(compare([recorded("kernel1"), recorded("kernel2")])) == ()
+    assert summary.overview(compare([recorded("kernel1"), recorded("kernel2")])) == ()
 
 
 def test_lines_of_a_file_without_its_text_are_shown_all_the_same(recorded: Recorded) -> None:

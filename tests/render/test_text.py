@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ncu_swizzle.render import text
-from ncu_swizzle.render.colours import Colours, Token
+from ncu_swizzle.render.source import Colours, Token
 
 
 @pytest.mark.parametrize(

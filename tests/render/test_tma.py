@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from ncu_swizzle.render import mix
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render import pipes
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Metric, Profile
 from tests.support.recordings import Recorded
@@ -16,10 +16,10 @@ MODES = ("tma-none", "tma-32", "tma-64", "tma-128")
 
 
 def test_some_counters_see_tma_and_some_do_not(recorded: Recorded) -> None:
-    found = {c.name: c for c in pipes.of_tma(compare([recorded(name) for name in MODES]))}
+    found = {c.name: c for c in mix.of_tma(compare([recorded(name) for name in MODES]))}
     matrix = f"{8192 * 8192 * 2:,}"
-    assert found[pipes.BYTES].values == (matrix,) * 4
-    assert found[pipes.BYTES].sees
+    assert found[mix.BYTES].values == (matrix,) * 4
+    assert found[mix.BYTES].sees
     tiles = 128 * 128
     assert found["inst_executed"].values == (f"{tiles:,}", f"{4 * tiles:,}", f"{2 * tiles:,}", f"{tiles:,}")
     blind = [counter for counter in found.values() if not counter.sees]
@@ -41,7 +41,7 @@ def test_a_library_that_uses_tma_is_told_too(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["kernel1", "transpose-xor"])
 def test_nothing_is_said_where_no_tma_is(name: str, recorded: Recorded) -> None:
-    assert pipes.of_tma(compare([recorded(name)])) == ()
+    assert mix.of_tma(compare([recorded(name)])) == ()
     assert "TMA tiles." not in report.render(compare([recorded(name)]))
 
 
@@ -55,7 +55,7 @@ def with_metric(profile: Profile, name: str, value: float) -> Profile:
 
 
 def test_counters_of_wgmma_that_a_report_lacks_are_unknown(recorded: Recorded) -> None:
-    found = {c.name: c.values for c in pipes.of_wgmma(compare([recorded("wgmma-128"), recorded("wgmma-tma-store")]))}
+    found = {c.name: c.values for c in mix.of_wgmma(compare([recorded("wgmma-128"), recorded("wgmma-tma-store")]))}
     wavefronts = recorded("wgmma-128").accesses["HGMMA"].wavefronts
     assert wavefronts
     assert found["memory_l1_wavefronts_shared"][0] == f"{wavefronts:,}"
@@ -64,7 +64,7 @@ def test_counters_of_wgmma_that_a_report_lacks_are_unknown(recorded: Recorded) -
 
 def test_counters_of_wgmma_that_a_report_has_are_shown(recorded: Recorded) -> None:
     profiles = [recorded("wgmma-128"), with_metric(recorded("wgmma-tma-store"), HARDWARE, 671088640)]
-    found = {c.name: c.values for c in pipes.of_wgmma(compare(profiles))}
+    found = {c.name: c.values for c in mix.of_wgmma(compare(profiles))}
     assert found[HARDWARE] == ("unknown", "671,088,640")
     page = report.render(compare(profiles))
     assert "671,088,640" in page
@@ -73,15 +73,15 @@ def test_counters_of_wgmma_that_a_report_has_are_shown(recorded: Recorded) -> No
 
 def test_tensor_stores_and_multicast_have_rows_only_where_they_are(recorded: Recorded) -> None:
     def names(name: str) -> set[str]:
-        return {counter.name for counter in pipes.of_tma(compare([recorded(name)]))}
+        return {counter.name for counter in mix.of_tma(compare([recorded(name)]))}
 
     assert not {STORED, MULTICAST} & names("wgmma-128")
     assert {STORED, MULTICAST} & names("wgmma-cluster") == {MULTICAST}
     assert {STORED, MULTICAST} <= names("wgmma-tma-store")
     stored = compare([with_metric(recorded("wgmma-128"), STORED, 134217728)])
-    assert {counter.name: counter.values for counter in pipes.of_tma(stored)}[STORED] == ("134,217,728",)
+    assert {counter.name: counter.values for counter in mix.of_tma(stored)}[STORED] == ("134,217,728",)
 
 
 @pytest.mark.parametrize("name", ["kernel2", "tma-128"])
 def test_nothing_is_said_of_wgmma_where_none_is(name: str, recorded: Recorded) -> None:
-    assert pipes.of_wgmma(compare([recorded(name)])) == ()
+    assert mix.of_wgmma(compare([recorded(name)])) == ()

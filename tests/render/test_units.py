@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import page, pipes, tables
+from ncu_swizzle.render import mix, page, tables
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import DURATION, Metric, Profile
 from tests.support.pages import rendered
@@ -27,10 +27,10 @@ def with_metrics(profile: Profile, values: dict[str, float | None]) -> Profile:
 def test_the_units_are_those_that_ncu_measured_and_the_busiest_is_named(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
     comparison = compare([before, after])
-    rows = pipes.units(comparison)
+    rows = mix.units(comparison)
     assert [row.name for row in rows] == ["Shared memory", "Tensor cores", "Issue slots", "L2", "DRAM"]
     assert rows[0].shares == (before.number(SHARED), after.number(SHARED))
-    bottleneck, busiest = pipes.unit_sentences(comparison, rows)
+    bottleneck, busiest = mix.unit_sentences(comparison, rows)
     assert bottleneck == "The bottleneck of kernel1: Shared memory, at 94.6 % of its ceiling."
     assert busiest.startswith("The busiest unit of kernel2: Shared memory")
     assert f'<span class="pile p0" style="width:{before.number(SHARED):.4g}%">' in page.render(comparison)
@@ -39,7 +39,7 @@ def test_the_units_are_those_that_ncu_measured_and_the_busiest_is_named(recorded
 def test_an_idle_gpu_is_not_said_to_have_a_bottleneck(recorded: Recorded) -> None:
     idle = with_metrics(recorded("kernel1"), {SHARED: 12.0})
     comparison = compare([idle])
-    assert list(pipes.unit_sentences(comparison, pipes.units(comparison))) == [
+    assert list(mix.unit_sentences(comparison, mix.units(comparison))) == [
         "No unit of kernel1 is near its ceiling; the busiest: Shared memory, at 12.0 % of its ceiling. "
         "Latency is the likely limit.",
     ]
@@ -47,7 +47,7 @@ def test_an_idle_gpu_is_not_said_to_have_a_bottleneck(recorded: Recorded) -> Non
 
 def test_without_the_metrics_there_is_no_such_section(recorded: Recorded) -> None:
     bare = replace(recorded("kernel1"), metrics={})
-    assert pipes.units(compare([bare])) == []
+    assert mix.units(compare([bare])) == []
     seen = rendered(recorded("kernel1"), bare)
     assert "units" not in seen.values("id")
     assert "#units" not in seen.values("href")
@@ -56,7 +56,7 @@ def test_without_the_metrics_there_is_no_such_section(recorded: Recorded) -> Non
 
 def test_a_full_report_names_more_units(recorded: Recorded) -> None:
     fma = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
-    rows = pipes.units(compare([with_metrics(recorded("kernel2"), {fma: 99.0})]))
+    rows = mix.units(compare([with_metrics(recorded("kernel2"), {fma: 99.0})]))
     assert (rows[0].name, rows[0].metric) == ("FMA pipe", fma)
 
 

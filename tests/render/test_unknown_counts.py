@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render import formats, page, source, text
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.source import Panel
+from ncu_swizzle.render.source import Colours, Panel
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Profile

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile
-from ncu_swizzle.reports import container, reader, results, sanity
+from ncu_swizzle.reports import container, reader, remarks, results
 from ncu_swizzle.reports.model import STALLED
 from ncu_swizzle.reports.results import ModuleSource
 from tests.support import nvidia_says
@@ -183,7 +183,7 @@ def test_sealed_facts_keep_what_ncu_warned_of(copied: Path) -> None:
     facts_of(copied, {})
     container.seal(copied, ["ncu could not read 3 metrics: a, b, c."])
     (profile,) = reader.read(copied)
-    notes = [finding.message for finding in profile.findings if finding.rule == sanity.NOTE]
+    notes = [finding.message for finding in profile.findings if finding.rule == remarks.NOTE]
     assert notes == ["ncu could not read 3 metrics: a, b, c."]
     content = container.facts_path(copied).read_text(encoding="utf-8")
     container.facts_path(copied).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")

@@ -16,9 +16,9 @@ from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import container, disassembly, reader, run_folder, sanity
+from ncu_swizzle.reports import container, reader, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
-from ncu_swizzle.reports.disassembly import Line, Question
+from ncu_swizzle.reports.reader import Line, Question
 from tests.support import process
 from tests.support.corpus.oddities import oddities
 from tests.support.recordings import Recorded
@@ -56,13 +56,13 @@ def test_a_hostile_report_cannot_crash_us_eat_the_machine_or_hang(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for code, limit_s, error, words in (
-        ("x = bytearray(1 << 34)", disassembly.TIMEOUT_S, DamagedFile, "run out of memory"),
-        ("import os; os.abort()", disassembly.TIMEOUT_S, DamagedFile, r"makes NVIDIA's reader crash \(signal 6\)"),
-        ("raise RuntimeError('oh')", disassembly.TIMEOUT_S, BadFile, "cannot be read: RuntimeError: oh"),
+        ("x = bytearray(1 << 34)", reader.TIMEOUT_S, DamagedFile, "run out of memory"),
+        ("import os; os.abort()", reader.TIMEOUT_S, DamagedFile, r"makes NVIDIA's reader crash \(signal 6\)"),
+        ("raise RuntimeError('oh')", reader.TIMEOUT_S, BadFile, "cannot be read: RuntimeError: oh"),
         ("import time; time.sleep(60)", 1, DamagedFile, r"reading .* took more than 1 s"),
     ):
         (tmp_path / "ncu_report.py").write_text(f"def load_report(path):\n    {code}\n", encoding="utf-8")
-        monkeypatch.setattr(disassembly, "TIMEOUT_S", limit_s)
+        monkeypatch.setattr(reader, "TIMEOUT_S", limit_s)
         with pytest.raises(error, match=words):
             reader.read(report_file)
 
@@ -70,7 +70,7 @@ def test_a_hostile_report_cannot_crash_us_eat_the_machine_or_hang(
 @pytest.mark.long
 @pytest.mark.usefixtures("own_cache")
 def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disassembly, "ANSWER", 1000)
+    monkeypatch.setattr(reader, "ANSWER", 1000)
     with pytest.raises(NcuSwizzleError, match="cannot be read"):
         reader.read(report_file)
 
@@ -78,19 +78,19 @@ def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: p
 def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = disassembly.units_and_code
+    ask = reader.units_and_code
 
     def wordless(report: Path, questions: Any) -> Any:
         units, codes = ask(report, questions)
         return units, [[("", at) for _, at in code] for code in codes]
 
-    monkeypatch.setattr(disassembly, "units_and_code", wordless)
+    monkeypatch.setattr(reader, "units_and_code", wordless)
     (profile,) = reader.read(report_file)
     assert profile.accesses == {"unknown": recorded("kernel2").total}
-    doubts = " ".join(sanity.doubts(profile))
+    doubts = " ".join(remarks.doubts(profile))
     assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in doubts
-    assert not sanity.about_counts(profile), "their sum is known"
-    assert "cannot tell which accesses are LDSM" in sanity.about_counts(profile, "LDSM")
+    assert not remarks.about_counts(profile), "their sum is known"
+    assert "cannot tell which accesses are LDSM" in remarks.about_counts(profile, "LDSM")
     comparison = compare([recorded("kernel1"), profile])
     assert "unknown" in report.render(comparison)
     assert "unknown" in formats.render(comparison)
@@ -113,7 +113,7 @@ def test_a_second_reading_asks_nothing_and_a_damaged_answer_is_asked_again(
 ) -> None:
     """NVIDIA's module answers once; what it said is given again, as it takes half a second each time."""
     report = recorded_file("tma-128")
-    ask, told = disassembly._answer, dict[str, Any]()
+    ask, told = reader._answer, dict[str, Any]()
     asked: list[dict[str, Any]] = []
 
     def answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_a_second_reading_asks_nothing_and_a_damaged_answer_is_asked_again(
             told[key] = ask(report, order)
         return told[key]  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(disassembly, "_answer", answer)
+    monkeypatch.setattr(reader, "_answer", answer)
     first = reader.read(report)
     kept = tmp_path / "cache" / "ncu-swizzle" / "disassembly"
     entries = {file.name: file.read_bytes() for file in kept.iterdir()}
@@ -165,13 +165,13 @@ def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> 
         return Question(replace(result, source=source), [to, to + 16])
 
     code: list[Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
-    disassembly._keep(moved(start), code)
-    assert disassembly._recall(moved(start)) == code
-    assert disassembly._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
-    assert disassembly._recall(moved(0)) is None, "the report does not tell where it lies"
+    reader._keep(moved(start), code)
+    assert reader._recall(moved(start)) == code
+    assert reader._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
+    assert reader._recall(moved(0)) is None, "the report does not tell where it lies"
     unknown = Question(result, [start, start + 32])
-    assert disassembly._recall(unknown) is None, "an instruction that is not known"
-    elsewhere = disassembly._offsets("CALL 0x7fffff001000", start, start + 16)
+    assert reader._recall(unknown) is None, "an instruction that is not known"
+    elsewhere = reader._offsets("CALL 0x7fffff001000", start, start + 16)
     assert elsewhere is None, "another function's address is not kept"
 
 
@@ -181,14 +181,14 @@ def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
     (result,) = container.inspect(report_file).results
     start = result.address
     question = Question(result, [start, start + 16])
-    disassembly._keep(question, [("", None), ("EXIT", None)])
-    assert disassembly._recall(question) is None, "a text is missing"
+    reader._keep(question, [("", None), ("EXIT", None)])
+    assert reader._recall(question) is None, "a text is missing"
     shifted = Question(result, [start + 16, start + 32])
-    disassembly._keep(shifted, [("NOP", None), ("EXIT", None)])
-    assert disassembly._recall(shifted) is None, "it does not begin where the function does"
+    reader._keep(shifted, [("NOP", None), ("EXIT", None)])
+    assert reader._recall(shifted) is None, "it does not begin where the function does"
     other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
-    disassembly._keep(Question(other, question.pcs), [("NOP", None), ("EXIT", None)])
-    assert disassembly._recall(question) is None, "it was disassembled as another GPU's"
+    reader._keep(Question(other, question.pcs), [("NOP", None), ("EXIT", None)])
+    assert reader._recall(question) is None, "it was disassembled as another GPU's"
 
 
 def test_older_readers_write_one_instruction_the_other_way_round() -> None:
@@ -202,4 +202,4 @@ def test_older_readers_write_one_instruction_the_other_way_round() -> None:
         "LDGSTS.E.128 [R111], desc[UR6][R10.64]": "LDGSTS.E.128 [R111], desc[UR6][R10.64]",
         "LDG.E R4, desc[UR4][R2.64]": "LDG.E R4, desc[UR4][R2.64]",
     }.items():
-        assert disassembly._in_order(written) == meant
+        assert reader._in_order(written) == meant

@@ -18,7 +18,7 @@ from ncu_swizzle.gate import baseline, judge
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.render.formats import to_csv
-from ncu_swizzle.reports import run_folder, sanity
+from ncu_swizzle.reports import remarks, run_folder
 from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
 from ncu_swizzle.reports.frames import of_comparison, of_profile
 from ncu_swizzle.reports.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Finding, Metric, Profile
@@ -41,7 +41,7 @@ def metric(profile: Profile, name: str, value: float) -> Profile:
 
 
 def noted(profile: Profile, message: str) -> Profile:
-    note = Finding(rule=sanity.NOTE, kind="warning", title=sanity.TITLE, message=message)
+    note = Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=message)
     return dataclasses.replace(profile, findings=(note,))
 
 
@@ -110,7 +110,7 @@ def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Reco
     assert str(both["executed"].dtype) == "Int64"
     assert of_profile(read, "accesses")["wavefronts"].max() >= MOST, "a sum of more than 64 bits"
     assert str(MOST) in to_csv(compare([read]))
-    assert any("its counts are unreliable" in doubt for doubt in sanity.doubts(read))
+    assert any("its counts are unreliable" in doubt for doubt in remarks.doubts(read))
 
 
 def test_a_baseline_with_impossible_numbers_is_damaged(recorded: Recorded, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_absurd_counts_are_told_and_never_judged(recorded: Recorded) -> None:
     rules = Policy(rules=(baseline.parse_rule("max-excessive", "0"), baseline.parse_rule("max-degree", "LDSM=1")))
     for change, words in ABSURD:
         profile = change(measured(recorded("tma-128")))
-        assert [doubt for doubt in sanity.doubts(profile) if words in doubt], words
+        assert [doubt for doubt in remarks.doubts(profile) if words in doubt], words
         warnings = compare([profile]).warnings
         assert [one for one in warnings if one.startswith("tma-128: ") and words in one], words
         outcomes = {check.outcome for check in judge.judge([profile], rules).checks}
@@ -167,17 +167,17 @@ def test_doubts_are_about_what_they_are_about(recorded: Recorded) -> None:
     changed = list(profile.instructions)
     changed[at] = dataclasses.replace(changed[at], executed=0)
     doubtful = dataclasses.replace(profile, instructions=tuple(changed))
-    assert sanity.about_counts(doubtful, "LDSM")
-    assert sanity.about_counts(doubtful, "STS") == ""
+    assert remarks.about_counts(doubtful, "LDSM")
+    assert remarks.about_counts(doubtful, "STS") == ""
     for duration in (0.0, -7.0):
         timed = metric(profile, DURATION, duration)
-        assert sanity.about_time(timed)
-        assert any(DURATION in doubt for doubt in sanity.doubts(timed))
+        assert remarks.about_time(timed)
+        assert any(DURATION in doubt for doubt in remarks.doubts(timed))
     share = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
-    assert sanity.doubts(metric(profile, share, -0.01)) == [], "it rounds to zero"
-    assert sanity.doubts(metric(profile, share, -1.0)) != []
+    assert remarks.doubts(metric(profile, share, -0.01)) == [], "it rounds to zero"
+    assert remarks.doubts(metric(profile, share, -1.0)) != []
     for name in ("kernel1", "kernel2", "tma-128", "reference-attention"):
-        assert sanity.doubts(recorded(name)) == [], "it was really measured"
+        assert remarks.doubts(recorded(name)) == [], "it was really measured"
 
 
 def test_fewer_wavefronts_than_the_ideal_leave_the_excess_unknown(recorded: Recorded) -> None:
@@ -194,16 +194,16 @@ def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded)
     profile = recorded("kernel2")
     bare = tuple(dataclasses.replace(one, stack=()) for one in profile.instructions)
     without_lines = dataclasses.replace(profile, instructions=bare)
-    assert sanity.doubts(without_lines) == ["no instruction has a source line: compile with -lineinfo"]
-    assert sanity.about_counts(without_lines) == "", "its counts are as good as any"
-    assert sanity.doubts(dataclasses.replace(without_lines, sources={})) == []
+    assert remarks.doubts(without_lines) == ["no instruction has a source line: compile with -lineinfo"]
+    assert remarks.about_counts(without_lines) == "", "its counts are as good as any"
+    assert remarks.doubts(dataclasses.replace(without_lines, sources={})) == []
 
 
 def test_what_ncu_warned_of_is_a_doubt_and_an_aside_if_no_figure_needs_it(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     warned = compare([noted(profile, "ncu could not read 3 metrics: a, b, c.")])
     assert warned.warnings == ("kernel2: ncu could not read 3 metrics: a, b, c.",)
-    minor = compare([noted(profile, f"{sanity.NOT_MEASURED}pcie__read_bytes.sum.")])
+    minor = compare([noted(profile, f"{remarks.NOT_MEASURED}pcie__read_bytes.sum.")])
     assert minor.asides == minor.warnings == ("kernel2: ncu wrote NaN for pcie__read_bytes.sum.",)
-    major = compare([noted(profile, f"{sanity.NOT_MEASURED}{DURATION}.")])
+    major = compare([noted(profile, f"{remarks.NOT_MEASURED}{DURATION}.")])
     assert (major.asides, len(major.warnings)) == ((), 1)

@@ -11,7 +11,7 @@ from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, line_table
-from ncu_swizzle.reports import container, layouts, python_kernels, reader, sanity, triton_cache
+from ncu_swizzle.reports import container, layouts, python_kernels, reader, remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.python_kernels import PythonLines
 from ncu_swizzle.reports.results import ModuleSource, ReportResult
@@ -34,7 +34,7 @@ def stacks(profile: Profile) -> set[Stack]:
 
 
 def innermost(profile: Profile) -> list[str]:
-    return [aside for aside in sanity.asides(profile) if aside.startswith(sanity.INNERMOST)]
+    return [aside for aside in remarks.asides(profile) if aside.startswith(remarks.INNERMOST)]
 
 
 def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> None:
@@ -49,7 +49,7 @@ def test_without_the_cache_lines_are_the_innermost_and_that_is_said(folder: Path
     (aside,) = innermost(turned)
     assert "TRITON_CACHE_DIR" in aside
     assert not innermost(other)
-    assert not sanity.about_counts(turned), "counts can be judged"
+    assert not remarks.about_counts(turned), "counts can be judged"
 
 
 @pytest.mark.long
@@ -74,7 +74,7 @@ def test_callers_come_from_the_cache_wherever_it_is(folder: Path, monkeypatch: p
 def test_every_instruction_keeps_the_line_that_the_cubin_names(folder: Path) -> None:
     triton_caches.fill(folder / "cache")
     own = line_table(CUBIN, "turn_tiles")
-    cached = triton_cache._read(CUBIN, "turn_tiles", folder / "cache" / "KEY" / "turn_tiles.cubin").lines
+    cached = python_kernels._read(CUBIN, "turn_tiles", folder / "cache" / "KEY" / "turn_tiles.cubin").lines
     offsets = range(0, len(Cubin(CUBIN, "cached").section(".text.turn_tiles")), 16)
     assert [cached.stack(offset)[0] for offset in offsets] == [own.stack(offset)[0] for offset in offsets]
     assert {len(cached.stack(offset)) for offset in offsets} == {1, 2}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import declared_tiles
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.smem import access, layout, mapping, swizzle
 from ncu_swizzle.smem.lanes import basis, rank, ranks
 from ncu_swizzle.smem.layout import Layout
@@ -254,7 +254,7 @@ def test_the_degree_of_wide_stores_is_that_of_a_phase(chunks: list[int]) -> None
 SOURCE = (paths.kernels() / "common" / "layout.cuh").read_text(encoding="utf-8")
 CASES = [
     (policy, rows, columns, element_bytes, unit_bytes)
-    for policy in declared_tiles.NAMES if policy != "Sudoku" and f"struct {policy} " in SOURCE
+    for policy in catalog.NAMES if policy != "Sudoku" and f"struct {policy} " in SOURCE
     for rows, columns, element_bytes, unit_bytes in
     [(64, 128, 2, 16), (64, 64, 2, 16), (32, 32, 4, 4), (32, 32, 4, 8), (32, 32, 4, 16)]
 ]  # fmt: skip
@@ -268,7 +268,7 @@ def output(folder: Path, *command: str) -> list[int]:
 
 
 def expected(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> list[int]:
-    tile = declared_tiles.policy_mapping(policy, rows, columns, element_bytes, unit_bytes)
+    tile = catalog.policy_mapping(policy, rows, columns, element_bytes, unit_bytes)
     unit = unit_bytes // element_bytes
     cells = tile.addresses(np.arange(rows)[:, None], np.arange(0, columns, unit)[None, :])
     return [tile.bytes, *cells.ravel().tolist()]
@@ -304,17 +304,17 @@ def test_the_boxes_of_tma() -> None:
     """Chunk c of row r: bits 4 to 6 of the address XORed with bits 7 to 9, as far as a row of the box has chunks."""
     for span in (32, 64, 128):
         rows, columns, chunks = 16, 128, span // 16
-        tile = declared_tiles.boxed(span, rows, columns, 2)
+        tile = catalog.boxed(span, rows, columns, 2)
         for row in range(rows):
             for chunk in range(columns // 8):
                 inner = (chunk ^ (row * span // 128)) % chunks
                 place = chunk // chunks * rows * span + row * span + inner * 16
                 assert int(tile.addresses(row, 8 * chunk)) == place
-        assert mapping.tma_mode(declared_tiles.boxed(span, rows, span // 2, 2)) == f"{span}B"
+        assert mapping.tma_mode(catalog.boxed(span, rows, span // 2, 2)) == f"{span}B"
 
 
 def test_the_swizzle_that_only_half_works() -> None:
-    tile = declared_tiles.policy_mapping("HalfSwizzle", 64, 64, 2, 16)
+    tile = catalog.policy_mapping("HalfSwizzle", 64, 64, 2, 16)
     assert tile.transform == Swizzle(bits=2, base=3, shift=5)
     found = access.parse("ldmatrix", tile.layout, 2).wavefronts(tile)
     assert found.actual.sum() == 4 * found.ideal.sum(), "two distinct values for eight rows leave four ways"
@@ -322,8 +322,8 @@ def test_the_swizzle_that_only_half_works() -> None:
 
 def test_a_policy_that_is_not_known_is_refused() -> None:
     with pytest.raises(UsageError, match="Nonsense"):
-        declared_tiles.policy_mapping("Nonsense", 32, 32, 4, 4)
-    assert isinstance(declared_tiles.policy_mapping("Padded", 32, 32, 4, 4).transform, Padding)
+        catalog.policy_mapping("Nonsense", 32, 32, 4, 4)
+    assert isinstance(catalog.policy_mapping("Padded", 32, 32, 4, 4).transform, Padding)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from ncu_swizzle.capture.running import COMPILERS
-from ncu_swizzle.kernels import gpu
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
 
 
@@ -21,4 +21,4 @@ NEEDS_NVCC = needs(NVCC)
 NEEDS_PTXAS = needs(PTXAS)
 NEEDS_ALL = needs(NVCC, PTXAS, NVDISASM)
 needs_cc = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="needs a C compiler")
-without_gpu = pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")
+without_gpu = pytest.mark.skipif(not device.absent(), reason="about machines without a GPU")

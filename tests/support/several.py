@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from ncu_swizzle.render import terminal
-from ncu_swizzle.reports import many_launches, pairing
+from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
@@ -36,7 +36,7 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 
 def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
-    comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
+    comparisons, notes = many_launches.lay_out(many_launches.rows(reports), columns)
     return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")
 
 

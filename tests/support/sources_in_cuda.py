@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.draft import Draft, Swapped, swapped
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import edited
 from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.objects import inlined, part_called
-from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.sums import Constants

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
-from ncu_swizzle.sweep.crew import crew
-from ncu_swizzle.sweep.options import FleetOptions
+from ncu_swizzle.engines.settings import FleetOptions
+from ncu_swizzle.sweep.dispatch import crew
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 from tests.support.fleets import Collected, examined, needs_fleet, worked
 

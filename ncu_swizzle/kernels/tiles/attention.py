@@ -6,8 +6,8 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.kernels import declared_tiles
-from ncu_swizzle.kernels.declared_tiles import DeclaredProduct, KernelSource, Tile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.catalog import DeclaredProduct, KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
@@ -56,7 +56,7 @@ def _of_warpgroups(problem: Names[str, int]) -> tuple[Tile, ...]:
     warp, step = np.divmod(np.arange(WARPS * CHUNKS // 2)[:, None], CHUNKS // 2)
     rows, columns = WARP_ROWS * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16)
     staged = Access("O staged", "stmatrix.x4", rows, columns, times=2 * heads * queries)
-    own, shared = (declared_tiles.boxed(128, rows, HEAD, ELEMENT) for rows in (ROWS, KEYS))
+    own, shared = (catalog.boxed(128, rows, HEAD, ELEMENT) for rows in (ROWS, KEYS))
     return (
         Tile(name="Q and O", mapping=own, accesses=(staged,), copies=2, unit=IN_CHUNK, products=(scores,)),
         Tile(name="K and V", mapping=shared, accesses=(), copies=4, unit=IN_CHUNK, products=(values,)),

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
+from ncu_swizzle.kernels.catalog import KernelSource, Tile
 from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping

@@ -6,7 +6,7 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
+from ncu_swizzle.kernels.catalog import KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
 ROWS, COLUMNS, DEPTH = 256, 128, 64  # rows of A, rows of B and columns of both, per tile

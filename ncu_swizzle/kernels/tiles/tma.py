@@ -7,8 +7,8 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.kernels import declared_tiles
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.catalog import KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
 TILE, ELEMENT = 64, 2
@@ -21,7 +21,7 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the 64x64 fp16 tile as the hardware lays it out."""
     swizzled = re.search(r"layout::TmaSwizzle<(\d+),", source.text)
     if swizzled:
-        mapping = declared_tiles.boxed(int(swizzled[1]), TILE, TILE, ELEMENT)
+        mapping = catalog.boxed(int(swizzled[1]), TILE, TILE, ELEMENT)
     else:
         mapping = source.mapping(TILE, TILE, ELEMENT, 16)
     warp, step = np.divmod(np.arange(16)[:, None], 4)

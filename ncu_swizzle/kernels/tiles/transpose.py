@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.base.errors import BadProblem, Typed
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
+from ncu_swizzle.kernels.catalog import KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 
 TILE, ELEMENT = 32, 4

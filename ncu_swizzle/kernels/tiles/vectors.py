@@ -6,7 +6,7 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.kernels.declared_tiles import KernelSource, Tile
+from ncu_swizzle.kernels.catalog import KernelSource, Tile
 from ncu_swizzle.smem.access import TYPES, Access
 
 TILE, ELEMENT, WARPS = 32, 4, 4

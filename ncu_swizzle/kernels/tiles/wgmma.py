@@ -7,8 +7,8 @@ from collections.abc import Mapping as Names
 
 import numpy as np
 
-from ncu_swizzle.kernels import declared_tiles
-from ncu_swizzle.kernels.declared_tiles import DeclaredProduct, KernelSource, Tile
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.catalog import DeclaredProduct, KernelSource, Tile
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 
@@ -49,7 +49,7 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
 
 def _mapping(span: int, rows: int) -> Mapping:
     """Return what TMA writes in boxes of `span` bytes; 16 is no swizzle."""
-    return declared_tiles.boxed(span, rows, DEPTH, ELEMENT)
+    return catalog.boxed(span, rows, DEPTH, ELEMENT)
 
 
 def _pieces(source: KernelSource, step: str, times: int) -> Tile:
@@ -62,7 +62,7 @@ def _pieces(source: KernelSource, step: str, times: int) -> Tile:
 
 
 def _plain() -> Mapping:
-    return declared_tiles.policy_mapping("RowMajor", PIECE, PIECE, ELEMENT, CHUNK)
+    return catalog.policy_mapping("RowMajor", PIECE, PIECE, ELEMENT, CHUNK)
 
 
 def _stored(times: int) -> Access:
