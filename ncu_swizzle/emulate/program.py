@@ -87,7 +87,6 @@ _DATA = """
 """
 DATA = frozenset(_DATA.split())
 _UNTRACKED = WGMMA | UNCOUNTED | {"BMOV"}
-UNNAMED = "unknown"
 # What an instruction's unknown result is, in words, and the code of what depends on it.
 _ORIGINS = {
     "LDG": ("data loaded from global memory", codes.DATA),
@@ -97,18 +96,18 @@ _ORIGINS = {
     "LDGSTS": ("data copied from global memory", codes.DATA),
     "LDC": ("a constant that was not given", codes.LAUNCH),
     "ULDC": ("a constant that was not given", codes.LAUNCH),
-    "LDCU": (UNNAMED, codes.LAUNCH),
+    "LDCU": ("a constant that was not given", codes.LAUNCH),
     "USETMAXREG": ("when registers are free", codes.TIMING),
     "SYNCS": ("how long a barrier in shared memory takes", codes.TIMING),
     "ATOM": ("what an atomic operation returns", codes.TIMING),
     "ATOMS": ("what an atomic operation returns", codes.TIMING),
     "ATOMG": ("what an atomic operation returns", codes.TIMING),
     "ARRIVES": ("when copies end", codes.TIMING),
-    "CS2R": (UNNAMED, codes.TIMING),
+    "CS2R": ("a clock, or another counter of the hardware", codes.TIMING),
     "MUFU": ("a hardware approximation", codes.NOT_EMULATED),
     "CALL": ("what a called function returns", codes.NOT_EMULATED),
 }
-_OTHER = UNNAMED, codes.NOT_EMULATED  # the emulator does not compute it
+_OTHER = "unknown", codes.NOT_EMULATED  # the emulator does not compute it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -199,22 +198,10 @@ def _has_source(target: Target) -> bool:
 
 
 def _suggesting(what: str, query: FixQuery, target: Target) -> str:
-    """Return the command that shows the mapping for a kernel: the same words, for ``suggest``."""
-    described, words = query.description, ["ncu-swizzle", "explain"]
-    if described.typed:
-        launch = described.launch
-        flags = {
-            "--kernel": launch.entry, "--grid": launch.grid, "--block": launch.block, "--shared": launch.shared,
-            "--arch": launch.arch, "--sample": "" if launch.sample is None else str(launch.sample),
-        }  # fmt: skip
-        words += [what, *(word for flag, value in flags.items() if value for word in (flag, value))]
-        words += [word for argument in launch.args for word in ("--arg", argument)]
-        words += [word for option in described.options for word in ("--nvcc-option", option)]
-    else:
-        words.append(target.name if target.family.origin or target.family.shipped else what)
-    problem = ",".join(f"{name}={size}" for name, size in query.request.problem.items())
-    config = described.sources.config
-    return shlex.join([*words, *(["--problem", problem] if problem else []), *(["--config", config] if config else [])])
+    """Return the command that shows the mapping for a kernel: the same words, for ``explain``."""
+    described = replace(query.description, problem=query.request.problem)
+    by_name = not described.typed and (target.family.origin or target.family.shipped)
+    return described.command("explain", target.name if by_name else what)
 
 
 def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Progress = silent) -> list[SourceFix]:

@@ -7,7 +7,7 @@ Counts are exact and every launch must meet them, so the worst launch decides; d
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.base import codes
@@ -72,11 +72,6 @@ def _wavefronts(count: float) -> str:
 # ---------------------------------------------------------------------------------------------- lines, for `lint`
 
 
-SUGGEST = "ncu-swizzle explain KERNEL finds mappings for its tiles; it takes the same options"
-RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8 compares two ways to compile it"
-PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
-
-
 @dataclass(frozen=True)
 class LineAccesses:
     """All accesses of one kind on one line; `wavefronts` and `ideal` add up those that are known."""
@@ -92,7 +87,12 @@ class LineAccesses:
     @property
     def uncounted(self) -> tuple[Instruction, ...]:
         """The accesses whose wavefronts are unknown."""
-        return tuple(access for access in self.instructions if access.wavefronts is None or access.ideal is None)
+        return tuple(access for access in self.instructions if not _is_counted(access))
+
+    @property
+    def counted(self) -> LineAccesses:
+        """The line with the accesses whose wavefronts are known."""
+        return replace(self, instructions=tuple(access for access in self.instructions if _is_counted(access)))
 
     @property
     def wavefronts(self) -> int:
@@ -113,6 +113,10 @@ class LineAccesses:
         return self.wavefronts / self.ideal
 
 
+def _is_counted(access: Instruction) -> bool:
+    return access.wavefronts is not None and access.ideal is not None
+
+
 def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
     """Return the shared-memory accesses by kind and by the line that they are attributed to."""
     groups: dict[tuple[str, Location | None], list[Instruction]] = {}
@@ -126,10 +130,13 @@ def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
     ]
 
 
-def judge_lines(profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str) -> Iterator[Check]:
+def judge_lines(
+    profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str, hints: Mapping[str, str]
+) -> Iterator[Check]:
     """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
 
-    `why` says why counts are unknown, if any are.
+    A line of which only some accesses are unknown has a warning, too, if the others are over the limit. `why` says why
+    counts are unknown, if any are; `hints` are what to type against a conflict, by its code or "" for any other.
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
     advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
@@ -146,22 +153,24 @@ def judge_lines(profile: Profile, lines: Sequence[LineAccesses], rules: Policy, 
         )  # fmt: skip
         if line.unknown:
             reasons = model.codes_of_unknown(profile, line.uncounted)
-            check = replace(check, code=reasons[0], more_codes=reasons[1:])
-        else:
-            outcome, message = compared(rule, line.degree)
-            if outcome is Outcome.passed:
-                continue
-            tip = next((f"; {advised[access.pc]}" for access in line.instructions if access.pc in advised), "")
-            message += f": {_wavefronts(line.excessive)}{profile.of_sample}{tip}"
-            check = replace(
+            offending.append(replace(check, code=reasons[0], more_codes=reasons[1:]))
+        known = line.counted
+        outcome, message = compared(rule, known.degree)
+        if outcome is Outcome.passed:
+            continue
+        tip = next((f"; {advised[access.pc]}" for access in known.instructions if access.pc in advised), "")
+        apart = f" by {len(known.instructions)} of {len(line.instructions)} accesses" if line.unknown else ""
+        code = _conflict(profile, known)
+        offending.append(
+            replace(
                 check,
-                outcome=outcome,
-                message=message,
-                hint=_hint(profile, line),
-                actual=line.degree,
-                code=_conflict(profile, line),
+                outcome=Outcome.warning if line.unknown else outcome,
+                message=f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}{tip}",
+                hint=hints.get(code) or hints.get("", ""),
+                actual=known.degree,
+                code=code,
             )
-        offending.append(check)
+        )
     yield from offending
     if not offending:
         accesses = sum(len(line.instructions) for line in lines)
@@ -182,11 +191,6 @@ def _conflict(profile: Profile, line: LineAccesses) -> str:
     if any(access.by_wmma for access in line.instructions):
         return codes.WMMA
     return codes.KINDS.get(line.access, codes.CONFLICT)
-
-
-def _hint(profile: Profile, line: LineAccesses) -> str:
-    """Return what to type next: for layouts that a compiler chose, another way to compile."""
-    return {codes.COMPILER: RECOMPILE, codes.WMMA: PAD}.get(_conflict(profile, line), SUGGEST)
 
 
 # ---------------------------------------------------------------------------------------------- kernels, for `check`

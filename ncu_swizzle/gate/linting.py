@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from ncu_swizzle.gate.verdict import (
     moved,
 )
 from ncu_swizzle.kernels import fills, naming
-from ncu_swizzle.kernels.family import PYTHON, Family, Target
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
 from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription, NewBuild
 from ncu_swizzle.kernels.project import project_file
@@ -43,6 +44,7 @@ from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.dispatch import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
+PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
 Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
 
@@ -245,7 +247,7 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
                 name = names.function(names.demangle(launch.kernel))
                 yield _unjudged(name, Outcome.inconclusive, Place(file), error)
                 continue
-            yield _judged(work, emulated, MEMORY)
+            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", file])})
 
 
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:
@@ -263,7 +265,19 @@ def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> Kerne
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, source, error)
     sampling = emulated.counts.on_data and fills.drawable(target.family.arguments, emulated.counts.decisive)
-    return replace(_judged(work, emulated, _data(target.family, emulated)), sampling=sampling)
+    judged = _judged(work, emulated, _data(target.family, emulated), _hints(work.options, kernel))
+    return replace(judged, sampling=sampling)
+
+
+def _hints(options: LintOptions, kernel: Target) -> dict[str, str]:
+    """Return what to type against a conflict, by code: `fix` for a source in CUDA C++, else what shows the mapping."""
+    description, source = options.description, moved(Place(str(kernel.source)), Path.cwd()).file
+    name = kernel.name if kernel.family.shipped else source
+    if kernel.source.suffix == PYTHON:
+        name = options.files[0] if description.typed else f"{source}::{kernel.name}"
+        again = description.command("profile", name) + " --before num_warps=4 --after num_warps=8"
+        return {"": description.command("explain", name), codes.COMPILER: again}
+    return {"": description.command("explain" if kernel.source.suffix in BINARIES else "fix", name)}
 
 
 def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError) -> KernelLint:
@@ -275,8 +289,12 @@ def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError)
     return KernelLint(name=name, checks=(check,))
 
 
-def _judged(work: LintWork, emulated: Emulated, hint: str) -> KernelLint:
-    """Return the lint of a launch that was emulated; `hint` is what to type for counts that are unknown."""
+def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, str]) -> KernelLint:
+    """Return the lint of a launch that was emulated.
+
+    `hint` is what to type for counts that are unknown, `hints` against a conflict: see `judge_lines`.
+    """
+    hints = {codes.WMMA: PAD, **hints}
     profile, here = emulated.profile, Path.cwd()
 
     def in_checkout(place: Place | None) -> Place | None:
@@ -290,7 +308,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str) -> KernelLint:
             place=in_checkout(check.place),
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
-        for check in marked(judge_lines(profile, lines, policy(work.options.max_degree), why), [profile])
+        for check in marked(judge_lines(profile, lines, policy(work.options.max_degree), why, hints), [profile])
     ]
     return KernelLint(
         name=profile.kernel.name,

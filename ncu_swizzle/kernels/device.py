@@ -85,10 +85,10 @@ def refuse_other_architecture(device: Any, family: Family, kernel: Kernel) -> No
     major, minor = device.compute_capability()
     arch = family.architecture(kernel, "")
     number = int(arch.strip("sm_af") or 0)
-    # Code runs on GPUs of its major version with the same or a higher minor one; specific code, such as sm_90a, only on
-    # its own.
+    # Code runs on GPUs of its major version with the same or a higher minor one, also family-specific code (sm_100f);
+    # architecture-specific code (sm_90a) only on its own. CUDA programming guide, compute capabilities.
     runs = number // 10 == major and number % 10 <= minor
-    if number and not (runs and (arch[-1].isdigit() or number % 10 == minor)):
+    if number and not (runs and (arch[-1] != "a" or number % 10 == minor)):
         raise UsageError(
             f"{device.name()} is sm_{major}{minor}: it does not run code for {arch}",
             "--engine emulated computes its wavefronts without one",

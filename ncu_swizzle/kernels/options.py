@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -148,6 +149,21 @@ class KernelDescription:
             "--before": self.before, "--after": self.after,
         }  # fmt: skip
         return [name for name, value in named.items() if value]
+
+    def command(self, name: str, what: str) -> str:
+        """Return what to type for another command about a file or kernel, with the same launch, sizes and sources."""
+        launch, sources = self.launch, self.sources
+        named = (
+            ("--kernel", launch.entry), ("--grid", launch.grid), ("--block", launch.block), ("--shared", launch.shared),
+            *(("--arg", argument) for argument in launch.args),
+            ("--arch", launch.arch), ("--sample", "" if launch.sample is None else str(launch.sample)),
+            *(("", option) if option[:2] in ("-D", "-I") else ("--nvcc-option", option) for option in self.options),
+            *(("--option", option) for option in self.tuning),
+            ("--problem", ",".join(f"{name}={size}" for name, size in self.problem.items())),
+            ("--config", sources.config), *(("--catalog", str(folder)) for folder in sources.catalog),
+        )  # fmt: skip
+        words = [word for flag, value in named if value for word in (flag, value) if word]
+        return shlex.join(["ncu-swizzle", name, what, *words, *(["--trust"] if sources.trust else [])])
 
     @property
     def pair(self) -> bool:

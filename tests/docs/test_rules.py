@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,63 +12,111 @@ from typer.testing import CliRunner
 
 from ncu_swizzle import cli
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.codes import CATALOGUE
+from ncu_swizzle.base.codes import CATALOGUE, COMPILER, HISTORY_LIMIT, TIME_LIMIT
 from ncu_swizzle.base.errors import UsageError
-from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
+from tests.support import process, typed_lines
+from tests.support.gate_profiles import lasting, measured, named
+from tests.support.histories import COMMITS
+from tests.support.marks import NEEDS_ALL, without_gpu
+from tests.support.places import DATA, RECORDINGS, ROOT
+from tests.support.recordings import Recorded
+from tests.support.typed_lines import TypedLine
 
 RULES = ROOT / "docs" / "rules"
-COMMAND = re.compile(r"^    ncu-swizzle lint (?P<file>[\w.]+\.cu) (?P<options>.*)$", re.MULTILINE)
+FINDING = re.compile(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\d+) ", re.MULTILINE)
+SAVED = (
+    "check good.json --save-baseline",
+    f"history add good.json --commit {COMMITS[0]}",
+)  # what `check` compares with
 
 
 @dataclass(frozen=True)
 class Example:
-    """The kernel of a page and how it is launched, as it is and once it is fixed."""
+    """The kernel of a page, as it is and once it is fixed, and what is typed for it."""
 
-    code: str
     source: str
     fixed: str
-    options: tuple[str, ...]
-    fixed_options: tuple[str, ...]
+    lines: tuple[TypedLine, ...]
 
     @classmethod
     def of(cls, code: str) -> Example | None:
         page = codes.page(code)
-        if not (block := re.search(r"```cuda\n(.*?)```", page, re.DOTALL)):
+        if not (block := re.search(r"```(?:cuda|python)\n(.*?)```", page, re.DOTALL)):
             return None
-        commands = [tuple(shlex.split(command["options"])) for command in COMMAND.finditer(page)]
-        fixed = block[1]
+        fixed, lines = block[1], tuple(typed_lines.lines(RULES / f"{code}.md"))
         for changes in re.findall(r"```diff\n(.*?)```", page, re.DOTALL):
             removed, added = ([line[1:] for line in changes.splitlines() if line[0] == sign] for sign in "-+")
             for old, new in zip(removed, added, strict=True):
                 assert fixed.count(f"{old}\n") == 1, old
                 fixed = fixed.replace(f"{old}\n", f"{new}\n")
-        assert (fixed, commands[-1]) != (block[1], commands[0]), "a page with an example says how to fix it"
-        return cls(code, block[1], fixed, commands[0], commands[-1])
+        assert (fixed, lines[-1]) != (block[1], lines[0]), "a page with an example says how to fix it"
+        assert {line.words[0] for line in lines} == {"lint"}
+        return cls(block[1], fixed, lines)
 
 
 EXAMPLES = {code: example for code in CATALOGUE if (example := Example.of(code))}
+# The pages whose commands are about reports, saved profiles, a kernel of the catalogue.
+GATED = [
+    code for code in CATALOGUE
+    if code not in EXAMPLES and any("lint" not in line.words for line in typed_lines.lines(RULES / f"{code}.md"))
+]  # fmt: skip
 
 
-def found(source: str, options: tuple[str, ...]) -> list[str]:
-    """Return the codes that lint prints for a source in the current folder."""
-    Path("example.cu").write_text(source, encoding="utf-8")
-    printed = CliRunner().invoke(cli.app, ["lint", "example.cu", *options]).stdout
-    findings = re.findall(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\d+) ", printed, re.MULTILINE)
+def found(source: str, line: TypedLine) -> list[str]:
+    """Return the codes that a command prints for a source in the current folder."""
+    Path(line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
+    printed = CliRunner().invoke(cli.app, line.words).stdout
     assert "The gate: " in printed, printed
-    return [*findings, *(["pass"] if "The gate: pass" in printed else [])]
+    return [*FINDING.findall(printed), *(["pass"] if "The gate: pass" in printed else [])]
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("code", EXAMPLES)
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=[pytest.mark.slow] * (code == COMPILER)) for code in EXAMPLES]
+)
 def test_the_example_has_the_finding_and_the_fix_has_none(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if code == COMPILER:
+        pytest.importorskip("triton")
     monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
-    findings = set(found(example.source, example.options)) - {"pass"}
+    findings = set(found(example.source, example.lines[0])) - {"pass"}
     assert findings == {code}
-    assert found(example.fixed, example.fixed_options) == ["pass"]
+    assert found(example.fixed, example.lines[-1]) == ["pass"]
+
+
+@without_gpu
+@pytest.mark.parametrize("code", GATED)
+def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, recorded: Recorded) -> None:
+    """Each as printed, with a report, a baseline and a history that were made of recordings."""
+    if code == HISTORY_LIMIT:
+        pytest.importorskip("pyarrow")
+    shutil.copy(RECORDINGS / "attention" / "kernel1.ncu-rep", tmp_path / "mine.ncu-rep")
+    shutil.copy(DATA / "launches" / "shapes.launches", tmp_path / "app.launches")
+    (tmp_path / "app").write_text("#!/bin/sh\n")
+    (tmp_path / "app").chmod(0o755)
+    good = named(measured(recorded("kernel2")), "kernel1")
+    good.save(tmp_path / "good.json")
+    (lasting(good, 1e9) if code == TIME_LIMIT else measured(recorded("kernel1"))).save(tmp_path / "mine.json")
+    for words in SAVED:
+        if {"check": "baseline", "history": "--history"}[words.split()[0]] in codes.page(code):
+            assert process.command(*words.split(), folder=tmp_path).returncode == 0, words
+    for line in typed_lines.lines(RULES / f"{code}.md"):
+        done = process.command(*line.words, folder=tmp_path)
+        if line.needs_gpu:
+            assert done.returncode == 4, done.stderr
+        elif line.words[0] == "lint":  # of any program's launches: none was captured that has the finding
+            assert FINDING.findall(done.stdout), done.stderr
+        else:
+            assert done.returncode == (5 if CATALOGUE[code].unknown else 1), done.stderr
+            assert code in FINDING.findall(done.stdout)
+
+
+def test_every_line_of_a_page_is_typed() -> None:
+    lines = {page.stem: len(list(typed_lines.lines(page))) for page in RULES.glob("*.md")}
+    assert {page for page, count in lines.items() if count} == {*EXAMPLES, *GATED}
+    assert all(len(example.lines) <= 2 for example in EXAMPLES.values()), "the first one, and the last one when fixed"
 
 
 def test_every_code_has_its_page_and_its_row() -> None:

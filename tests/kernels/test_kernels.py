@@ -6,14 +6,16 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ncu_swizzle.base.errors import EnvironmentLacking
+from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import family as catalog
-from ncu_swizzle.kernels import recipe
+from ncu_swizzle.kernels import device, recipe
 from ncu_swizzle.kernels.catalog import shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.recipe import OPTIONS
@@ -85,3 +87,28 @@ def test_the_worked_example_of_contributing_works(tmp_path: Path) -> None:
     assert different_degrees(family, kernel) == {}
     with contextlib.suppress(EnvironmentLacking):
         assert cubin(family, kernel, "sm_90", Toolchain())
+
+
+# By an architecture: the GPUs that run its code, and some that do not.
+RUNS_ON = {
+    "sm_90": ("9.0", "10.0 8.9"),
+    "sm_80": ("8.0 8.6 8.9", "9.0 7.5"),
+    "sm_90a": ("9.0", "10.0"),
+    "sm_100a": ("10.0", "10.3 9.0"),
+    "sm_100f": ("10.0 10.3", "12.0 9.0"),
+    "sm_103f": ("10.3", "10.0"),
+    "sm_120f": ("12.0 12.1", "10.0"),
+    "": ("7.5 9.0 12.1", ""),
+}
+
+
+@pytest.mark.parametrize("arch", RUNS_ON)
+def test_code_runs_on_its_own_family_of_gpus(arch: str) -> None:
+    shipped_family, kernel = next(pair for pair in own_kernels() if not pair[1].arch)
+    family = replace(shipped_family, arch=arch)
+    for outcome, capabilities in zip((True, False), RUNS_ON[arch], strict=True):
+        for capability in capabilities.split():
+            pair = tuple(map(int, capability.split(".")))
+            gpu = SimpleNamespace(compute_capability=lambda pair=pair: pair, name=lambda: "a GPU")
+            with contextlib.nullcontext() if outcome else pytest.raises(UsageError, match="does not run code for"):
+                device.refuse_other_architecture(gpu, family, kernel)
