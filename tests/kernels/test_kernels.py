@@ -14,8 +14,8 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.explain import predict
-from ncu_swizzle.kernels import family as catalog
 from ncu_swizzle.kernels import device, recipe
+from ncu_swizzle.kernels import family as catalog
 from ncu_swizzle.kernels.catalog import shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.recipe import OPTIONS
