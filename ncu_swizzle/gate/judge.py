@@ -94,6 +94,12 @@ class LineAccesses:
         """The line with the accesses whose wavefronts are known."""
         return replace(self, instructions=tuple(access for access in self.instructions if _is_counted(access)))
 
+    def share_of(self, some: Sequence[Instruction]) -> str:
+        """Return how many of the line's accesses some are, in words."""
+        count = len(self.instructions)
+        accesses = f"{count} access" + ("es" if count > 1 else "")
+        return accesses if len(some) == count else f"{len(some)} of {accesses}"
+
     @property
     def wavefronts(self) -> int:
         return sum(access.wavefronts or 0 for access in self.instructions)
@@ -147,7 +153,7 @@ def judge_lines(
         rule = limits[MAX_DEGREE, line.access]
         check = Check(
             outcome=Outcome.inconclusive, kernel=profile.kernel.name, criterion=MAX_DEGREE, access=line.access,
-            message=f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}",
+            message=f"wavefronts of {line.share_of(line.uncounted)} are unknown{f': {why}' if why else ''}",
             place=line.place or Place(next(iter(profile.sources), profile.report)),
             origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
         )  # fmt: skip
@@ -159,7 +165,7 @@ def judge_lines(
         if outcome is Outcome.passed:
             continue
         tip = next((f"; {advised[access.pc]}" for access in known.instructions if access.pc in advised), "")
-        apart = f" by {len(known.instructions)} of {len(line.instructions)} accesses" if line.unknown else ""
+        apart = f" by {line.share_of(known.instructions)}" if line.unknown else ""
         code = _conflict(profile, known)
         offending.append(
             replace(

@@ -228,7 +228,7 @@ class Verdict:
         counts = Counter(check.outcome for check in self.checks if not check.suppressions)
         parts = [f"{counts[outcome]} {outcome}" for outcome in WORST_FIRST if counts[outcome]]
         if self.suppressed:
-            unknown = sum(check.outcome is not Outcome.failed for check in self.suppressed)
+            unknown = sum(check.outcome in (Outcome.inconclusive, Outcome.error) for check in self.suppressed)
             parts.append(f"{len(self.suppressed)} suppressed{f' ({unknown} of them not judged)' if unknown else ''}")
         return ", ".join(parts) or "nothing to judge"
 
