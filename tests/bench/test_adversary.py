@@ -10,31 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.marks import NEEDS_ALL
+from tests.support.places import text
 
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
-TILED = """
-template <int W>
-__device__ int &at(int *p, int r, int c) { return p[r * W + c]; }
-__global__ void k(int *x, int *y, int *g, int *c, int n, int flag, int seed) {
-    __shared__ int tile[32 * 32];
-    const int tx = threadIdx.x, b = blockIdx.x;
-    for (int r = threadIdx.y; r < 32; r += blockDim.y) at<32>(tile, r, tx) = x[b * 1024 + r * 32 + tx];
-    __syncthreads();
-    for (int r = threadIdx.y; r < 32; r += blockDim.y) {
-        y[b * 1024 + r * 32 + tx] = at<32>(tile, tx, r);
-        if (flag) atomicAdd(c + r, at<32>(g, tx, r));
-    }
-}
-"""
-UNTILED = """
-__global__ void k(int *x, int *y, int *g, int *c, int n, int flag, int seed) {
-    for (int i = threadIdx.y * 32 + threadIdx.x; i < 1024; i += 256) {
-        y[blockIdx.x * 1024 + i] = x[blockIdx.x * 1024 + i % 32 * 32 + i / 32];
-        if (flag) c[i / 32] += g[i % 32 * 32 + i / 32];
-    }
-}
-"""
+TILED, UNTILED = text("bench/tiled.cu"), text("bench/untiled.cu")
 VERSIONS = {
     "swizzled": TILED.replace("at<32>(tile, r, tx)", "at<32>(tile, r, tx ^ r)").replace(
         "at<32>(tile, tx, r)", "at<32>(tile, tx, r ^ tx)"

@@ -10,27 +10,12 @@ from ncu_swizzle.cubin.names import KernelFilter
 NAMES = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")
 
 
-MEANT = {
-    "": True,
-    "turn": True,
-    "turn<32>": True,
-    "tile-swizzled": True,
-    "_ZN2ns4turnILi32EEEvPfi": True,
-    "void ns::turn<(int)32>(float *, int)": True,
-    "tur": False,
-    "tu.n": False,
-    "regex:^tu.n$": True,
-    "regex:ns::": True,
-    "regex:swizzled$": True,
-    "regex:swizz$": False,
-    "regex:ILi32E": False,  # of the mangled name alone
-    "3": False,
-    "32": False,
-}
+MEANT = ("", "turn", "turn<32>", "tile-swizzled", NAMES[2], NAMES[1], "regex:^tu.n$", "regex:ns::", "regex:swizzled$")
+NOT_MEANT = ("tur", "tu.n", "regex:swizz$", "regex:ILi32E", "3", "32")  # the fourth is in the mangled name alone
 
 
 def test_a_name_is_exact_and_an_expression_is_searched_for() -> None:
-    assert {text: KernelFilter(text).passes(NAMES) for text in MEANT} == MEANT
+    assert [text for text in (*MEANT, *NOT_MEANT) if KernelFilter(text).passes(NAMES)] == [*MEANT]
     assert KernelFilter("3").passes(("3", ""))
 
 

@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import kernel, pointers
+from tests.support.places import text
 from tests.support.programs import code
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))
@@ -51,27 +52,7 @@ def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
         assert all(table[tuple(block)] for block in unclaimed.some(data.draw(st.integers(0, 6)), 9).tolist())
 
 
-OPERATIONS = (
-    "IMAD R{d}, R{a}, {c}, R{b}",
-    "IMAD.HI.U32 R{d}, R{a}, {magic}, RZ",
-    "IMAD.HI R{d}, R{a}, {magic}, RZ",
-    "IADD3 R{d}, R{a}, R{b}, RZ",
-    "IADD3 R{d}, R{a}, -R{b}, RZ",
-    "LOP3.LUT R{d}, R{a}, {mask}, RZ, 0xc0, !PT",
-    "LOP3.LUT R{d}, R{a}, {mask}, R{b}, {table}, !PT",
-    "SHF.R.U32.HI R{d}, RZ, {k}, R{a}",
-    "SHF.R.S32.HI R{d}, RZ, {k}, R{a}",
-    "SHF.L.U32 R{d}, R{a}, {k}, RZ",
-    "LEA.HI R{d}, R{a}, R{b}, RZ, {k}",
-    "PRMT R{d}, R{a}, {selector}, R{b}",
-    "SGXT R{d}, R{a}, {k}",
-    "IMNMX R{d}, R{a}, {c}, PT",
-    "IABS R{d}, R{a}",
-    "ISETP.GE.AND P0, PT, R{a}, {c}, PT",
-    "ISETP.LT.U32.AND P0, PT, R{a}, R{b}, PT",
-    "SEL R{d}, R{a}, R{b}, P0",
-    "@P0 IADD3 R{d}, R{a}, {c}, RZ",
-)
+OPERATIONS = text("emulate/block_operations.txt").splitlines()
 MAGIC = ("0xaaaaaaab", "0x55555556", "0x66666667", "0xcccccccd", "0x24924925", "0x10000000", "0x4ec4ec4f")
 
 

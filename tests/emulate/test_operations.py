@@ -18,8 +18,8 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.values import Value
-from tests.support.emulation import DATA
 from tests.support.operations import Lane, execute
+from tests.support.places import text
 from tests.support.properties import chances
 
 TOP = (1 << 32) - 1
@@ -56,7 +56,7 @@ def pairs(half: Callable[[int], int]) -> int:
     return sum((half(k) & 0xFFFF) << k for k in (0, 16))
 
 
-TABLE = (DATA / "operations.txt").read_text(encoding="utf-8").partition("\n\n")[2].splitlines()
+TABLE = text("emulate/operations.txt").partition("\n\n")[2].splitlines()
 NAMES = {"TOP": TOP, "s": signed, "pairs": pairs}
 SIMPLE = {sass: eval(f"lambda a, b, c, p, q: {said}", NAMES) for sass, said in (row.split(" ;") for row in TABLE)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -13,10 +12,11 @@ from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, Sass
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.reports.model import Profile
-from tests.support.emulation import DATA, compiled, kernel
+from tests.support.emulation import compiled, kernel
+from tests.support.places import table
 from tests.support.recorded_code import from_report
 
-FACTS = tomllib.loads((DATA / "sass.toml").read_text(encoding="utf-8"))
+FACTS = table("emulate/sass.toml")
 DISASSEMBLY = FACTS["disassembly"]["text"]
 
 

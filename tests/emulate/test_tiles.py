@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import re
-import tomllib
 from collections import Counter
 
 import pytest
@@ -16,12 +15,12 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import decoded
 from tests.support.descriptor_cases import MutatedCase, mutated_cases
 from tests.support.emulation import kernel
-from tests.support.places import DATA
+from tests.support.places import DATA, table
 from tests.support.shape_cases import ShapeCase, bases
 from tests.support.shape_mutations import mutations, repaired, shape_case, together
 from tests.support.tile_oracle import outcome
 
-CASES = tomllib.loads((DATA / "emulate" / "tiles.toml").read_text(encoding="utf-8"))
+CASES = table("emulate/tiles.toml")
 EVERY = 4  # of the measured cases, in the slow test: 200 and more
 SINGLE, PAIRS = 3, 1  # mutations of each shape's launch, in the slow test
 groups = pytest.mark.parametrize(

@@ -28,16 +28,9 @@ from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import FULL, TYPED, description, own
+from tests.support.places import text
 
-HISTOGRAM = """
-#include "size.cuh"
-__global__ void fn(const unsigned* x, unsigned* y) {
-    __shared__ unsigned bins[BINS];
-    atomicAdd(&bins[(x[threadIdx.x] * 32) % BINS], 1u);
-    __syncthreads();
-    y[threadIdx.x] = bins[threadIdx.x];
-}
-"""
+HISTOGRAM, PTX = text("engines/histogram.cu"), text("engines/stride.ptx")
 COUNTED = description(
     FULL, entry="fn", grid="1", block="128", problem={}, args=("x=uint32[128]:iota", "y=uint32[128]:out")
 )
@@ -91,9 +84,9 @@ def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None
 @NEEDS_ALL
 def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
     packed = zlib.decompress(emulated_profile.pack(emulate(histogram(work)).counts))
-    text = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
-    described, content = json.loads(text)
-    rest = packed[8 + len(text) :]
+    head = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
+    described, content = json.loads(head)
+    rest = packed[8 + len(head) :]
 
     def joined(*parts: object, more: bytes = rest) -> bytes:
         altered = json.dumps(parts).encode()
@@ -284,23 +277,6 @@ def test_ptx_is_assembled_once_and_from_python_too(
     (work / "k.ptx").write_text(PTX.replace("4096", "8192"), encoding="utf-8")
     profile_binary(work / "k.ptx", **launch)
     assert len(assembled) == 3
-
-
-PTX = """
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u32 stride) {
-    .shared .b8 tile[4096];
-    .reg .u32 %r<5>;
-    ld.param.u32 %r1, [stride];
-    mov.u32 %r2, %tid.x;
-    mov.u32 %r3, tile;
-    mad.lo.u32 %r4, %r1, %r2, %r3;
-    st.shared.u32 [%r4], %r2;
-    ret;
-}
-"""
 
 
 @NEEDS_ALL

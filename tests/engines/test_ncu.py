@@ -34,18 +34,7 @@ def test_progress_follows_the_replay_passes() -> None:
     seen: list[Done] = []
     progress = progress_.Progress(seen.append)
     # As it arrived from a real one.
-    for text in (
-        '==PROF== Profiling "kernel1" - 0: ',
-        "0%",
-        ".",
-        ".",
-        ".",
-        ".",
-        "50%",
-        "...",
-        ".",
-        "100% - 6 passes\n",
-    ):
+    for text in ('==PROF== Profiling "kernel1" - 0: ', "0%", *"....", "50%", "...", ".", "100% - 6 passes\n"):
         progress.feed(text)
     assert [done.fraction for done in seen] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.families import FAMILY
-from tests.support.own_kernel import VARIANTS
+from tests.support.own_kernel import FAMILY, VARIANTS
 from tests.support.process import started as command
 
 ARGS = ("--arg", "x=float32[n,n]:random", "--arg", "y=float32[n,n]:out", "--arg", "n=int32:n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
 from ncu_swizzle.kernels.family import DTYPES, Argument
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, refuse_bad_sizes, refuse_oversized, three
-from tests.support.places import DATA
+from tests.support.places import table
 from tests.support.refusals import refused, unlike
 
 N = {"n": 12}
@@ -29,7 +28,7 @@ def one(text: str, problem: dict[str, int] | None = None) -> Argument:
     return found
 
 
-TABLES = tomllib.loads((DATA / "kernels" / "arguments.toml").read_text(encoding="utf-8"))
+TABLES = table("kernels/arguments.toml")
 
 
 def test_what_is_written_is_understood() -> None:

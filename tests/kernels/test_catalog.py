@@ -14,13 +14,14 @@ from ncu_swizzle.kernels.catalog import load, shipped
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.family import write as write_family_json
 from ncu_swizzle.kernels.limits import evaluate
-from tests.support.families import FAMILY
+from tests.support.own_kernel import FAMILY
+from tests.support.places import text
 from tests.support.refusals import refused, unlike
 
 
-def write(folder: Path, name: str, text: str) -> None:
+def write(folder: Path, name: str, content: str) -> None:
     (folder / name).mkdir(parents=True)
-    (folder / name / "family.toml").write_text(text, encoding="utf-8")
+    (folder / name / "family.toml").write_text(content, encoding="utf-8")
 
 
 def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
@@ -94,21 +95,8 @@ def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
     assert not kernel.library
 
 
-OWN = """
-[[variant]]
-name = "toy-mapped"
-title = "Mapped"
-lesson = "Nothing."
-grid = [132, "1", "n"]
-block = [384, 1, 1]
-arch = "sm_90a"
-boxes = { x = [8, 64] }
-swizzle = 128
-"""
-
-
 def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path, "toy", FAMILY + OWN)
+    write(tmp_path, "toy", FAMILY + text("kernels/mapped_variant.toml"))
     family, kernel = load(tmp_path).named("toy-mapped")
     launch = Target(family, kernel, {"n": 12}).launch
     assert (launch.grid, launch.block) == ((132, 1, 12), (384, 1, 1))
@@ -149,8 +137,8 @@ def test_a_family_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         FAMILY.replace("title", "tilte"),
         FAMILY.replace("n = {", "n = 3 #"),
     )
-    for number, text in enumerate(wrong):
-        write(tmp_path / str(number), "bad", text)
+    for number, content in enumerate(wrong):
+        write(tmp_path / str(number), "bad", content)
         with pytest.raises(BadCatalog, match=r"bad/family\.toml cannot be used"):
             load(tmp_path / str(number))
 
@@ -158,4 +146,4 @@ def test_a_family_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_expressions_are_nothing_else() -> None:
     wrong = ("a ** b", "__import__('os')", "a.b", "a / b", "1.5", "c", "a //", "a // 0", "'a'")
     assert not unlike(dict.fromkeys(wrong, "^BadCatalog: .*cannot evaluate"),
-                      lambda text: refused(evaluate, text, {"a": 4, "b": 2}))  # fmt: skip
+                      lambda expression: refused(evaluate, expression, {"a": 4, "b": 2}))  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ncu_swizzle.kernels import catalog, naming, project, recipe
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.own_kernel import KERNEL, description
-from tests.support.places import DATA
+from tests.support.places import table
 
 
 def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +30,7 @@ def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkey
     assert Checkout(deep).root == deep
 
 
-OUTSIDE = tomllib.loads((DATA / "kernels" / "descriptions.toml").read_text(encoding="utf-8"))["outside"]
+OUTSIDE = table("kernels/descriptions.toml")["outside"]
 
 
 def test_files_outside_the_checkout_need_trust(checkout: Path) -> None:

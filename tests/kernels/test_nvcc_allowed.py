@@ -12,12 +12,12 @@ from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_NVCC
-from tests.support.places import DATA
+from tests.support.places import text
 from tests.support.refusals import refused, unlike
 
 FORMS, BAD_FORMS = (
     [form.strip() for line in part.splitlines()[1:] for form in line.split(" | ")]
-    for part in (DATA / "kernels" / "nvcc_options.txt").read_text(encoding="utf-8").split("\n\n")
+    for part in text("kernels/nvcc_options.txt").split("\n\n")
 )
 SHELL = [
     ("-DX=$(touch marker)",), ("-DX=`touch marker`",), ("-DX=${HOME}",), ('-DX=\\\\"; touch marker; echo \\\\"',),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from ncu_swizzle.kernels import __main__, fills, naming, output, project
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
-from tests.support.places import DATA
+from tests.support.places import table
 from tests.support.refusals import refused, unlike
 
 
@@ -57,7 +56,7 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
         output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 
 
-WRONG = tomllib.loads((DATA / "kernels" / "descriptions.toml").read_text(encoding="utf-8"))["references"]
+WRONG = table("kernels/descriptions.toml")["references"]
 
 
 def test_a_reference_that_is_wrong_or_missing_is_told(tmp_path: Path) -> None:

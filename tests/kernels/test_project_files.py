@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageErr
 from ncu_swizzle.kernels import arguments, catalog, naming, project, recipe
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
-from tests.support.families import FAMILY
-from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
-from tests.support.places import DATA, ROOT
+from tests.support.own_kernel import EXAMPLE, FAMILY, KERNEL, description, own
+from tests.support.places import ROOT, table
 from tests.support.refusals import refused, unlike
 
 
@@ -50,7 +48,7 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
         naming.everything(start=tmp_path)
 
 
-MISTAKES = tomllib.loads((DATA / "kernels" / "descriptions.toml").read_text(encoding="utf-8"))["mistakes"]
+MISTAKES = table("kernels/descriptions.toml")["mistakes"]
 
 
 def test_mistakes_in_the_file_are_told(tmp_path: Path) -> None:

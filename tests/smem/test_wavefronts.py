@@ -16,7 +16,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
-from tests.support.places import DATA
+from tests.support.places import text
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
@@ -56,8 +56,8 @@ def test_what_is_known_is_what_was_measured_and_next_to_everything_is(benchmark:
 
 
 def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any) -> None:
-    text = (paths.kernels().parent / "docs" / "wavefronts.md").read_text(encoding="utf-8")
-    table = text.split("<!-- accuracy -->\n")[1].split("\n<!-- /accuracy -->")[0]
+    page = (paths.kernels().parent / "docs" / "wavefronts.md").read_text(encoding="utf-8")
+    table = page.split("<!-- accuracy -->\n")[1].split("\n<!-- /accuracy -->")[0]
     assert table == benchmark.accuracy(), "paste what python3 bench/wavefronts.py prints"
 
 
@@ -66,7 +66,7 @@ def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any
 ROW, CHUNK = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
 PAST_L1, THROUGH_L1 = "cp.async.cg.16", "cp.async.ca.16"
 NAMES = {"LANE": LANE, "ROW": ROW, "CHUNK": CHUNK, "TAIL": np.where(LANE < 9, 16 * LANE, -1), "where": np.where}
-BY_HAND = (DATA / "smem" / "requests.txt").read_text(encoding="utf-8").partition("\n\n")[2].splitlines()
+BY_HAND = text("smem/requests.txt").partition("\n\n")[2].splitlines()
 
 
 def test_requests_counted_by_hand() -> None:

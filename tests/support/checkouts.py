@@ -7,24 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.places import ROOT
+from tests.support.places import ROOT, text
 
-TURN = """\
-__global__ void turn(const float* x, float* y) {
-  __shared__ float tile[32][32];
-  int c = threadIdx.x, r = threadIdx.y;
-  tile[c][r] = x[r * 32 + c];
-  __syncthreads();
-  y[r * 32 + c] = tile[r][c];
-}
-"""
-DESCRIBED = """\
-[kernel.turn]
-source = "turn.cu"
-grid = 1
-block = [32, 32]
-args = ["x=float32[1024]:random", "y=float32[1024]:out"]
-"""
+TURN, DESCRIBED = text("repositories/turn.cu"), text("repositories/turn.toml")
 WHO = ("-c", "user.name=someone", "-c", "user.email=someone@example.org", "-c", "commit.gpgsign=false")
 
 

@@ -22,19 +22,8 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from tests.support.pages import PACKED, Page, unpacked
 
 STARTS = (
-    "=cmd|' /C calc'!A0",
-    "::error file=x::forged",
-    "\t=1+1",
-    ' "@SUM(1+1)',
-    "-2+3",
-    "+1|x!A0",
-    "\r=1",
-    "##[error]forged",
-    "1. ",
-    "# ",
-    "--- ",
-    "@P0 X|y!A0",
-    "-5",
+    *("=cmd|' /C calc'!A0", "::error file=x::forged", "\t=1+1", ' "@SUM(1+1)', "-2+3", "+1|x!A0", "\r=1"),
+    *("##[error]forged", "1. ", "# ", "--- ", "@P0 X|y!A0", "-5"),
 )
 PARTS = (
     "\x1b[2J\x1b[31m",  # clears the screen

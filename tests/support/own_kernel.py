@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
-from tests.support.places import ROOT
+from tests.support.places import ROOT, text
 
 EXAMPLE = ROOT / "examples" / "own-kernel"
 
@@ -33,20 +33,14 @@ TYPED = (
 VARIANTS = ("--before", "-DSWIZZLE=0", "--after", "-DSWIZZLE=1")
 
 
-def own(folder: Path, text: str = "") -> Path:
+def own(folder: Path, described: str = "") -> Path:
     """Copy the example's source to a folder, and a description of it."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(EXAMPLE / "my.cu", folder)
-    if text:
-        (folder / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    if described:
+        (folder / "ncu-swizzle.toml").write_text(described, encoding="utf-8")
     return folder / "my.cu"
 
 
-KERNEL = """
-[kernel.tile]
-source = "my.cu"
-problem = { n = 64 }
-grid = ["n // 32", "n // 32"]
-block = "32, 8"
-args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n"]
-"""
+FAMILY = text("kernels/family.toml")  # as short as one can be
+KERNEL = text("kernels/own_kernel.toml")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -10,3 +12,13 @@ PROGRAMS = DATA / "programs"
 STRESS = DATA / "stress"
 RECORDED_STRESS = STRESS / "recorded" / "stress.ncu-rep.xz"
 RECORDINGS = ROOT / "recordings" / "h100"
+
+
+def text(name: str) -> str:
+    """Return the text of a file of tests/data."""
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def table(name: str) -> dict[str, Any]:
+    """Return what a TOML file of tests/data holds."""
+    return tomllib.loads(text(name))

@@ -6,36 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+from tests.support.places import text
+
 STRIDE = {False: 2, True: 7}  # the shift of a lane's address: 4 bytes, without conflicts; 128, 32 ways
-KERNEL = """// {remark}
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry turn(.param .u64 y) {{
-    .reg .b32 %r<5>;
-    .reg .b64 %rd<4>;
-    .shared .align 4 .b8 tile[4096];
-    mov.u32 %r1, %tid.x;
-    shl.b32 %r2, %r1, {shift};
-    mov.u32 %r3, tile;
-    add.u32 %r3, %r3, %r2;
-    st.shared.u32 [%r3], %r1;
-    bar.sync 0;
-    ld.shared.u32 %r4, [%r3];
-    ld.param.u64 %rd1, [y];
-    cvta.to.global.u64 %rd2, %rd1;
-    mul.wide.u32 %rd3, %r1, 4;
-    add.s64 %rd2, %rd2, %rd3;
-    st.global.u32 [%rd2], %r4;
-    ret;
-}}
-"""
-PROJECT = """[kernel.turn]
-source = "kernels/turn.ptx"
-grid = 1
-block = 32
-args = ["y=uint32[32]:out"]
-"""
+KERNEL, PROJECT = text("repositories/turn.ptx"), text("repositories/ncu-swizzle.toml")
 EXCESSIVE = 2 * 31  # of a store and a load, 32 ways each
 
 
@@ -60,9 +34,9 @@ def repository(folder: Path, commits: int, planted: int | None, broken: tuple[in
     git(folder, "init", "-q", "-b", "main")
     names = []
     for number in range(commits):
-        text = KERNEL.format(remark=f"commit {number}", shift=STRIDE[planted is not None and number >= planted])
-        text = text.replace("ret;", "no such instruction;") if number in broken else text
-        (folder / "kernels" / "turn.ptx").write_text(text, encoding="utf-8")
+        source = KERNEL.format(remark=f"commit {number}", shift=STRIDE[planted is not None and number >= planted])
+        source = source.replace("ret;", "no such instruction;") if number in broken else source
+        (folder / "kernels" / "turn.ptx").write_text(source, encoding="utf-8")
         (folder / "README").write_text(f"{number}\n", encoding="utf-8")
         git(folder, "add", "-A")
         git(folder, "commit", "-q", "-m", f"Change {number}", date=f"2026-03-01T12:{number:02}:00Z")

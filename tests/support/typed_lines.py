@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support import fake_ncu
 from tests.support.own_kernel import EXAMPLE
-from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT
+from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT, text
 from tests.support.repositories import git, repository
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -89,38 +89,6 @@ def filled(words: list[str], folder: Path) -> list[str]:
     return kept
 
 
-OTHER = """__global__ void fn(float *y) {
-    __shared__ float tile[TILE * 4];
-    tile[threadIdx.x] = y[threadIdx.x];
-    __syncthreads();
-    y[threadIdx.x] = tile[threadIdx.x ^ 1];
-}
-"""
-KERNELS = """import triton
-import triton.language as tl
-
-NCU_SWIZZLE = {
-    "add": {"problem": {"n": 4096}, "grid": "n // B", "args": ["x=float32[n]", "y=float32[n]:out", "B=1024"]},
-}
-
-
-@triton.jit
-def add(x, y, B: tl.constexpr):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    tl.store(y + i, tl.load(x + i) + tl.sum(tl.load(x + i)))
-"""
-DESCRIBED = """
-[kernel.tile]
-source = "my.cu"
-problem = { n = 64 }
-grid = "n//32, n//32"
-block = "32, 8"
-args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]
-defines = { SWIZZLE = "1" }
-entry = "transpose"
-"""
-
-
 def desk(folder: Path) -> Path:
     """Make the folder in which a reader types: a checkout with kernels, reports and captured launches."""
     repository(folder, 9, 6)
@@ -131,9 +99,10 @@ def desk(folder: Path) -> Path:
     shutil.copy(EXAMPLE / "my.cu", folder)
     shutil.copy(EXAMPLE / "my.cu", folder / "src" / "turn.cu")
     shutil.copy(PROGRAMS / "shapes.cu", folder / "app.cu")
-    (folder / "other.cu").write_text(OTHER)
-    (folder / "kernels.py").write_text(KERNELS)
-    entries = DESCRIBED + DESCRIBED.replace("my.cu", "src/turn.cu").replace("kernel.tile", "kernel.turned")
+    (folder / "other.cu").write_text(text("desk/other.cu"))
+    (folder / "kernels.py").write_text(text("desk/kernels.txt"))
+    described = text("desk/described.toml")
+    entries = described + described.replace("my.cu", "src/turn.cu").replace("kernel.tile", "kernel.turned")
     with (folder / "ncu-swizzle.toml").open("a", encoding="utf-8") as file:
         file.write(entries)
     (folder / "kernels" / "attention").mkdir()

@@ -6,12 +6,11 @@ import math
 import os
 import pickle
 import re
-import tomllib
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from tests.support.places import DATA
+from tests.support.places import table
 
 MARKER = "NCU_SWIZZLE_MARKER"  # the environment variable that names the file which no command may create
 RUN = f'touch "${MARKER}"'
@@ -36,7 +35,7 @@ def _spelled_out(value: Any) -> Any:
     return re.sub(r"(?s)«(\d+)×(.*?)»", lambda m: m[2] * int(m[1]), value) if isinstance(value, str) else value
 
 
-VALUES = _spelled_out(tomllib.loads((DATA / "hostile" / "values.toml").read_text(encoding="utf-8")))
+VALUES = _spelled_out(table("hostile/values.toml"))
 CONTROLS, LONG = VALUES["texts"]["controls"], VALUES["texts"].pop("long")
 TEXTS = tuple(text for texts in VALUES["texts"].values() for text in texts)
 # By key of ncu-swizzle.toml and family.toml.

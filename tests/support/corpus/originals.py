@@ -14,27 +14,10 @@ from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 from tests.support.corpus import trees
 from tests.support.own_kernel import EXAMPLE
-from tests.support.places import PROGRAMS, RECORDINGS
+from tests.support.places import PROGRAMS, RECORDINGS, table
 
 RECORDED = ("tma/tma-128", "vectors/vectors-4-stride", "transpose/transpose-xor", "attention/kernel2")
 FOREIGN = ("basic", "range", "graph", "several")
-SETTINGS = """[check]
-max-excessive = 0
-baseline = "ncu-swizzle-baseline.json"
-allow-recorded = true
-
-[[check.rule]]
-kernel = "gemm-.*"
-access = "LDSM"
-max-degree = 1.5
-
-[[check.rule]]
-kernel = "kernel2"
-max-regression = 5.0
-max-excessive = 4096
-"""
-
-
 # ------------------------------------------------------------------------------------------------ reports and profiles
 
 
@@ -80,9 +63,7 @@ def project() -> trees.Content:
     tile = content["kernel"]["tile"]
     more = {"nvcc": ["--use_fast_math"], "include": ["."], "std": "c++17", "defines": {"TILE": 32}, "shared": "0"}
     small = {"n": {**tile["problem"]["n"], "default": 64}}
-    import tomllib
-
-    return {"check": tomllib.loads(SETTINGS)["check"], "kernel": {"tile": {**tile, **more, "problem": small}}}
+    return {"check": table("hostile/check.toml")["check"], "kernel": {"tile": {**tile, **more, "problem": small}}}
 
 
 @cache
