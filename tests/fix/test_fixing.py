@@ -15,7 +15,7 @@ from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import splice
-from ncu_swizzle.fix.result import Stop, furthest, unproved
+from ncu_swizzle.fix.result import ProvedPatch, Stop, TileFix, furthest, unproved
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
@@ -238,6 +238,14 @@ def test_of_the_candidates_the_one_that_came_furthest_says_why_nothing_is_proved
     assert (failed.unknown, unknown.unknown) == (False, True)
     # The mapping is named unless it is the best.
     assert [stop.against("the best") for stop in (unfit, failed)] == ["p escapes", "8 are left, with another"]
+
+
+def test_a_patch_is_clean_if_it_leaves_no_excess() -> None:
+    def patch(*left: int) -> ProvedPatch:
+        tiles = tuple(TileFix(name="t", line=1, excess_before=9, excess_after=excess) for excess in left)
+        return ProvedPatch(text=b"", tiles=tiles, applied=(), proof=Proof(claims=()), others=())
+
+    assert [patch(*left).clean for left in ((0, 0), (0, 3))] == [True, False]
 
 
 def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:

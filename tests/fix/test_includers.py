@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,14 +10,14 @@ import pytest
 
 from ncu_swizzle.fix import includers
 from ncu_swizzle.fix.includers import CheckoutFiles, included
+from tests.support.places import text
 from tests.support.repositories import git
 
 H = "include/turned.cuh"
 CU = "src/my.cu"
 USE = '#include "turned.cuh"\n'
+FACTS = json.loads(text("facts/includers.json"))
 COMPUTED = "what that names is not followed"
-UNITS = ("cu", "cpp", "cxx", "cc", "c", "C", "CPP", "c++", "cppm", "cu.in", "cu.j2", "strange", "m")
-HEADERS = ("h", "hpp", "tcc", "inl", "inc", "txt", "h.in", "py", "md", "cuh")
 
 
 def made(folder: Path, files: dict[str, str]) -> Path:
@@ -36,66 +37,14 @@ def judged(project: Path, changed: str = H) -> set[str] | str:
     return found.unknown or {os.path.relpath(file, project) for file in found.files}
 
 
-REACHED: dict[str, tuple[dict[str, str], set[str]]] = {
-    "alone": ({}, set()),
-    **{f"a unit {suffix}": ({f"src/other.{suffix}": USE}, {f"src/other.{suffix}"}) for suffix in UNITS},
-    **{
-        f"a chain by {suffix}": ({f"a/b.{suffix}": USE, "x.cpp": f'#include "b.{suffix}"\n'}, {"x.cpp"})
-        for suffix in HEADERS
-    },
-    "a header that nobody includes": ({"include/all.h": USE}, {"include/all.h"}),
-    "a header without a suffix": ({"include/all": USE, "x.cpp": "#include <all>\n"}, {"x.cpp"}),
-    "a hidden folder": ({".gen/x.cpp": USE}, {".gen/x.cpp"}),
-    "a hidden file": ({"src/.x.cu": USE}, {"src/.x.cu"}),
-    "a sibling folder": ({"../x/y/../../PROJECT/tools/x.cu": USE}, {"tools/x.cu"}),
-    "a folder named": ({"x.cu": "#include <lib/turned.cuh>\n"}, {"x.cu"}),
-    "a way up": ({"src/x.cu": '#include "../include/turned.cuh"\n'}, {"src/x.cu"}),
-    "a way through a missing folder": ({"x.cu": '#include "no/../include/turned.cuh"\n'}, {"x.cu"}),
-    "another folder's separator": ({"x.cu": '#include "include\\turned.cuh"\n'}, {"x.cu"}),
-    "another case": ({"x.cu": '#include "Turned.CUH"\n'}, {"x.cu"}),
-    "an absolute path": ({"x.cu": '#include "/opt/src/include/turned.cuh"\n'}, {"x.cu"}),
-    "the next one": ({"a/turned.cuh": "#include_next <turned.cuh>\n", "a/x.cu": USE}, {"a/x.cu"}),
-    "the next one in quotes": ({"a/turned.cuh": '#include_next "turned.cuh"\n', "a/x.cu": USE}, {"a/x.cu"}),
-    "an import": ({"x.m": '#import "turned.cuh"\n'}, {"x.m"}),
-    "data": ({"x.cpp": 'const char text[] = {\n#embed "turned.cuh"\n};\n'}, {"x.cpp"}),
-    "a comment": ({"x.cu": '/* c */ # /* c\n */ include /**/ "turned.cuh"\n'}, {"x.cu"}),
-    "many comments": ({"x.cu": "#" + "/**/" * 99 + 'include "turned.cuh"\n'}, {"x.cu"}),
-    "in a comment": ({"x.cu": '// #include "turned.cuh"\n'}, {"x.cu"}),
-    "in a raw string": ({"x.cu": 'auto s = R"(\n#include "turned.cuh"\n)";\n'}, {"x.cu"}),
-    "after what looks like a comment": ({"x.cu": 'auto s = "/*";\n#include "turned.cuh"\n'}, {"x.cu"}),
-    "a branch not taken": ({"x.cu": "#if 0\n" + USE + "#endif\n"}, {"x.cu"}),
-    "a line that goes on": ({"x.cu": '#inc\\\nlude "tur\\\nned.cuh"\n'}, {"x.cu"}),
-    "a line that goes on after spaces": ({"x.cu": '#inc\\ \t\nlude "turned.cuh"\n'}, {"x.cu"}),
-    "a line that goes on by a trigraph": ({"x.cu": '#inc??/\nlude "turned.cuh"\n'}, {"x.cu"}),
-    "line ends of Windows": ({"x.cu": '#include \\\r\n"turned.cuh"\r\n'}, {"x.cu"}),
-    "a digraph": ({"x.cu": '%: include "turned.cuh"\n'}, {"x.cu"}),
-    "a trigraph": ({"x.cu": '??=include "turned.cuh"\n'}, {"x.cu"}),
-    "a mark of the byte order": ({"x.cu": "\ufeff" + USE}, {"x.cu"}),
-    "bytes that are not UTF-8": ({"x.cu": "// \udcff\n" + USE}, {"x.cu"}),
-    "no space": ({"x.cu": '#include"turned.cuh"\n'}, {"x.cu"}),
-    "a form feed": ({"x.cu": '#\finclude\v"turned.cuh"\n'}, {"x.cu"}),
-    "a link to the header": ({"lib/t.h": "->../include/turned.cuh", "x.cpp": "#include <t.h>\n"}, {"x.cpp"}),
-    "a link to its folder": ({"inc": "->include", "x.cpp": '#include "inc/turned.cuh"\n'}, {"x.cpp"}),
-    "a link to a unit": ({"a.cpp": USE, "b.cpp": "->a.cpp"}, {"a.cpp", "b.cpp"}),
-    "a unit that another one includes": ({"a.cu": USE, "all.cpp": '#include "a.cu"\n'}, {"a.cu", "all.cpp"}),
-    "headers in a circle": (
-        {"a.h": '#include "b.h"\n' + USE, "b.h": '#include "a.h"\n'}, {"a.h", "b.h"},
-    ),
-    "itself": ({"x.cu": '#include "x.cu"\n' + USE}, {"x.cu"}),
-    "another header of that name": ({"a/turned.cuh": "", "a/x.cu": USE}, set()),  # it is beside
-    "prose": ({"README.md": USE, "x.py": f"text = '''{USE}'''", "x.cu~": USE, "my.cu.orig": USE}, set()),
-    "a test whether it is there": ({"x.cu": '#if __has_include("turned.cuh")\n#endif\n'}, set()),
-    "a longer word": ({"x.cu": '#includes "turned.cuh"\n'}, set()),
-}  # fmt: skip
-
-
 def test_what_may_include_the_header_is_judged(tmp_path: Path) -> None:
+    """The names of cases, the files of a project, and which of them are judged: tests/data/facts/includers.json."""
     reached = {}
-    for number, (name, (files, _)) in enumerate(REACHED.items()):
+    for number, (name, (files, _)) in enumerate(FACTS["reached"].items()):
         folder = tmp_path / str(number)
         (folder / "x" / "y").mkdir(parents=True)
         reached[name] = judged(made(folder / "PROJECT", files))
-    assert reached == {name: expected for name, (_, expected) in REACHED.items()}
+    assert reached == {name: set(expected) for name, (_, expected) in FACTS["reached"].items()}
 
 
 @pytest.mark.parametrize(
@@ -111,15 +60,7 @@ def test_what_includes_the_source_is_judged(files: dict[str, str], tmp_path: Pat
     assert judged(made(tmp_path, files), CU) == {file for file in files if "all" in file}
 
 
-MACROS = [
-    "#include HEADER\n", "#include NAME(turned)\n",
-    "#define H <turned.cuh>\n#include H\n", "/* c */ #include /* c */ H\n",
-    "/* a\nb */ #include H\n", "#inc\\\nlude H\n", "// what??/\n#include H\n", "// path C:\\ \n#include H\n",
-    "??=include H\n", "%:include_next H\n", "#import H\n", "\r#include H\r", "\ufeff#include H\n", "#\0include H\n",
-    "#" + "/**/" * 200 + "include <a>\n", "#include \\\nH\n", "#include $h\n",
-    "#include \u00e4\n", "#include \\u00e4\n",
-    " " * 20_000 + "#include H\n", "#include __FILE__\n",
-]  # fmt: skip
+MACROS = [*FACTS["macros"], "#" + "/**/" * 200 + "include <a>\n", " " * 20_000 + "#include H\n"]
 
 
 @pytest.mark.parametrize("file", ["x.cpp", "a/x.inl", ".x/y.cu"])

@@ -7,7 +7,7 @@ import pytest
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.fix.excess import GAP, UNRESOLVED, Moved, MovedPlaces
-from ncu_swizzle.fix.rows import Lines, Rows
+from ncu_swizzle.fix.rows import Lines, Rows, changed
 from tests.support.fixes import array, padded, swizzled
 
 TILE = range(1024, 1024 + 64)
@@ -85,6 +85,7 @@ def test_a_new_line_counts_as_the_one_that_calls_it() -> None:
     assert lines.first([("b/a.cu", 1), ("b/a.cu", 4)]) == ("a.cu", 3)
     assert lines.first([("/usr/include/x.h", 9)]) == ("/usr/include/x.h", 9)
     assert lines.first([]) == ("", 0)
+    assert changed({"a.cu": BEFORE}, {"b/a.cu": after}) == ({("a.cu", 3)}, {("b/a.cu", 1), ("b/a.cu", 4)})
 
 
 def test_each_threads_first_access_to_a_place_between_two_barriers_counts() -> None:

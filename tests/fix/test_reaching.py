@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ncu_swizzle.fix.webs import BYTES, Web
+from tests.support.places import table
 from tests.support.sources_in_cuda import web_of
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[{size}]; int x = threadIdx.x; {body} }}\n"
@@ -23,6 +22,7 @@ __global__ void k(float *o, int x, int y) {{
     t.part(0)[0] = 0; t[0][0] = 0; {body}
 }}
 """
+FACTS = table("facts/reaching.toml")
 OF_THE_CLASS = [("v", "r c"), ("v", "0 0"), ("v", "r * 2 0")]
 
 
@@ -45,20 +45,8 @@ def accesses(web: Web) -> list[tuple[str, str]]:
 
 
 def test_every_access_is_found_with_its_indices() -> None:
-    expected = {
-        "o[x] = t[x][3];": [("t", "x 3")],
-        "t[x][0] += t[0][x];": [("t", "x 0"), ("t", "0 x")],
-        "o[x] = *(&t[0][0] + x * 32);": [("t", "0 0 x * 32 0")],
-        "float *p = t[x]; o[x] = p[4];": [("p", "4")],
-        "float4 v = *reinterpret_cast<float4 *>(&t[x][4]);": [("t", "x 4 0")],
-        "float4 v = ((float4 *)t)[x];": [("t", "x")],
-        "auto at = [&](int y) -> float & { return t[y][0]; }; at(x) = 1;": [("t", "y 0")],
-        "float (*p)[32] = t; p[x][1] = 2;": [("p", "x 1")],
-        "auto p = (float (*)[16])&t[0][0]; p[x][1] = 2;": [("p", "x 1")],
-        "atomicAdd(&t[x][0], 1.f);": [("t", "x 0")],
-        "{ float t[4]; t[0] = 1; } t[x][1] = 2;": [("t", "x 1")],  # a name of an inner block is another one
-    }
-    assert {body: accesses(in_kernel(body)) for body in expected} == expected
+    found = {body: [list(access) for access in accesses(in_kernel(body))] for body in FACTS["accesses"]}
+    assert found == FACTS["accesses"]
 
 
 def test_a_pointer_is_followed_into_functions_and_macros() -> None:
@@ -83,61 +71,21 @@ def test_arrays_that_one_pointer_reaches_belong_together() -> None:
 
 
 def test_what_escapes_is_named() -> None:
-    expected = {
-        "elsewhere(t);": "t is handed to elsewhere, which this file does not define",
-        "float *all[2] = {t[0], t[1]};": "t is used in a way that is not understood: {t[0], t[1]}",
-        "s.p = t[0];": "s.p = t[0] keeps an address of t where it is not followed",
-        "auto n = (long long)t;": "(long long)t makes long long of t",
-    }
-    obstacles = {body: in_kernel(body).obstacles[0] for body in expected}
-    assert {body: obstacle.reason for body, obstacle in obstacles.items()} == expected
+    obstacles = {body: in_kernel(body).obstacles[0] for body in FACTS["escapes"]}
+    assert {body: obstacle.reason for body, obstacle in obstacles.items()} == FACTS["escapes"]
     assert {obstacle.line for obstacle in obstacles.values()} == {1}
 
 
 def test_methods_and_references_are_followed() -> None:
-    rows = [
-        ("t(x, y) = 1;", "", "", []),
-        ("t[y][x] = 1;", "", "", ["y x"]),
-        ("t.part(y)[x] = 1;", "", "", ["r * 2 x"]),
-        ("t.fill(o);", "", "__device__ void fill(float *a) { v[1][2] = a[0]; }", ["1 2"]),
-        ("t.fill(3);", "", "__device__ void fill(int n) { (*this)[n][4] = 0; }", ["n 4"]),
-        ("get(t, x);", "__device__ void get(Tile<32, 32>& s, int i) { s[i][5] = 0; }", "", ["i 5"]),
-        ("get(&t, x);", "__device__ void get(Tile<32, 32>* s, int i) { (*s)[i][5] = 0; }", "", ["i 5"]),
-        ("get(t);", "template <class T> __device__ void get(T& s) { s[6][7] = 0; }", "", ["6 7"]),
-        ("auto& s = t; s[x][8] = 0;", "", "", ["x 8"]),
-        ("t.put();", "template <int R, int C> __device__ void Tile<R, C>::put() { v[9][R] = 0; }",
-         "__device__ void put();", ["9 R"]),
-    ]  # fmt: skip
-    webs = [in_class(*row[:3]) for row in rows]
-    assert [web.obstacles for web in webs] == [[]] * len(rows)
-    found = [{access for access in accesses(web) if access not in OF_THE_CLASS} for web in webs]
-    assert found == [{("v", indices) for indices in row[3]} for row in rows]
+    for *texts, indices in FACTS["followed"]:
+        web = in_class(*texts)
+        assert web.obstacles == [], texts
+        found = {access for access in accesses(web) if access not in OF_THE_CLASS}
+        assert found == {("v", index) for index in indices}, texts
 
 
-@pytest.mark.parametrize("line", [10, 13], ids=["before the kernel", "in the kernel"])
-def test_what_else_an_edit_of_the_class_would_change_is_named(line: int) -> None:
-    rows = {
-        13: [
-            ("auto s = t;", "", "s = t uses t as a whole"),
-            ("o[0] = reinterpret_cast<float *>(&t)[x];", "", "takes t as bytes"),
-            ("memcpy(&t, o, 4);", "", "takes t as bytes"),
-            ("o[0] = sizeof(t);", "", "uses t as a whole"),
-            ("o[0] = sizeof(Tile<32, 32>);", "", "Tile is used where it cannot be followed"),
-            ("float *p = &t(x, 0);", "", "is an address that a method returns"),
-            ("get(t);", "__device__ void get(Tile<32, 32> s) {}", "get takes t by value"),
-            ("other(t);", "", "handed to other, which this file does not define"),
-        ],
-        10: [
-            ("", "__device__ Tile<32, 32> kept;", "Tile is used where it cannot be followed"),
-            ("", "using Other = Tile<32, 32>; Other kept;", "Other is used where it cannot be followed"),
-            ("", "__global__ void g(Tile<32, 32> *p) {}", "Tile is used where it cannot be followed"),
-            ("", "void h() { auto p = new Tile<32, 32>; }", "Tile is used where it cannot be followed"),
-            ("", "struct Pair { Tile<32, 32> one; };", "Tile is used where it cannot be followed"),
-            ("", "struct More : Tile<32, 32> {};", "Tile is used where it cannot be followed"),
-            ("", "std::vector<Tile<32, 32>> many;", "Tile is used where it cannot be followed"),
-        ],
-    }[line]
-    for body, before, reason in rows:
+def test_what_else_an_edit_of_the_class_would_change_is_named() -> None:
+    for line, body, before, reason in FACTS["named"]:
         obstacles = in_class(body, before).obstacles
         named = [obstacle.reason for obstacle in obstacles if obstacle.line == line]
         assert any(reason in text for text in named), (body, before, obstacles)

@@ -8,33 +8,26 @@ import pytest
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.draft import Swapped, Unfit
 from ncu_swizzle.smem.swizzle import Padding
+from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten, web_of
 
 SIZES = {"W": 32, "H": 32, "N": 32, "K": 16}
-ROWS_WITHIN = RowXor(columns=32, rows=32, bits=5, base=0, drop=0)
 CUBE = RowXor(columns=8, rows=64, bits=3, base=0, drop=3, inner=8, outer=1)
-BETWEEN = RowXor(columns=8, rows=32, bits=2, base=0, drop=3, inner=8, outer=1)
-MACRO = "#define AT(y, x, w) ((y) * (w) + (x))\n"
-OPEN_MACRO = "#define AT(y, x, w) y * w + x\n"
-INDEX = "__device__ int at(int y, int x) { return y * 32 + x; }\n"
+MAPPINGS: dict[str, RowXor | Padding | Swapped] = {
+    "rows": ROWS,
+    "flat": FLAT,
+    "fours": FOURS,
+    "longer": LONGER,
+    "rows within": RowXor(columns=32, rows=32, bits=5, base=0, drop=0),
+    "cube": CUBE,
+    "between": RowXor(columns=8, rows=32, bits=2, base=0, drop=3, inner=8, outer=1),
+    "swapped": Swapped(columns=16, rows=64),
+}
+FACTS = table("facts/writing.toml")
+BEFORE = FACTS["before"]
+INDEX, VIEW = BEFORE["index"], BEFORE["view"]
 ROW = "__device__ float *row(float *p, int y) { return p + y * 32; }\n"
 LOADER = "struct L { float *s; __device__ void load() { for (int y = 0; y < 32; ++y) s[y * 32 + x] = 1; } };\n"
-VIEW = """struct V {
-    float *p; int ld;
-    __device__ float &operator()(int y, int x) const { return p[y * ld + x]; }
-    __device__ float *operator[](int y) { return p + y * ld; }
-    __device__ void set(int y, int x, float v) { this->p[index(y, x)] = v; }
-    __device__ int index(int y, int x) const { return y * ld + x; }
-};
-"""
-MADE = VIEW.replace("    __device__ f", "    __device__ V(float *q, int n) : p(q), ld(n) {}\n    __device__ f", 1)
-LAYOUT = """struct RowMajor {
-    int stride;
-    __device__ RowMajor(int s) : stride(s) {}
-    __device__ int operator()(int y, int x) const { return y * stride + x; }
-};
-template <class L> struct Ref { float *p; L layout; __device__ float &at(int y, int x) { return p[layout(y, x)]; } };
-"""
 
 
 def refused(text: str, transform: RowXor | Padding | Swapped) -> str:
@@ -44,56 +37,34 @@ def refused(text: str, transform: RowXor | Padding | Swapped) -> str:
     return str(reason.value)
 
 
-@pytest.mark.parametrize(
-    ("xor", "declared", "rows"),
-    [
-        pytest.param(ROWS, "t[32][32]", {
-            "t[y][x] = 1;": "t[y][x ^ y] = 1;",
-            "t[y + j][x] = t[x][y + j];": "t[y + j][x ^ (y + j)] = t[x][(y + j) ^ x];",
-            "float *row = t[y]; row[x] = 1;": "float *row = t[y]; row[x ^ y] = 1;",
-            "t[i / 32][i % 32] = 1;": "t[i / 32][(i % 32) ^ (i / 32)] = 1;",
-        }, id="subscripts"),
-        pytest.param(FLAT, "t[2048]", {
-            "t[y * 32 + x] = 1;": "t[y * 32 + (x ^ (y & 31))] = 1;",
-            "t[x + (y << 5)] = 1;": "t[(x ^ (y & 31)) + (y << 5)] = 1;",
-            "t[s * 1024 + y * W + x] = 1;": "t[s * 1024 + y * W + (x ^ (y & 31))] = 1;",
-            "float *p = t + s * 1024; p[y * W + x] = 1;": "float *p = t + s * 1024; p[y * W + (x ^ (y & 31))] = 1;",
-        }, id="a flat index"),
-        pytest.param(ROWS_WITHIN, "t[2][32 * 32]", {
-            "t[s][y * 32 + x] = 1;": "t[s][y * 32 + (x ^ y)] = 1;",
-            "float *p = t[s]; p[y * 32 + x] = 1;": "float *p = t[s]; p[y * 32 + (x ^ y)] = 1;",
-            "float *p = &t[s][y * 32]; p[x] = 1;": "float *p = &t[s][y * 32]; p[x ^ y] = 1;",
-        }, id="rows within a dimension"),
-        pytest.param(CUBE, "t[8][8][8]", {
-            "t[z][y][x] = t[x][y][z];": "t[z][y][x ^ z] = t[x][y][z ^ x];",
-            "t[0][y][x] = t[z + 1][y][2];": "t[0][y][x] = t[z + 1][y][2 ^ (z + 1)];",
-            "float (*p)[8][8] = t; p[z][y][x] = 1;": "float (*p)[8][8] = t; p[z][y][x ^ z] = 1;",
-        }, id="a subscript further out"),
-        pytest.param(BETWEEN, "t[2][4][8][8]", {
-            "t[s][z][y][x] = t[s][x][y][z];": "t[s][z][y][x ^ z] = t[s][x][y][z ^ x];",
-        }, id="a subscript between two others"),
-        pytest.param(Swapped(columns=16, rows=64), "t[32][32]", {
-            "t[x][k] = t[31 - x][k];": "t[k][x] = t[k][31 - x];",
-        }, id="swapped"),
-    ],
-)  # fmt: skip
-def test_what_is_written_into_an_index(xor: RowXor | Swapped, declared: str, rows: dict[str, str]) -> None:
-    written = {before: rewritten(body(before, declared), xor, constants=SIZES) for before in rows}
-    assert written == {before: body(after, declared) for before, after in rows.items()}
+def test_what_is_written_into_an_index() -> None:
+    otherwise = {}
+    for fact in FACTS["written"]:
+        declared, before = fact.get("declared", "t[32][32]"), BEFORE.get(fact.get("before"), "")
+        for statement, meant in fact["rows"].items():
+            text, how = body(statement, declared, before), MAPPINGS[fact["mapping"]]
+            written = rewritten(text, how, constants=SIZES, factors=fact.get("factors", False))
+            if written != body(meant, fact.get("after", declared), before):
+                otherwise[fact["about"], statement] = written
+    assert otherwise == {}
+    accessor = rewritten(body("t[at(r, c) + 1] = 1;", "t[1024]", INDEX), FLAT)
+    assert "t[swizzled(at(r, c) + 1)] = 1;" in accessor
 
 
-def test_the_number_of_a_granule_is_xored_where_it_is_a_factor() -> None:
-    rows = {
-        "t[y][x * 4 + k] = 1;": "t[y][(x ^ (y & 7)) * 4 + k] = 1;",
-        "t[y][(x << 2) + k] = 1;": "t[y][((x ^ (y & 7)) << 2) + k] = 1;",
-        "t[y][4 * (x + 1) + 3] = t[x][y * 4];": "t[y][4 * ((x + 1) ^ (y & 7)) + 3] = t[x][(y ^ (x & 7)) * 4];",
-        "t[y][x * 4 + z * 8] = t[z][x * 4 + k];":
-            "t[y][(x * 4 + z * 8) ^ ((y & 7) << 2)] = t[z][(x ^ (z & 7)) * 4 + k];",
-        "t[0][x * 4 + k] = t[9][x * 4 + k];": "t[0][x * 4 + k] = t[9][(x ^ (9 & 7)) * 4 + k];",
-        "t[y][x * 4] = 1;": "t[y][x * 4] = 1;",  # no sum with such a factor
-    }  # fmt: skip
-    written = {before: rewritten(body(before), FOURS, factors=True) for before in rows}
-    assert written == {before: body(after) for before, after in rows.items()}
+def test_an_index_that_a_layout_computes_is_refused_if_it_is_not_understood() -> None:
+    opaque = BEFORE["layout"].replace("y * stride + x", "hash(y, x)")
+    for made in ("Ref<RowMajor> v{t, RowMajor(32)};", "RowMajor l(32); Ref<RowMajor> v{t, l};"):
+        text = body(f"{made} v.at(y, x) = 1;", "t[1024]", opaque)
+        for mapping in (FLAT, LONGER):
+            reason = refused(text, mapping)
+            assert "cannot be split" in reason or "not understood" in reason
+
+
+def test_swapped_indices_need_both_of_them() -> None:
+    for text in ("float *r = t[x]; r[k] = 1;", "*(float2 *)(&t[x][k] + 2) = v;", "t[x][t[k][0]] = 1;"):
+        assert refused(body(text), Swapped(columns=32, rows=32)), text
+    each_tile = Swapped(columns=3, rows=2)(np.arange(12))
+    assert each_tile.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
 
 
 def test_vectors_stay_whole() -> None:
@@ -128,23 +99,6 @@ def test_a_pointer_to_the_first_element_counts_elements_of_all_rows() -> None:
     assert "t[z] points into part of t" in refused(body("float (*p)[8] = t[z]; p[y][x] = 1;", "t[8][8][8]"), CUBE)
 
 
-def test_longer_rows() -> None:
-    rows = [
-        ("t[32][32]", "t[y][x] = 1;", "t[32][33]", "t[y][x] = 1;"),
-        ("t[N][N]", "t[y][x] = 1;", "t[N][N + 1]", "t[y][x] = 1;"),
-        ("t[32 * 32]", "t[y * 32 + x] = 1;", "t[32 * 33]", "t[y * 33 + x] = 1;"),
-        ("t[H * W]", "t[y * W + x] = 1;", "t[H * (W + 1)]", "t[y * (W + 1) + x] = 1;"),
-        ("t[1024]", "t[(y << 5) + x] = 1;", "t[1056]", "t[(y * 33) + x] = 1;"),
-        ("t[2048]", "t[s * 1024 + y * 32] = 1;", "t[2112]", "t[s * 1056 + y * 33] = 1;"),
-        ("t[1000]", "t[y * 32 + x] = 1;", "t[(1000 + 31) / 32 * 33]", "t[y * 33 + x] = 1;"),
-        ("t[960]", "t[y * 32 + x] = 1;", "t[990]", "t[y * 33 + x] = 1;"),
-        ("t[2][32 * 32]", "float *p = t[s]; t[s][y * 32 + x] = p[y * 32];", "t[2][32 * 33]",
-         "float *p = t[s]; t[s][y * 33 + x] = p[y * 33];"),
-    ]  # fmt: skip
-    written = [rewritten(body(before, declared), LONGER, constants=SIZES) for declared, before, _, _ in rows]
-    assert written == [body(after, declared) for _, _, declared, after in rows]
-
-
 def test_longer_rows_are_told_to_functions_whose_parameters_have_only_one_such_length() -> None:
     assert "put(float (*p)[33])" in rewritten(
         body("put(t);", before="__device__ void put(float (*p)[32]) { p[1][2] = 3; }\n"), LONGER
@@ -177,23 +131,6 @@ def test_each_part_of_a_carved_buffer_has_its_own_pattern() -> None:
     assert "t[y * 32 + (x ^ (y & 31))] = b[y * 32 + x];" in rewritten(text, FLAT, offsets={"b": 4096})
 
 
-def test_a_mapping_within_the_arguments_of_what_computes_an_index() -> None:
-    rows = [
-        (FLAT, MACRO, "t[AT(r, c, W)] = 1;", "t[AT(r, c ^ (r & 31), W)] = 1;"),
-        (FLAT, MACRO, "t[AT(r + j, c + 1, 32)] = 1;", "t[AT(r + j, (c + 1) ^ ((r + j) & 31), 32)] = 1;"),
-        (FLAT, OPEN_MACRO, "t[AT(r, c, W)] = 1;", "t[AT(r, (c ^ (r & 31)), W)] = 1;"),
-        (FLAT, INDEX, "t[at(r, c)] = 1;", "t[at(r, c ^ (r & 31))] = 1;"),
-        (FLAT, INDEX, "t[at(r, c) + 1] = 1;", "t[swizzled(at(r, c) + 1)] = 1;"),
-        (LONGER, MACRO, "t[AT(r, c, W)] = 1;", "t[AT(r, c, W + 1)] = 1;"),
-        (LONGER, OPEN_MACRO, "t[AT(r, c, W)] = 1;", "t[AT(r, c, (W + 1))] = 1;"),
-        (LONGER, "", "float *p = t + 64; p -= W; p[c] = 1;", "float *p = t + 66; p -= (W + 1); p[c] = 1;"),
-    ]
-    for mapping, before, statement, after in rows:
-        made = rewritten(body(statement, "t[1024]", before), mapping, constants=SIZES)
-        assert after in made
-        assert before in made
-
-
 def test_rows_as_long_as_the_launch_says_come_with_their_condition() -> None:
     made = rewritten(body("t[r * d + c] = 1;", "t[1024]"), FLAT, launched={"d": 32})
     assert "    // Columns are XORed with their row's number: d must be a multiple of 32.\n    __shared__" in made
@@ -210,54 +147,6 @@ def test_an_alias_of_an_array_has_its_dimensions() -> None:
     assert "t[y][x ^ y] = 1;" in made
     assert "typedef float Row[33];" in rewritten(text, LONGER)
     assert "Row is the type of more than this tile" in refused(f"{text}Row other;\n", LONGER)
-
-
-def test_swapped_indices() -> None:
-    rows = [
-        ("t[2][64][16]", "t[s][x][k] = 1;", "t[2][16][64]", "t[s][k][x] = 1;"),
-        ("t[N][K + 1]", "float &e = t[x][k]; e = 1;", "t[K + 1][N]", "float &e = t[k][x]; e = 1;"),
-    ]
-    swap = Swapped(columns=16, rows=64)
-    written = [rewritten(body(before, declared), swap) for declared, before, _, _ in rows]
-    assert written == [body(after, declared) for _, _, declared, after in rows]
-    for text in ("float *r = t[x]; r[k] = 1;", "*(float2 *)(&t[x][k] + 2) = v;", "t[x][t[k][0]] = 1;"):
-        assert refused(body(text), Swapped(columns=32, rows=32)), text
-    each_tile = Swapped(columns=3, rows=2)(np.arange(12))
-    assert each_tile.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
-
-
-@pytest.mark.parametrize(
-    "made", ["V v{t, 32};", "V v = {t, 32};", "auto v = V{t, 32};", "const V v{.p = t, .ld = 32};"]
-)
-def test_an_xor_through_a_view(made: str) -> None:
-    rows = {
-        "v(y, x + 1) = 1;": "v(y, (x + 1) ^ (y & 31)) = 1;",
-        "v[y][x] = 1;": "v[y][x ^ (y & 31)] = 1;",
-        "v.set(y + j, x, 1);": "v.set(y + j, x ^ ((y + j) & 31), 1);",
-        "v.p[y * 32 + x] = v.ld;": "v.p[y * 32 + (x ^ (y & 31))] = v.ld;",
-        "auto w = v; w(y, x) = 1;": "auto w = v; w(y, x ^ (y & 31)) = 1;",
-    }
-    written = {before: rewritten(body(f"{made} {before}", "t[1024]", VIEW), FLAT) for before in rows}
-    assert written == {before: body(f"{made} {after}", "t[1024]", VIEW) for before, after in rows.items()}
-
-
-def test_longer_rows_are_told_to_a_view() -> None:
-    rows = {
-        "V v(t, 32);": "V v(t, 33);",
-        "auto v = V(t, 32);": "auto v = V(t, 33);",
-        "V v(t, N);": "V v(t, N + 1);",  # what the grammar takes for the declaration of a function
-    }
-    written = {made: rewritten(body(f"{made} v(y, x) = 1;", "t[1024]", MADE), LONGER, constants=SIZES) for made in rows}
-    assert written == {made: body(f"{longer} v(y, x) = 1;", "t[1056]", MADE) for made, longer in rows.items()}
-
-
-def test_a_view_that_asks_its_layout_for_the_index() -> None:
-    for made in ("Ref<RowMajor> v{t, RowMajor(32)};", "RowMajor l(32); Ref<RowMajor> v{t, l};"):
-        before = body(f"{made} v.at(y, x) = 1;", "t[1024]", LAYOUT)
-        assert rewritten(before, FLAT) == body(f"{made} v.at(y, x ^ (y & 31)) = 1;", "t[1024]", LAYOUT)
-        opaque = before.replace("y * stride + x", "hash(y, x)")
-        assert "cannot be split" in refused(opaque, FLAT) or "not understood" in refused(opaque, FLAT)
-        assert "not understood" in refused(opaque, LONGER) or "cannot be split" in refused(opaque, LONGER)
 
 
 def test_a_view_is_followed_into_functions_and_out_of_them() -> None:

@@ -13,8 +13,8 @@ import pytest
 from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate import baseline, checking
-from ncu_swizzle.gate.baseline import Baseline, Policy
-from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.baseline import Baseline, Policy, Rule
+from ncu_swizzle.gate.judge import compared, judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Metric, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named
@@ -97,6 +97,15 @@ def test_a_failure_by_a_hair_shows_it(recorded: Recorded) -> None:
     assert check.outcome is FAIL
     actual, allowed = check.message.removeprefix("degree ").removesuffix(" allowed").split(", at most ")
     assert actual != allowed
+
+
+def test_how_many_digits_a_degree_has() -> None:
+    """Four, unless it is within a thousandth of the limit."""
+    rules = {(16, 16.0159): "16.0159", (16, 16.01599): "16.01599", (16, 16.017): "16.02", (10_000, 10_010): "10010"}
+    said = {(limit, degree): compared(Rule(criterion="max-degree", limit=limit), degree)[1] for limit, degree in rules}
+    assert said == {
+        (limit, degree): f"degree {text}, at most {limit} allowed" for (limit, degree), text in rules.items()
+    }
 
 
 def test_a_kernel_is_known_by_its_function_too_and_by_its_whole_name(recorded: Recorded) -> None:
