@@ -31,9 +31,7 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(run_kernel, "profiles_of", failing)
     result = run_kernel.profile(
-        run_kernel.lineup_of("kernel2", KernelDescription()),
-        RECORDED,
-        destination=Destination(tmp_path / "out"),
+        run_kernel.lineup_of("kernel2", KernelDescription()), RECORDED, destination=Destination(tmp_path / "out")
     )
     assert result.comparison.labels == ("kernel1", "kernel2")
     assert result.comparison.warnings == ("Without reference-attention: out of memory.",)

@@ -228,10 +228,7 @@ MAPPINGS = [
     Mapping(layout.parse_layout("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
     mapping.parse("(16,16):(16,1)", 8, "4,0,4"),
 ]
-ONLY_CUDA = [
-    mapping.parse("(32,32):(32,1)", 4, "sudoku"),
-    mapping.parse("(32,32):(32,1)", 4, "add:5,0,5"),
-]
+ONLY_CUDA = [mapping.parse("(32,32):(32,1)", 4, "sudoku"), mapping.parse("(32,32):(32,1)", 4, "add:5,0,5")]
 OPS = ("st.shared.u16", "ld.shared.v2.b32", "ldmatrix.x4.trans", "ldmatrix.x1", "stmatrix.x2", "cp.async.cg.16",
        "cp.async.ca.4", "red.shared.add.u32", "ld.shared.v4.b32")  # fmt: skip
 

@@ -108,10 +108,7 @@ def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:
 
 def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
-    lacking = {
-        "pyproject.toml": r"^BadFile: .*has no \[tool\.ncu-swizzle\]",
-        "gone.toml": "^BadFile: .*does not exist",
-    }
+    lacking = {"pyproject.toml": r"^BadFile: .*has no \[tool\.ncu-swizzle\]", "gone.toml": "^BadFile: .*does not exist"}
     assert not unlike(lacking, lambda name: refused(checking.read, tmp_path / name))
 
 

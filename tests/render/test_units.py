@@ -41,7 +41,7 @@ def test_an_idle_gpu_is_not_said_to_have_a_bottleneck(recorded: Recorded) -> Non
     comparison = compare([idle])
     assert list(mix.unit_sentences(comparison, mix.units(comparison))) == [
         "No unit of kernel1 is near its ceiling; the busiest: Shared memory, at 12.0 % of its ceiling. "
-        "Latency is the likely limit.",
+        "Latency is the likely limit."
     ]
 
 

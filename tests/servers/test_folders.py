@@ -79,10 +79,7 @@ def test_what_is_typed_becomes_a_call() -> None:
             Hint(Typed("ncu-swizzle profile alpha"), ", or ", Typed("--kernel alpha")),
             'profile {"kernel": "alpha"}, or launch={"kernel": "alpha"}',
         ),
-        (
-            Typed("--arg x=float32[n]:random --arg n=int32:n"),
-            'launch={"args": ["x=float32[n]:random", "n=int32:n"]}',
-        ),
+        (Typed("--arg x=float32[n]:random --arg n=int32:n"), 'launch={"args": ["x=float32[n]:random", "n=int32:n"]}'),
         (Hint("use smaller sizes: ", Typed("--problem n=64")), 'use smaller sizes: launch={"problem": {"n": 64}}'),
         (Typed("--grid '128, 2'"), 'launch={"grid": "128, 2"}'),
         (Typed("--sample 1"), 'launch={"sample": 1}'),
