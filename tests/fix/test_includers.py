@@ -10,13 +10,13 @@ import pytest
 
 from ncu_swizzle.fix import includers
 from ncu_swizzle.fix.includers import CheckoutFiles, included
-from tests.support.places import text
+from tests.support import places
 from tests.support.repositories import git
 
 H = "include/turned.cuh"
 CU = "src/my.cu"
 USE = '#include "turned.cuh"\n'
-FACTS = json.loads(text("facts/includers.json"))
+FACTS = json.loads(places.text("facts/includers.json"))
 COMPUTED = "what that names is not followed"
 
 
