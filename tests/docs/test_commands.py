@@ -19,7 +19,7 @@ from ncu_swizzle import cli
 from tests.support import process, typed_lines
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT
-from tests.support.typed_lines import PAGES, TypedLine, filled, lines, within_text, without_output
+from tests.support.typed_lines import CONSOLE, PAGES, TYPED, TypedLine, filled, lines, within_text, without_output
 
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
 # What takes long because a whole family is emulated, or a sweep runs.
@@ -44,7 +44,7 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
-CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py runs their kernels
+CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py types all of theirs
 
 
 def typed(name: str) -> list[TypedLine]:
@@ -118,6 +118,35 @@ def test_every_console_block_is_run(examples: ModuleType) -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert text.count("```console") == len(examples.BLOCK.findall(text)), f"{name}: a block without a command"
         assert "```console" not in text or name in examples.PAGES, f"{name}: add it to docs/examples.py"
+
+
+# Lines that another program types: an agent, ncu, a workflow, which docs/ci.md also shows for a terminal.
+OTHERS = {
+    "claude mcp add ncu-swizzle -- ncu-swizzle serve mcp",
+    "ncu --section-folder $(ncu-swizzle rules path) --section SwizzleConflicts ./app",
+    "- run: ncu-swizzle check conflicts.ncu-rep --history ncu-swizzle-history",
+    'run: ncu-swizzle history add conflicts.ncu-rep --commit "$GITHUB_SHA"',
+}
+CODE = re.compile(r"^```.*?^```$|^ {4,}[^\n]*", re.MULTILINE | re.DOTALL)
+
+
+def spans(text: str, *forms: re.Pattern[str]) -> list[tuple[int, int]]:
+    return [match.span() for form in forms for match in form.finditer(text)]
+
+
+def test_no_command_line_is_printed_in_a_form_that_is_not_typed() -> None:
+    """In a page's code every command is on a line that a test finds, whatever the block is called."""
+    commands: Any = typer.main.get_command(cli.app)
+    command = re.compile(rf"ncu-swizzle (?:{'|'.join(commands.commands)})\b")
+    left = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        code, found = spans(text, CODE), spans(text, TYPED, CONSOLE)
+        for match in command.finditer(text):
+            at = match.start()
+            if any(a <= at < b for a, b in code) and not any(a <= at < b for a, b in found):
+                left.add(text[text.rfind("\n", 0, at) + 1 : text.index("\n", at)].strip())
+    assert left == OTHERS
 
 
 def marked(name: str) -> Any:
