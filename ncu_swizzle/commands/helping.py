@@ -120,6 +120,12 @@ class Command(TyperCommand):
             )
         return super().parse_args(ctx, args[:dashes])
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what follows the command: its arguments as the help calls them, in brackets if they are optional."""
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        names = [_called(each) if each.required else f"[{_called(each)}]" for each in arguments]
+        return ["[OPTIONS]", *names, *(["[-- PROGRAM …]"] if self.runs_program else [])]
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the text: of ``--help`` what comes before the form feed."""
         text = inspect.cleandoc(self.help or "")
@@ -134,11 +140,16 @@ class Command(TyperCommand):
             if record := parameter.get_help_record(ctx):
                 argument = parameter.param_type_name == "argument"
                 title = COMMON[0] if argument else getattr(parameter, "rich_help_panel", None) or COMMON[1]
-                sections.setdefault(title, []).append(record)
+                sections.setdefault(title, []).append((_called(parameter), record[1]) if argument else record)
         for title, rows in sections.items():
             if rows and (title in COMMON or ctx.meta.get(ALL)):
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=34)
+
+
+def _called(argument: Any) -> str:
+    """Return an argument's name without its type in Python, which typer adds."""
+    return str(argument.metavar or argument.name.upper())
 
 
 class WithProgram(Command):
