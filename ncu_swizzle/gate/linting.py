@@ -274,7 +274,8 @@ def _hints(options: LintOptions, kernel: Target) -> dict[str, str]:
     description, source = options.description, moved(Place(str(kernel.source)), Path.cwd()).file
     name = kernel.name if kernel.family.shipped else source
     if kernel.source.suffix == PYTHON:
-        name = options.files[0] if description.typed else f"{source}::{kernel.name}"
+        words = [file for file in options.files if naming.split_name(file)[0].resolve() == kernel.source.resolve()]
+        name = words[0] if description.typed and words else f"{source}::{kernel.name}"
         again = description.command("profile", name) + " --before num_warps=4 --after num_warps=8"
         return {"": description.command("explain", name), codes.COMPILER: again}
     return {"": description.command("explain" if kernel.source.suffix in BINARIES else "fix", name)}
