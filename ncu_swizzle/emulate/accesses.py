@@ -123,7 +123,7 @@ class RequestLog:
             lanes = np.where(selected, lanes, np.uint32(0))
         origin = None if source is None else from_first_line(source, selected, source >= 0)
         together, blocks = self._together()
-        period = _period(blocks, [lanes, origin] if every_lane else [lanes, origin, selected])
+        period = period_of(blocks, [lanes, origin] if every_lane else [lanes, origin, selected])
         lanes, selected = lanes[:period], selected[:period]
         origin = None if origin is None else origin[:period]
         extra = b"" if origin is None else origin.tobytes()
@@ -245,7 +245,7 @@ class RequestLog:
         raise fault
 
 
-def _period(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:
+def period_of(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:
     """Return after how many warps, of these blocks, the requests repeat: a block's if all blocks make the same ones."""
     warps = len(blocks)
     period = int(np.searchsorted(blocks, blocks[0], "right")) if warps else 0

@@ -28,6 +28,7 @@ from ncu_swizzle.emulate.requests import (
 )
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
+from ncu_swizzle.emulate.traffic import FIGURES, TrafficLog
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -194,6 +195,24 @@ class Setting:
         return max(1, most // cluster)
 
 
+@dataclass(frozen=True)
+class TrafficOfBlock:
+    """What was counted for one block besides issues and wavefronts."""
+
+    tallies: Ints  # (R,), see `traffic.Tallies`
+    figures: Mapping[int, Ints]  # by instruction, (FIGURES,); without those that are 0
+
+    def differing(self, other: TrafficOfBlock) -> tuple[list[int], list[int]]:
+        """Return the rows of tallies, and the instructions, of which another block has other counts."""
+        nothing = np.zeros(FIGURES, np.int64)
+        numbers = [
+            number
+            for number in sorted(self.figures.keys() | other.figures.keys())
+            if (self.figures.get(number, nothing) != other.figures.get(number, nothing)).any()
+        ]
+        return np.flatnonzero(self.tallies != other.tallies).tolist(), numbers
+
+
 @dataclass(kw_only=True)
 class Batch:
     """The counts of blocks that ran together."""
@@ -202,12 +221,19 @@ class Batch:
     issued: Ints  # (n, B)
     results: Mapping[int, AccessCounts]
     machine: Machine
+    tallies: Ints  # (R, B), see `traffic.Tallies`
+    traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
 
     def signature(self, block: int) -> bytes:
-        """Return a digest of everything that was counted for one block."""
+        """Return a digest of everything that was counted for one block in shared memory."""
         counted = [(n, int(r.wavefronts[block]), int(r.ideal[block])) for n, r in sorted(self.results.items())]
         issued = np.ascontiguousarray(self.issued[:, block]).tobytes()
         return hashlib.sha256(issued + repr([waves for waves in counted if any(waves[1:])]).encode()).digest()
+
+    def traffic_of(self, block: int) -> TrafficOfBlock:
+        """Return what else was counted for one block."""
+        figures = {number: counted[:, block] for number, counted in sorted(self.traffic.items())}
+        return TrafficOfBlock(self.tallies[:, block], {number: row for number, row in figures.items() if row.any()})
 
 
 def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
@@ -237,10 +263,20 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
+    if setting.program.tallies is not None:
+        machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock)
     issued = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts).run()
     results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
     machine.boxes = machine.boxes.chosen(mine)
-    return Batch(blocks=blocks, issued=issued[:, mine], results=results, machine=machine)
+    requested = machine.traffic.counts() if machine.traffic else {}
+    return Batch(
+        blocks=blocks,
+        issued=issued[:, mine],
+        results=results,
+        machine=machine,
+        tallies=machine.tallies[:, mine],
+        traffic={number: figures[:, mine] for number, figures in requested.items()},
+    )
 
 
 @dataclass(kw_only=True)
@@ -253,6 +289,10 @@ class Totals:
     unknown: dict[int, Unknown] = field(default_factory=dict)
     missed: dict[int, Unknown] = field(default_factory=dict)
     requests: dict[int, AccessRequests] = field(default_factory=dict)
+    tallies: Any = 0  # (R,)
+    traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
+    unsure: dict[int, Unknown] = field(default_factory=dict)
+    unfollowed: dict[int, Unknown] = field(default_factory=dict)
     run: int = 0
     blocks: list[Index] = field(default_factory=list)  # the first that ran
     covered: int = 0
@@ -269,8 +309,13 @@ class Totals:
             if result.requests is not None:
                 earlier = self.requests.get(number)
                 self.requests[number] = earlier.plus(result.requests) if earlier else result.requests
+        self.tallies = self.tallies + _weighted(batch.tallies, weights)
+        for number, figures in batch.traffic.items():
+            self.traffic[number] = self.traffic.get(number, 0) + _weighted(figures, weights)
         self.unknown = {**batch.machine.unknown, **self.unknown}  # the first reason stays
         self.missed = {**batch.machine.missed, **self.missed}
+        self.unsure = {**batch.machine.unsure, **self.unsure}
+        self.unfollowed = {**batch.machine.unfollowed, **self.unfollowed}
         self.run += len(batch.blocks)
         self.blocks += [(x, y, z) for x, y, z in batch.blocks[: FIRST - len(self.blocks)].tolist()]
         self.covered += int(weights.sum())
@@ -299,7 +344,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         chosen = np.random.default_rng(blocks).choice(blocks, size=min(CHECKED, blocks), replace=False)
         checks = [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(chosen, setting.extents), strict=True)]
     signatures: set[bytes] = set()
-    expected: dict[Index, bytes] = {}  # the signature of the block that represents each of the checks
+    expected: dict[Index, tuple[bytes, TrafficOfBlock]] = {}  # of the block that represents each of the checks
     for batch, weights, boxes in _every(setting) if exhaustive else _representatives(setting):
         totals.add(batch, weights)
         if observe:
@@ -307,7 +352,8 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         for number in np.flatnonzero(weights).tolist():
             signature = batch.signature(number)
             signatures.add(signature)
-            expected |= {block: signature for block in checks if block not in expected and boxes.hold(number, block)}
+            both = signature, batch.traffic_of(number)
+            expected |= {block: both for block in checks if block not in expected and boxes.hold(number, block)}
         if len(signatures) > KINDS:
             raise TooLarge(f"more than {KINDS:,} kinds of blocks")
         covered = setting.clock.covered = totals.covered
@@ -363,16 +409,19 @@ def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
         first, size = first + size, setting.blocks_at_once(batch) if first == 0 else size
 
 
-def _check(setting: Setting, totals: Totals, expected: Mapping[Index, bytes]) -> None:
+def _check(setting: Setting, totals: Totals, expected: Mapping[Index, tuple[bytes, TrafficOfBlock]]) -> None:
     """Run some random blocks and compare each with the block that represents it."""
     if not expected:
         return
     batch = run_batch(setting, np.array(list(expected), np.int64))
-    for number, (block, signature) in enumerate(expected.items()):
+    for number, (block, (signature, other)) in enumerate(expected.items()):
+        why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
+        rows, numbers = other.differing(batch.traffic_of(number))
+        totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
+        totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
         if batch.signature(number) != signature:  # no count is known then
             totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
             for row in range(len(totals.issued)):
-                why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
                 totals.unknown.setdefault(row, why)
                 totals.missed.setdefault(row, why)
     totals.checked = len(expected)

@@ -215,6 +215,7 @@ class Repeat:
     stride: int = 1  # iterations after which some decision is the same again
     rooms: list[Room] = field(default_factory=list)
     requests: list[Any] = field(default_factory=list)  # that the iteration made: `accesses.LoopRequests`
+    traffic: list[Any] = field(default_factory=list)  # to global and local memory: `traffic.LoopTraffic`
 
 
 class Repeats:

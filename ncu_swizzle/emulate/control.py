@@ -165,6 +165,12 @@ def _branch(s: Control, group: Group, pc: int, instruction: SassInstruction) -> 
     kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):
         taken = kept.mask & taken.any(axis=1, keepdims=True)
+    if s.program.tallies is not None and (row := s.program.tallies.branches.get(pc)) is not None:
+        if len(kept.warps) < len(group.warps):
+            m.unsure.setdefault(row, Unknown("which way its threads go", condition.origin if condition else None))
+        parting = taken.any(axis=1) & (kept.mask & ~taken).any(axis=1)
+        if parting.any():
+            m.tallies[row] += np.bincount(m.block_of[kept.warps[parting]], minlength=len(m.blocks))
     s.add(s.after(pc), kept.warps, kept.mask & ~taken)
     s.add(targets[0], kept.warps, taken)
 

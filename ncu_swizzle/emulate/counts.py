@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
@@ -43,6 +44,15 @@ class Launch:
     buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Why a count is unknown: in words, its code, and the offset of the instruction that caused it."""
+
+    reason: str
+    code: str
+    origin: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class InstructionCounts:
     """One instruction's counts over the whole launch; None if unknown, with a `reason` and its code."""
@@ -57,6 +67,8 @@ class InstructionCounts:
     reason: str = ""
     code: str = ""  # of the reason, see `base.codes`
     origin: int | None = None  # the offset of the instruction that caused the unknown
+    traffic: Traffic = NO_TRAFFIC
+    traffic_unknown: Cause | None = None  # why something of it is unknown, if it is
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

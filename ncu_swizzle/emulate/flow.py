@@ -99,6 +99,11 @@ class Flow:
         calls = [number for number, instruction in enumerate(self.instructions) if instruction.opcode == "CALL"]
         return tuple(self.following(number) for number in calls)
 
+    def conditional(self, number: int) -> bool:
+        """Return whether a jump has a guard or a condition."""
+        instruction = self.instructions[number]
+        return instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
+
     def successors(self, number: int, into_calls: bool = True) -> tuple[int, ...]:
         """Return what can run next in the same thread; calls are entered or taken as one step."""
         instruction = self.instructions[number]
@@ -115,8 +120,7 @@ class Flow:
             jumps = (*self.targets(number), after)
         if jumps is None:
             return (after,)
-        conditional = instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
-        return (*jumps, after) if conditional else jumps
+        return (*jumps, after) if self.conditional(number) else jumps
 
     def _called(self, number: int) -> tuple[int, ...]:
         """Return where a call can go; without a function in the code, an indirect call leaves it and comes back."""

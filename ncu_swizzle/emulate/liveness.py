@@ -19,12 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.accesses import access_width
+from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.effects import (
     CONTROL,
     GLOBAL,
     GLOBAL_ACCESS,
     LOCAL,
+    LOCAL_ACCESS,
     MATRIX,
     PHASE_CHECK,
     REGISTERS,
@@ -34,13 +36,18 @@ from ncu_swizzle.emulate.effects import (
     address_reads,
     control_word,
     effects,
+    operand_number,
     reading_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import EXIT, Flow
+from ncu_swizzle.smem.operations import WORD
 
 # Only their addresses matter: their results are unknown whatever they read.
 OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
+# Whose addresses a probe needs, and those that decide sectors of global and local memory.
+PROBED, MEMORY_ACCESS = GLOBAL_ACCESS | TILES, GLOBAL_ACCESS | LOCAL_ACCESS
+STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words are behind all others
 # What they write is unknown to whoever loads it, as blocks run in any order: only where they write matters.
 WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
 
@@ -54,20 +61,29 @@ class Slice:
     shared: bool
     local: bool
     live: dict[int, int]  # by first instruction of a basic block: what is live before it
+    alive_after: tuple[int, ...]  # by instruction: what is live behind it
 
 
-def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses: bool = False) -> Slice:
+def needed(
+    flow: Flow, everything: bool = False, arrays: bool = False, addressed: frozenset[str] = frozenset()
+) -> Slice:
     """Return the slice; `everything` keeps all instructions, which must not change a count.
 
-    `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those
-    of global memory do, and what tensor copies and wgmmas say of tiles.
+    `arrays`: contents of global memory are known, so stores to it matter; `addressed`: the opcodes whose addresses
+    matter, besides those of shared memory.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
-    if addresses:
-        all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
+    all_effects = tuple(
+        _with_addresses(effect, instruction) if instruction.opcode in addressed else effect
+        for effect, instruction in zip(all_effects, flow.instructions, strict=True)
+    )
+    all_effects = _with_slots(flow, all_effects) if not everything else all_effects
     if everything:
-        everywhere = dict.fromkeys(flow.leaders, (1 << REGISTERS) - 1)
-        return Slice(needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True, live=everywhere)
+        every = (1 << REGISTERS) - 1
+        return Slice(
+            needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True,
+            live=dict.fromkeys(flow.leaders, every), alive_after=(every,) * len(all_effects),
+        )  # fmt: skip
     before, alive_after = _liveness(flow, all_effects)
     # What one thread stores another may load, wherever in the code it is.
     if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
@@ -78,8 +94,9 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
         needed=useful,
         effects=all_effects,
         shared=bool(anywhere >> SHARED & 1),
-        local=bool(anywhere >> LOCAL & 1),
+        local=bool(anywhere >> LOCAL & 1 or anywhere >> FIRST_SLOT),
         live=before,
+        alive_after=tuple(alive_after),
     )
 
 
@@ -88,8 +105,40 @@ def _ever(alive_after: list[int]) -> int:
 
 
 def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
-    roots = address_reads(instruction) if instruction.opcode in GLOBAL_ACCESS | TILES else 0
+    roots = address_reads(instruction)
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
+
+
+def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, ...]:
+    """Return the effects with each word of the stack frame as a memory of its own, so that spilled registers are told
+    apart; the same ones if local memory is accessed anywhere else than at fixed offsets from a fixed stack pointer.
+    """
+    slots: dict[int, tuple[int, bool]] = {}  # by instruction: the words that it accesses, and whether it fills them
+    moved = [number for number, effect in enumerate(all_effects) if effect.writes >> STACK_POINTER & 1]
+    for number, instruction in enumerate(flow.instructions):
+        if instruction.opcode in LOCAL_ACCESS and not instruction.never:
+            memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
+            if [operand_number(term) for term in memory.terms] != [STACK_POINTER] or memory.terms[0].suffixes:
+                return all_effects
+            width = access_width(instruction)
+            first, end = memory.offset // WORD, -(-(memory.offset + width) // WORD)
+            slots[number] = ((1 << end) - (1 << first), width >= WORD) if first >= 0 else (0, False)
+    first = min(slots, default=0)
+    late = any(number > first or flow.first(number) != 0 for number in moved)
+    if not slots or late or not all(words for words, _ in slots.values()):
+        return all_effects
+    every = functools.reduce(operator.or_, (words for words, _ in slots.values()))
+    changed = list(all_effects)
+    for number, effect in enumerate(all_effects):
+        words, fills = slots.get(number, (every, False))
+        reads = words << FIRST_SLOT if effect.reads >> LOCAL & 1 else 0
+        writes = words << FIRST_SLOT if effect.writes >> LOCAL & 1 else 0
+        kills = writes if fills and flow.instructions[number].guard is None else 0
+        changed[number] = replace(
+            effect,
+            reads=effect.reads & ~(1 << LOCAL) | reads, writes=effect.writes | writes, kills=effect.kills | kills,
+        )  # fmt: skip
+    return tuple(changed)
 
 
 def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Effects:

@@ -361,6 +361,8 @@ class Loops:
         del self.active[watched.depth :]
         for request in repeat.requests:  # counted since then
             request.seen.count -= request.times
+        for made in repeat.traffic:
+            made.seen.count -= made.times
         self.machine.restore(watched.state)
         self.circles.forget()
         self.steps = watched.step
@@ -383,6 +385,8 @@ class Loops:
         m.repeats.active.pop()
         for request in further:
             m.log.add(request)
+        if repeat.traffic and times:
+            m.traffic.repeat(repeat.traffic, repeat.axis, times)
         self._count(watched, times)
         for room in repeat.rooms:
             room.narrow(m.boxes, m.repeats, times)
@@ -406,6 +410,7 @@ class Loops:
         m, before = self.machine, watched.state
         # `issued` holds differences, whose change in one iteration is that of the next ones, too.
         m.issued += times * (m.issued - before.issued)
+        m.tallies += times * (m.tallies - before.tallies)
         self.clock.issued += times * (self.clock.issued - watched.issued)
         for number, (warps, _) in m.wgmma.items():
             earlier = before.wgmma.get(number)

@@ -75,6 +75,7 @@ class Machine(State, RegisterFile):
         self.boxes = Boxes(self.blocks, self.extents)
         self.clusters = Clusters(self.blocks, self.cluster)
         self.log: Any = None  # a `RequestLog`
+        self.traffic: Any = None  # a `TrafficLog`, if global and local memory are counted
         self.everyone = np.arange(self.warps)
         self.view = WarpView(warps=self.everyone, mask=self.live, whole=True)
         # All stores to global memory, if recorded: the instruction, addresses, lanes and words.

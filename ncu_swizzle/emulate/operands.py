@@ -19,10 +19,23 @@ from ncu_swizzle.emulate.code import (
     Operand,
     SassInstruction,
 )
+from ncu_swizzle.emulate.dependence import total
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.primitives import absolute, added, inverted, negation, times
-from ncu_swizzle.emulate.values import I32, I64, U64, Value, computed, constant, high_half, truth, unknown, wide
+from ncu_swizzle.emulate.values import (
+    I32,
+    I64,
+    U64,
+    Value,
+    computed,
+    constant,
+    derived,
+    high_half,
+    truth,
+    unknown,
+    wide,
+)
 
 Reader = Callable[[Machine], Value]
 PREDICATES = (PRED, UPRED)
@@ -125,14 +138,41 @@ def wide_address(operand: Operand) -> Reader:
     terms = [_wide_term(term) if "64" in term.suffixes else _widened(_term(term), signed) for term in operand.terms]
     offset = np.full((1, 1), operand.offset % (1 << 64), U64)
 
-    def total(m: Machine) -> Value:
+    def summed(m: Machine) -> Value:
         values = [term(m) for term in terms]
         bits = offset
         for value in values:
             bits = bits + value.bits
         return computed(bits, *values)
 
-    return total
+    return summed
+
+
+def tagged_address(operand: Operand) -> Reader:
+    """Return a reader of a 64-bit address whose tag is that of its lower half, on which sectors and lines depend."""
+    assert operand.kind == MEMORY
+    signed = len(operand.terms) == 1 and operand.terms[0].kind == UREG
+    terms = [
+        (pair(term), None) if "64" in term.suffixes else (None, _widened(_term(term), signed)) for term in operand.terms
+    ]
+    offset = np.full((1, 1), operand.offset % (1 << 64), U64)
+
+    def tagged(m: Machine) -> Value:
+        bits, values, tags = offset, [], []
+        for halves, single in terms:
+            if halves is not None:
+                low, high = halves(m)
+                bits = bits + wide(low.bits, high.bits)
+                values += [low, high]
+                tags.append(low.tag)
+            elif single is not None:
+                value = single(m)
+                bits = bits + value.bits
+                values.append(value)
+                tags.append(value.tag)
+        return derived(bits, *values, tag=total(*tags))
+
+    return tagged
 
 
 def _wide_term(term: Operand) -> Reader:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs
+from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, traffic
 from ncu_swizzle.emulate.code import BARRIER, PRED, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
@@ -32,11 +32,12 @@ from ncu_swizzle.emulate.effects import (
 )
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.liveness import TimedBranches, needed, timing
+from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, TimedBranches, needed, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.registers import Guards
+from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
 
@@ -127,6 +128,7 @@ class PreparedCode:
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
+    tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
 
     def source_of(self, origin: int | None) -> str:
         """Return in words where an unknown value came from."""
@@ -152,16 +154,19 @@ def prepare(
     arrays: bool = False,
     probe: Probe | None = None,
     instead: StandIn | None = None,
+    counts_traffic: bool = False,
 ) -> PreparedCode:
     """Return the prepared code.
 
     `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
     `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
-    run in its place.
+    run in its place; `counts_traffic`: threads, branches, and requests to global and local memory are counted, too.
     """
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions)
-    part = needed(flow, everything, arrays, addresses=probe is not None)
+    addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
+    part = needed(flow, everything, arrays, addressed)
+    tallies = Tallies.of(flow, part.effects, part.alive_after) if counts_traffic else None
     steps: list[Step | None] = []
     unsupported = set()
     failures: dict[int, str] = {}
@@ -175,8 +180,11 @@ def prepare(
             )
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
-            first = probe(instruction) if probe else None
-        steps.append(_both(first, step) if first else step)
+            before = [probe(instruction)] if probe else []
+            before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
+        for first in reversed(before):
+            step = _both(first, step) if first else step
+        steps.append(step)
         if not emulated:
             unsupported.add(index)
     runs = {
@@ -207,6 +215,7 @@ def prepare(
         unsupported=frozenset(unsupported),
         externals=externals,
         failures=failures,
+        tallies=tallies,
     )
 
 

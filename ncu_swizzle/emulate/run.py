@@ -6,17 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
-from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch, bank_0, known_constants
+from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent
 from ncu_swizzle.emulate.machine import Draw
@@ -34,6 +36,7 @@ from ncu_swizzle.emulate.requests import (
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
+from ncu_swizzle.emulate.traffic import FIGURE_NAMES, FIGURES, FIGURES_OF
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -98,17 +101,17 @@ class Ledger:
     def __init__(self, draw: Draw, grid: tuple[int, int, int]) -> None:
         self.draw, self.grid = draw, grid
         self.kinds: dict[bytes, int] = {}
-        self.counted: list[Ints] = []  # by kind: issues, wavefronts and ideal of each instruction, (3, n)
+        self.counted: list[Ints] = []  # by kind: the counts of each instruction, (COUNTED, n)
         self.boxes: list[tuple[Ints, bool, int]] = []  # low, high, own index and step, (4, 3); whether it asks; kind
         self.asks = 0
 
     def add(self, batch: Batch, weights: Ints, boxes: Boxes) -> None:
         """Add the blocks that represent others."""
         for number in np.flatnonzero(weights).tolist():
-            signature = batch.signature(number)
-            kind = self.kinds.setdefault(signature, len(self.kinds))
+            counted = _counted(batch, number)
+            kind = self.kinds.setdefault(sha256(counted.tobytes()).digest(), len(self.kinds))
             if kind == len(self.counted):
-                self.counted.append(_counted(batch, number))
+                self.counted.append(counted)
             box = np.stack([boxes.low[number], boxes.high[number], boxes.blocks[number], boxes.step[number]])
             asks = bool(batch.machine.asked[number])
             self.boxes.append((box, asks, kind))
@@ -130,24 +133,29 @@ class Ledger:
             entangled = self._entangled()
             for number in np.flatnonzero(entangled[0]).tolist():
                 totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin, codes.TIMING))
-            for number in np.flatnonzero(entangled.any(axis=0)).tolist():
-                totals.missed.setdefault(number, Unknown("what it accesses", draw.origin, codes.TIMING))
+            accesses = Unknown("what it accesses", draw.origin, codes.TIMING)
+            shared, others, rows = entangled[:3].any(axis=0), entangled[3 : 3 + FIGURES].any(axis=0), entangled[-1]
+            totals.missed = {**dict.fromkeys(np.flatnonzero(shared).tolist(), accesses), **totals.missed}
+            totals.unfollowed = {**dict.fromkeys(np.flatnonzero(others).tolist(), accesses), **totals.unfollowed}
+            totals.unsure = {**dict.fromkeys(np.flatnonzero(rows).tolist(), accesses), **totals.unsure}
         # Over all pairs, f(b) + g(t) adds up to M (sum of f + sum of g), M times what any order of the blocks gives.
         totals.issued = totals.issued // draw.extent
         for counted in (totals.wavefronts, totals.ideal):
             counted.update({number: count // draw.extent for number, count in counted.items()})
+        totals.tallies = totals.tallies // draw.extent
+        totals.traffic = {number: figures // draw.extent for number, figures in totals.traffic.items()}
         real = [tuple(0 if axis == draw.axis else index[axis] for axis in range(3)) for index in totals.blocks]
         totals.blocks = [(x, y, z) for x, y, z in dict.fromkeys(real)]
         totals.run = min(totals.run, math.prod(self.grid))
 
     def _entangled(self) -> Bools:
-        """Return which counts are no sum of what the block and the ticket add, (3, n)."""
+        """Return which counts are no sum of what the block and the ticket add, (COUNTED, n)."""
         kinds = self._kinds_by_ticket()
         counted = np.stack(self.counted)
         entangled: Bools = np.zeros(counted.shape[1:], bool)
         if not len(kinds) or kinds.size * entangled.size > MOST_COMPARED:
             raise Undrawn
-        # c(b, t) = f(b) + g(t) exactly if c(b, t) - c(b, 0) is the same for all b; (tickets, 3, n).
+        # c(b, t) = f(b) + g(t) exactly if c(b, t) - c(b, 0) is the same for all b; (tickets, COUNTED, n).
         first = counted[kinds[0]] - counted[kinds[0, 0]]
         for row in kinds[1:]:
             entangled |= (counted[row] - counted[row[0]] != first).any(axis=0)
@@ -183,12 +191,19 @@ def _inside(index: Ints, box: Ints) -> Bools:
     return inside
 
 
+COUNTED = 3 + FIGURES + 1  # of an instruction, and tallies, which have rows of their own
+
+
 def _counted(batch: Batch, block: int) -> Ints:
-    """Return a block's issues, wavefronts and ideal of each instruction, (3, n)."""
-    counted: Ints = np.zeros((3, len(batch.issued)), np.int64)
-    counted[0] = batch.issued[:, block]
+    """Return a block's issues, wavefronts, ideal and figures of each instruction, and its tallies, (COUNTED, n)."""
+    tallies = batch.tallies[:, block]
+    counted: Ints = np.zeros((COUNTED, max(len(batch.issued), len(tallies))), np.int64)
+    counted[0, : len(batch.issued)] = batch.issued[:, block]
     for number, result in batch.results.items():
         counted[1, number], counted[2, number] = result.wavefronts[block], result.ideal[block]
+    for number, figures in batch.traffic.items():
+        counted[3 : 3 + FIGURES, number] = figures[:, block]
+    counted[-1, : len(tallies)] = tallies
     return counted
 
 
@@ -205,6 +220,7 @@ def emulate(
     *,
     exhaustive: bool = False,
     plain: bool = False,
+    counts_traffic: bool = True,
     timeout_s: float = TIMEOUT_S,
     on_progress: Progress | None = None,
 ) -> Counts:
@@ -216,12 +232,13 @@ def emulate(
     for, the total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and
     launch do not match.
     """
-    program, clock = prepare(code, arrays=bool(launch.memory)), Clock(timeout_s=timeout_s, on_progress=on_progress)
+    clock = Clock(timeout_s=timeout_s, on_progress=on_progress)
+    program = prepare(code, arrays=bool(launch.memory), counts_traffic=counts_traffic)
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.opcode in ELSEWHERE for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
-        clock.aside, clock.aside_effort = partial(_try_without_data, code, launch, clock), LONG_EFFORT
+        clock.aside, clock.aside_effort = partial(_try_without_data, code, launch, clock, counts_traffic), LONG_EFFORT
     contended: frozenset[int] = frozenset()
     while True:
         try:
@@ -241,7 +258,7 @@ class _Answered(Restart):
         self.counts = counts
 
 
-def _try_without_data(code: Code, launch: Launch, clock: Clock) -> None:
+def _try_without_data(code: Code, launch: Launch, clock: Clock, counts_traffic: bool) -> None:
     """Raise _Answered if few accesses depend on what memory holds, which takes long to follow.
 
     What they do not depend on is often found in a few iterations and blocks.
@@ -250,7 +267,8 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock) -> None:
     own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
-        setting = replace(setting_of(code, without, prepare(code), own), data=False)
+        program = prepare(code, counts_traffic=counts_traffic)
+        setting = replace(setting_of(code, without, program, own), data=False)
         counts = _counts(code, without, setting, exhaustive=False)
     except (NcuSwizzleError, Restart):
         return
@@ -357,6 +375,7 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None
+    counted, cause = _traffic(program, totals, number)
     return InstructionCounts(
         offset=instruction.offset,
         sass=instruction.text,
@@ -368,7 +387,40 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
         reason=in_words(program, why) if why else "",
         code=(why.code or program.cause_of(why.origin)) if why else "",
         origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
+        traffic=counted,
+        traffic_unknown=cause,
     )
+
+
+def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffic, Cause | None]:
+    """Return what was counted of an instruction besides its issues and wavefronts, and why some of it is unknown."""
+    tallies, instruction = program.tallies, program.instructions[number]
+    if tallies is None:
+        return NO_TRAFFIC, None
+    unknown = totals.unknown.get(number)
+    unfollowed = unknown or totals.unfollowed.get(number)
+    rows = {"threads": tallies.leaders[program.flow.first(number)], "predicated_on": tallies.guarded.get(number)}
+    rows["divergent"] = tallies.branches.get(number)
+    if instruction.guard is None:
+        rows["predicated_on"] = rows["threads"]
+    counts: dict[str, int | None] = {
+        name: None if unknown or row is None or row in totals.unsure else int(totals.tallies[row])
+        for name, row in rows.items()
+    }
+    if not unknown and (instruction.never or not totals.issued[number]):
+        counts["predicated_on"] = 0
+    figures = totals.traffic.get(number, (0,) * FIGURES)
+    names = FIGURES_OF.get(instruction.opcode, ()) if not instruction.never else ()
+    counts |= {name: None if unfollowed else int(figures[at]) for at, name in enumerate(FIGURE_NAMES) if name in names}
+    unsure = next((totals.unsure[row] for row in rows.values() if row in totals.unsure), None)
+    why = unfollowed if names and unfollowed else unknown or unsure
+    cause = None
+    if why is not None:
+        origin = None if why.origin is None else program.instructions[why.origin].offset
+        cause = Cause(in_words(program, why), why.code or program.cause_of(why.origin), origin)
+    elif counts["predicated_on"] is None:
+        cause = Cause("its predicate decides nothing else that is counted", codes.NOT_RUN)
+    return Traffic(**counts), cause
 
 
 def in_words(program: PreparedCode, unknown: Unknown) -> str:

@@ -16,9 +16,11 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.control import HANDLERS, HOW_OFTEN, Control
 from ncu_swizzle.emulate.effects import CONTROL, control_word, may_be_counted
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsupported
+from ncu_swizzle.emulate.liveness import MEMORY_ACCESS
 from ncu_swizzle.emulate.loops import Circles, Loops
 from ncu_swizzle.emulate.state import Group
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.emulate.traffic import threads_by_block
+from ncu_swizzle.smem.operations import Bools, Ints
 
 
 @dataclass(kw_only=True)
@@ -32,6 +34,8 @@ class Schedule(Control):
     def __post_init__(self) -> None:
         m = self.machine
         m.issued = np.zeros((len(self.program.instructions) + 1, len(m.blocks)), np.int64)
+        if self.program.tallies is not None:
+            m.tallies = np.zeros((self.program.tallies.rows, len(m.blocks)), np.int64)
         self.circles = Circles(m)
         shortcuts = self.shortcuts and m.stores is None  # all stores are recorded if any is
         self.loops = Loops(self.program, m, self.clock, self.circles) if shortcuts else None
@@ -46,13 +50,9 @@ class Schedule(Control):
             last = program.flow.last[group.pc]
             if self._rests(group, last):
                 continue
-            per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
-            # Differences, (n + 1, B): plus at the first instruction of the basic block, minus behind its last one. The
-            # running sum is the count, and a basic block of any length costs two additions.
-            m.issued[group.pc] += per_block
-            m.issued[last + 1] -= per_block
             try:
                 self.enter(group)
+                self._count(group, last)
                 for pc, step in program.runs[group.pc]:
                     m.now = pc
                     if m.repeats.active and pc in program.untracked and self.loops is not None:
@@ -65,16 +65,34 @@ class Schedule(Control):
                 raise
             except Exception as error:
                 raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error
-        total = np.cumsum(m.issued, axis=0)[:-1]
+        total: Ints = np.cumsum(m.issued, axis=0)[:-1]
+        self._doubt_what_depends_on_time(np.asarray(total.any(axis=1)))
+        return total
+
+    def _count(self, group: Group, last: int) -> None:
+        """Count the instructions of the view's basic block as issued, and the threads that run it."""
+        m, tallies = self.machine, self.program.tallies
+        per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
+        # Differences, (n + 1, B): plus at the first instruction of the basic block, minus behind its last one. The
+        # running sum is the count, and a basic block of any length costs two additions.
+        m.issued[group.pc] += per_block
+        m.issued[last + 1] -= per_block
+        if tallies is not None:
+            m.tallies[tallies.leaders[group.pc]] += 32 * per_block if m.view.full else threads_by_block(m, group.mask)
+
+    def _doubt_what_depends_on_time(self, ran: Bools) -> None:
+        """Record what is unknown of the instructions that ran, (n,), because of waits."""
+        program, m = self.program, self.machine
         # What depends on how long the hardware takes is unknown: how often a wait asks, and what follows from it.
-        waits, ran = program.timing, np.asarray(total.any(axis=1))
+        waits = program.timing
         for branch, region in sorted(waits.regions.items()):
             for number in sorted(region) if ran[branch] else ():
                 self.doubt(number, waits.source(branch))
         for number in waits.tainted:
             if ran[number] and may_be_counted(program.instructions[number].opcode):
                 m.log.miss(number, "what it accesses", waits.source(number))
-        return total
+            if ran[number] and m.traffic is not None and program.instructions[number].opcode in MEMORY_ACCESS:
+                m.traffic.miss(number, "what it accesses", waits.source(number))
 
     def _leave(self, group: Group, last: int) -> None:
         """Execute the control instruction at the end of the basic block, if there is one."""
@@ -117,7 +135,7 @@ class Schedule(Control):
             return chosen[0]
         warps = np.concatenate([group.warps for group in chosen])
         mask = np.concatenate([group.mask for group in chosen])
-        # Ascending, as a view's warps have to be: the requests of a block are then side by side (`accesses._period`).
+        # Ascending, as a view's warps have to be: the requests of a block are then side by side (`accesses.period_of`).
         order = np.argsort(warps)
         return Group(pc, warps[order], mask[order])
 

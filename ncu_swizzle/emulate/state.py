@@ -295,6 +295,9 @@ class State:
     issued: Ints = _part(compare=False)  # (n + 1, B): changes of how often instructions were issued, by instruction
     unknown: dict[int, Unknown] = _part(dict, compare=False)  # issue counts, by instruction
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
+    tallies: Ints = _part(compare=False)  # (R, B): threads and diverging branches, see `traffic.Tallies`
+    unsure: dict[int, Unknown] = _part(dict, compare=False)  # of these, by row
+    unfollowed: dict[int, Unknown] = _part(dict, compare=False)  # requests to global and local memory, by instruction
     wgmma: dict[int, tuple[Ints, int]] = _part(dict, compare=False)  # see `RequestLog`
     boxes: Boxes = _part(compare=False)
     repeats: Repeats = _part(Repeats, compare=False)
@@ -313,6 +316,7 @@ class State:
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
         self.waits_at = np.zeros((warps, 32), np.int64)
         self.issued = np.zeros((1, blocks), np.int64)
+        self.tallies = np.zeros((0, blocks), np.int64)
 
     def copy(self) -> State:
         """Return this moment, to go back to."""

@@ -328,6 +328,7 @@ def profile_of_counts(
         notes=tuple(_notes(kernel.name, counts)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
         unknowns=tuple(_unknowns(counts)),
+        unknown_traffic=tuple(_unknown_traffic(counts)),
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))
@@ -361,6 +362,16 @@ def _unknowns(counts: Counts) -> Iterator[UnknownCounts]:
         yield UnknownCounts.of(codes.UNFOLLOWED, counts.tiles.lacking)
 
 
+def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
+    """Yield each reason for unknown traffic, the most frequent first."""
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for row in counts.rows:
+        if (why := row.traffic_unknown) is not None:
+            reasons.setdefault((why.code, why.reason), []).append(row.offset)
+    for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield UnknownCounts.of(code, reason, offsets)
+
+
 def _totals(profile: Profile) -> dict[str, Metric]:
     """Return the launch's totals under ncu's names, without those that contain an unknown."""
     executed = [instruction.executed for instruction in profile.instructions]
@@ -387,6 +398,7 @@ def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator
             executed=row.executed,
             wavefronts=row.wavefronts if row.access else None,
             ideal=row.ideal if row.access else None,
+            traffic=row.traffic,
         )
 
 

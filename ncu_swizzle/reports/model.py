@@ -18,16 +18,18 @@ from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 6
+SCHEMA = 7
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
-# 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings
-READABLE = (1, 2, 3, 4, 5, SCHEMA)
+# 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
+# `traffic` of instructions
+READABLE = (1, 2, 3, 4, 5, 6, SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -165,6 +167,7 @@ class Profile:
     layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
     sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts are unknown, or something was not checked
+    unknown_traffic: tuple[UnknownCounts, ...] = ()  # why some of an emulated profile's `traffic` is unknown
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
 
     @property
@@ -301,9 +304,10 @@ class Profile:
             "notes": tuple(content.get("notes", ())),
             "requests": tuple(SavedRequests(**saved) for saved in content.get("requests", ())),
             "layouts": tuple(LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in layouts),
-            "unknowns": tuple(
-                UnknownCounts(**{**why, "offsets": tuple(why["offsets"])}) for why in content.get("unknowns", ())
-            ),
+            **{
+                name: tuple(UnknownCounts(**{**why, "offsets": tuple(why["offsets"])}) for why in content.get(name, ()))
+                for name in ("unknowns", "unknown_traffic")
+            },
             "recorded_metrics": tuple(content.get("recorded_metrics", ())),
         }
         return cls(**{**content, **parts})
@@ -320,6 +324,7 @@ def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
     for instruction in instructions:
         row = {column: getattr(instruction, column) for column in columns}
         row["stack"] = stacks.setdefault(instruction.stack, len(stacks))
+        row["traffic"] = instruction.traffic.known
         rows.append(list(row.values()))
     return {"columns": columns, "rows": rows, "stacks": list(stacks)}
 
@@ -335,7 +340,10 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
             "no compiler writes such a kernel: profile it again",
         )
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
-    return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
+    return tuple(
+        Instruction(**{**row, "stack": stacks[row["stack"]], "traffic": Traffic(**row.get("traffic", {}))})
+        for row in rows
+    )
 
 
 def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tuple[str, ...]:

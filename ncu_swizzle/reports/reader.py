@@ -27,6 +27,7 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, Ti
 from ncu_swizzle.base.files import AGAIN, brief, parse_json, read_bytes
 from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.base.texts import encodable
+from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
 from ncu_swizzle.reports import container, layouts, pack, python_kernels, remarks
 from ncu_swizzle.reports.container import Container, Facts
@@ -368,6 +369,7 @@ def _instructions(
     python = PythonLines.of(result)
     start = result.address or min(pcs, default=0)
     executed, wavefronts, ideal = (result.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    traffic = {field: result.counts[metric] for field, metric in METRICS.items()}
     for pc, (text, at) in zip(pcs, code, strict=True):
         sass = " ".join(text.split())
         access = pack_facts.access(sass, wavefronts.get(pc))
@@ -383,4 +385,5 @@ def _instructions(
             ideal=ideal.get(pc),
             samples={reason: count for reason, counts in result.stalls.items() if (count := counts.get(pc))},
             at=stack.index(at) if at in stack else 0,
+            traffic=Traffic(**{name: counts[pc] for name, counts in traffic.items() if pc in counts}),
         )

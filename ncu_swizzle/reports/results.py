@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, stall_reason
 
 # The wire format of protobuf messages, which make up a .ncu-rep; field numbers come from its ``.proto`` files.
@@ -196,7 +197,7 @@ class ReportResult:
     @cached_property
     def counts(self) -> dict[str, dict[int, int]]:
         """The counts by instruction address of each metric that a profile keeps for its instructions."""
-        return {name: self.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+        return {name: self.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL, *METRICS.values())}
 
     @cached_property
     def stalls(self) -> dict[str, dict[int, int]]:

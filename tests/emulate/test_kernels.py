@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -201,11 +202,13 @@ def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.Mon
     source = kernel("warps", name)
     launch = Launch(grid=(2, 1, 1), block=(256, 1, 1), parameters=pointers(9), memory=memory)
     sliced = emulate(source, launch)
-    monkeypatch.setattr(run, "prepare", lambda source, arrays: prepare(source, everything=True, arrays=arrays))
+    monkeypatch.setattr(run, "prepare", partial(prepare, everything=True))
     whole = emulate(source, launch)
     assert [(r.executed, r.wavefronts, r.ideal) for r in whole.rows] == [
         (r.executed, r.wavefronts, r.ideal) for r in sliced.rows
     ]
+    for row, complete in zip(sliced.rows, whole.rows, strict=True):
+        assert row.traffic.known.items() <= complete.traffic.known.items(), row
 
 
 def test_what_a_store_writes_is_not_computed_only_where() -> None:

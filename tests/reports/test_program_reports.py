@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.render import findings, formats
 from ncu_swizzle.render import page as report
@@ -74,6 +75,16 @@ def test_other_section_sets_say_what_would_complete_them() -> None:
         assert "./several --size 512" in command
         assert ("--kernel-name" in command) == (workload == "kernel")
     assert not any(one.missing for one in read("source-counters")), "it has all that is needed"
+
+
+def test_source_counters_have_threads_sectors_and_tags() -> None:
+    first, *_, scaled = read("source-counters")
+    ours = Traffic.total(instruction.traffic for instruction in first.instructions)
+    assert {name: first.number(METRICS[name]) for name in ours.known} == ours.known
+    loads = [instruction.traffic for instruction in scaled.instructions if instruction.opcode.startswith("LDG")]
+    assert [(load.sectors, load.ideal, load.tags, load.excessive) for load in loads] == [(64, 64, 16, 0)]
+    assert Profile.from_json(first.to_json()) == first
+    assert read("several")[0].instructions[0].traffic == Traffic(), "not collected"
 
 
 def test_triton_s_kernels_carry_python_lines() -> None:

@@ -1,0 +1,58 @@
+"""How many sectors and tags a warp instruction takes in global and local memory, from the addresses of its lanes.
+
+The rules are those of Nsight Compute's per-instruction columns on an H100: memory_l2_theoretical_sectors_global and its
+ideal, memory_l1_tag_requests_global, memory_l2_theoretical_sectors_local. These are counts of software, as those of
+shared memory are: caches decide none of them. docs/sectors.md states the rules, with what they were compared with.
+
+Addresses are in bytes, int64[N, 32] for N requests of a warp each, with bool[N, 32] for the lanes that access memory.
+An access is aligned to its width, which hardware requires: no lane's access is in two sectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.base.traffic import SECTOR
+from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints, new_values
+
+LANES_OF_SECTOR = SECTOR // WORD  # of neighbouring threads, whose word of local memory is in one sector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sectors:
+    """Counts of N requests to global memory, (N,) each."""
+
+    actual: Ints
+    ideal: Ints
+    tags: Ints
+
+
+def global_sectors(addresses: Ints, active: Bools, width: int) -> Sectors:
+    """Return what N requests of `width` bytes per lane take in global memory; nothing without active lanes.
+
+    The actual sectors are those that hold a byte which is accessed, the ideal ones as many as all these bytes fill:
+    lanes with the same address share it.
+    """
+    ideal = -(-_different(addresses, active, 1) * width // SECTOR)
+    return Sectors(actual=_different(addresses, active, SECTOR), ideal=ideal, tags=_different(addresses, active, LINE))
+
+
+def local_sectors(addresses: Ints, active: Bools, width: int) -> Ints:
+    """Return the sectors of N requests to local memory, (N,), given each thread's own addresses in it.
+
+    The words of a warp's 32 threads at the same address of theirs are side by side: a word of eight neighbouring
+    threads is a sector. What is wider than a word is in as many lines.
+    """
+    octet = np.arange(addresses.shape[1]) // LANES_OF_SECTOR
+    words = (addresses // WORD)[:, None, :] + np.arange(max(1, width // WORD))[:, None]  # (N, words, 32)
+    places = (words << 2 | octet).reshape(len(addresses), -1)
+    return _different(places, np.tile(active, words.shape[1]), 1)
+
+
+def _different(addresses: Ints, active: Bools, unit: int) -> Ints:
+    """Return (N,): in how many different blocks of `unit` bytes, from 0 on, the active lanes' addresses are."""
+    ordered = np.sort(np.where(active, addresses // unit, -1), axis=1)
+    counts: Ints = new_values(ordered).sum(axis=1)
+    return counts
