@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import ncu_report
 import pytest
 
-from ncu_swizzle.base.errors import BadFile, UnknownKernel
-from ncu_swizzle.cubin import names
+from ncu_swizzle.base.errors import BadFile, ProgramFailed, UnknownKernel
+from ncu_swizzle.cubin import elf, lines, names
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.kernels import check
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from tests.support.places import RECORDINGS
@@ -59,3 +62,61 @@ def test_what_is_no_cubin_is_a_bad_file() -> None:
     for content in (b"", b"#include <x>", Path("/bin/sh").read_bytes()):
         with pytest.raises(BadFile, match="no"):
             Cubin(content, "x")
+
+
+def test_parameters_lie_where_the_cubin_wants_them(report_file: Path) -> None:
+    (result,) = container.inspect(report_file).results
+    cubin = Cubin(result.cubin, "kernel2")
+    slots = cubin.attributes("kernel2").parameters
+    assert [(slot.offset, slot.size) for slot in slots] == [(0, 8), (8, 8), (16, 8), (24, 8), (32, 4)]
+    values = [bytes([number]) * slot.size for number, slot in enumerate(slots)]
+    assert bytes(elf.pack(cubin, "kernel2", values)) == b"".join(values)
+
+
+def test_an_aligned_parameter_lies_further_on(recorded_file: Callable[[str], Path]) -> None:
+    (result,) = container.inspect(recorded_file("tma-128")).results
+    cubin = Cubin(result.cubin, "tma-128")
+    map_slot, out, n = cubin.attributes("tma_128").parameters
+    assert map_slot.size == check.TENSOR_MAP_BYTES
+    assert (out.offset, out.size) == (map_slot.offset + check.TENSOR_MAP_BYTES, 8)
+    packed = bytes(elf.pack(cubin, "tma_128", [b"m" * 128, b"o" * 8, b"n" * 4]))
+    assert packed[map_slot.offset : out.offset] == b"m" * 128
+    assert packed[n.offset :] == b"n" * 4
+
+
+def test_arguments_and_kernels_that_do_not_fit_the_cubin_are_told(report_file: Path) -> None:
+    (result,) = container.inspect(report_file).results
+    for sizes in ((8, 8, 8, 8), (8, 8, 8, 8, 8), ()):
+        with pytest.raises(ProgramFailed, match=r"kernel2 takes parameters of \[8, 8, 8, 8, 4\] bytes"):
+            elf.pack(Cubin(result.cubin, "kernel2"), "kernel2", [b"x" * size for size in sizes])
+    with pytest.raises(ProgramFailed, match="no kernel kernel9"):
+        elf.pack(Cubin(result.cubin, "kernel2"), "kernel9", [])
+
+
+HELPER, BODY = "kernels/common/ptx.cuh", "kernels/attention/attention.cuh"
+
+
+def test_ncu_s_location_is_always_in_the_stack(report_file: Path) -> None:
+    result = container.inspect(report_file).results[0]
+    table = lines.line_table(result.cubin, result.function)
+    action = ncu_report.load_report(str(report_file)).range_by_idx(0).action_by_idx(0)
+    addresses = action["inst_executed"].correlation_ids()
+    pcs = sorted(addresses.as_uint64(k) for k in range(action["inst_executed"].num_instances()))
+    located = 0
+    for pc in pcs:
+        source = action.source_info(pc)
+        if source:
+            assert (source.file_name(), source.line()) in table.stack(pc - pcs[0])
+            located += 1
+    assert located > 1000
+
+
+def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]) -> None:
+    profile = recorded("kernel2")
+    source = profile.sources[BODY].splitlines()
+    stacks = [i.stack for i in profile.instructions if i.opcode == "LDSM.16.MT88.4"]
+    assert len(stacks) == 32
+    for stack in stacks:
+        assert stack[-1][0] == "kernels/attention/2_swizzled.cu"
+        (line,) = (line for file, line in stack if file == BODY and "ldmatrix_x4_trans" in source[line - 1])
+        assert line

@@ -1,4 +1,4 @@
-"""Kernels are found by the names that people give them, and arguments are held against what they take."""
+"""Kernels are found by the names that people give them; arguments are held against what they take."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
 from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.lines import is_library, is_wmma
+from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.kernels import arguments, check, fills
 from ncu_swizzle.reports import container
+from tests.support.places import text
 from tests.support.sources import NAMED
 
 
@@ -111,3 +114,29 @@ def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable
     (result,) = container.inspect(recorded_file("kernel2")).results
     assert names.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
     assert lines.line_table(result.cubin, "kernel2").rows
+
+
+CALLED = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")
+
+
+MEANT = ("", "turn", "turn<32>", "tile-swizzled", CALLED[2], CALLED[1], "regex:^tu.n$", "regex:ns::", "regex:swizzled$")
+NOT_MEANT = ("tur", "tu.n", "regex:swizz$", "regex:ILi32E", "3", "32")  # the fourth is in the mangled name alone
+
+
+def test_a_name_is_exact_and_an_expression_is_searched_for() -> None:
+    assert [text for text in (*MEANT, *NOT_MEANT) if KernelFilter(text).passes(CALLED)] == [*MEANT]
+    assert KernelFilter("3").passes(("3", ""))
+
+
+def test_an_expression_that_is_not_valid_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match=r"kernel_name: '\(' is not a valid regular expression"):
+        KernelFilter("regex:(", "kernel_name").checked()
+    assert KernelFilter("(").checked().text == "("
+
+
+LIBRARIES, OWN = (part.splitlines() for part in text("cubin/paths.txt").split("\n\n"))
+
+
+def test_headers_of_libraries_are_told_from_the_user_s_files() -> None:
+    assert [file for file in (*LIBRARIES, *OWN) if is_library(file)] == [*LIBRARIES]
+    assert [file for file in (*LIBRARIES, *OWN) if is_wmma(file)] == [LIBRARIES[0], LIBRARIES[5]]

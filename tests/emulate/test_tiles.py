@@ -8,17 +8,19 @@ import random
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from ncu_swizzle.emulate.code import STEP
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import decoded
+from tests.support import measured
 from tests.support.descriptor_cases import MutatedCase, mutated_cases
 from tests.support.emulation import kernel
 from tests.support.places import DATA, table
 from tests.support.shape_cases import ShapeCase, bases
 from tests.support.shape_mutations import mutations, repaired, shape_case, together
-from tests.support.tile_oracle import outcome
+from tests.support.tile_oracle import TensorMap, operand_bytes, outcome
 
 CASES = table("emulate/tiles.toml")
 EVERY = 4  # of the measured cases, in the slow test: 200 and more
@@ -116,3 +118,45 @@ def test_tensor_maps_are_decoded_as_they_were_encoded() -> None:
             assert ([*tiled.sizes], [*tiled.box]) == (entry["sizes"], entry["box"])
             assert (tiled.data_type, tiled.swizzle) == (entry["dtype"], entry["swizzle"])
     assert decodable == 121
+
+
+ROWS = {"A": 64, "B": 128}
+WORD, MATRIX, LONGEST = 4, 64, 24576  # bytes of an element of the boxes; columns; bytes of shared memory
+
+
+def test_descriptors_read_what_was_measured() -> None:
+    rows = measured.rows("descriptor_reads")
+    assert len(rows) == 2800
+    for row in rows:
+        fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
+        across = row["mn"] == "1"
+        at = operand_bytes(*fields, ROWS[row["side"]], across, 2)[:, :, 0]
+        chunks = at.T.reshape(-1, 8)[:, 0] if across else at.reshape(-1, 8)[:, 0]
+        assert (chunks // 16).tolist() == [int(word) for word in row["chunks"].split()], row
+
+
+def test_boxes_are_where_they_were_measured() -> None:
+    rows = measured.rows("boxes")
+    for row in rows:
+        columns, high, start = (int(row[name]) for name in ("columns", "rows", "start"))
+        tensor = TensorMap(2, (MATRIX, high), (MATRIX * WORD,), (columns, high), int(row["swizzle"]))
+        assert tensor.refused == (row["result"] == "refused"), row
+        if tensor.refused:
+            continue
+        buffer = np.arange(MATRIX * high, dtype=np.uint32).view(np.uint8)
+        shared = np.full(LONGEST, 0xFF, np.uint8)
+        tensor.copy(buffer, (0, 0), shared, start)
+        found = ["." if word == 0xFFFFFFFF else str(word) for word in shared.view(np.uint32)[::4].tolist()]
+        assert " ".join(found).rstrip(" .") == row["words"], row
+
+
+@pytest.mark.parametrize("label", ["0 as it is", "0 A SBO 512", "0 K pairs swapped", "5 A map outer size 512"])
+def test_a_gemm_computes_what_it_did(label: str) -> None:
+    case = next(one for one in mutated_cases() if one.label == label)
+    assert outcome(case.gemm(), case.arrangements) == case.fields["result"]
+
+
+@pytest.mark.slow
+def test_gemms_are_right_where_they_were() -> None:
+    for case in mutated_cases()[::EVERY]:
+        assert (outcome(case.gemm(), case.arrangements) == "right") == case.right, case.label

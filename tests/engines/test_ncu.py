@@ -1,18 +1,27 @@
-"""ncu's command line, its progress, and what its failures mean."""
+"""ncu: its command line, its progress, what it prints, and several launches in one process."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import strategies as st
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.commands.run_program import ProgramOutput
+from ncu_swizzle.engines import failures, machine, measured, ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines import settings as options_
+from ncu_swizzle.engines.failures import MachineState
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.engines.settings import Done
+from ncu_swizzle.engines.measured import LaunchJob, run_batch
+from ncu_swizzle.engines.settings import Done, Launches
+from ncu_swizzle.kernels import catalog
+from tests.support.corpus import hostile
+from tests.support.marks import without_gpu
+from tests.support.properties import chances, examples, holds
 
 
 def test_the_command_line_says_everything_explicitly() -> None:
@@ -92,3 +101,138 @@ def test_an_ncu_that_does_not_tell_its_version_comes_last(tmp_path: Path) -> Non
     assert machine.find(system=here) == silent
     telling = program(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
     assert machine.find(system=here) == telling
+
+
+def test_ncu_gets_its_own_options() -> None:
+    launches = Launches(
+        kernel_name="regex:soft", kernel_name_base="demangled", launch_skip=2, nvtx=False,
+        nvtx_include=("a/", "b/"), filter_mode="per-launch-config", target_processes_filter="",
+    )  # fmt: skip
+    line = ncu.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], options_.Options(launch_count=32, launches=launches))
+    assert line[1:14] == [
+        *("--kernel-name", "regex:soft", "--kernel-name-base", "demangled", "--launch-skip", "2"),
+        *("--filter-mode", "per-launch-config", "--nvtx-include", "a/", "--nvtx-include", "b/", "--nvtx"),
+    ]
+    assert line[-3:] == ["--", "./app", "-x"]
+    assert Launches(nvtx=True, nvtx_include=("a",)).argv() == ["--nvtx", "--nvtx-include", "a"]
+    assert Launches().argv() == []
+
+
+def test_progress_counts_launches() -> None:
+    seen: list[Done] = []
+    progress = progress_.Progress(seen.append, 4)
+    progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
+    assert seen == [Done(0.375)]
+
+
+def test_the_program_s_words_are_told_from_ncu_s(tmp_path: Path) -> None:
+    log = "==PROF== Connected to process 1 (/x)\none\n==WARNING== Note\ntwo == three\n==PROF== Disconnected"
+    for size in (1, 7, len(log)):
+        output = ProgramOutput(tmp_path / "program.log")
+        for start in range(0, len(log), size):
+            output.feed(log[start : start + size])
+        output.close()
+        assert (tmp_path / "program.log").read_text(encoding="utf-8") == "one\ntwo == three\n"
+        assert output.last_lines == "one\ntwo == three"
+
+
+def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Path) -> None:
+    output = ProgramOutput(tmp_path / "program.log")
+    for _ in range(500):
+        output.feed("x" * 4096)
+    output.feed("\nlast\n==PROF== Available\nAvailable Kernels:\n" + "".join(f"  {n}. k{n}\n" for n in range(5000)))
+    output.close()
+    assert (tmp_path / "program.log").read_text(encoding="utf-8").startswith("x" * (500 * 4096) + "\nlast\n")
+    assert output.kernels[:2] == ["k0", "k1"]
+    assert len(output.kernels) <= 5000
+    assert len(output.last_lines) < 2000
+
+
+def test_progress_is_read_after_any_output_without_a_newline() -> None:
+    seen: list[Done] = []
+    progress = progress_.Progress(seen.append)
+    for text in ("x" * 4096, "==PROF== Profiling " * 200, "1" * 4096, ": 5" * 1300, "%." * 2000):
+        for _ in range(500):  # megabytes: what is kept of them is bounded, or this never ends
+            progress.feed(text)
+    progress.feed('\n==PROF== Profiling "k" - 0: 0%....50%')
+    assert seen[-1] == Done(0.5)
+
+
+@without_gpu
+def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
+    family, kernel = catalog.shipped().named("transpose-plain")
+    jobs = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        jobs.append(LaunchJob(family=family, kernels=(kernel,), problem={"n": 64}, folder=folder))
+    outcomes, _ = run_batch(jobs, tmp_path, 60, "compare", ["--repeats", "3"])
+    assert [type(outcome) for outcome in outcomes] == [EnvironmentLacking] * 2
+    assert len(list(tmp_path.rglob("compare.facts.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("log", "count"),
+    [("ERROR SUMMARY: 0 errors", 0), ("RACECHECK SUMMARY: 3 hazards displayed (3 errors, 0 warnings)", 3)],
+)
+def test_the_sanitizers_summary_is_read(log: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    toolchain = type("Tools", (), {"find": lambda self, name: name, "timeout_s": 1.0})()
+    monkeypatch.setattr(measured, "run_batch", lambda *_, **__: ([{}], log))
+    assert measured.found_by("memcheck", [], tmp_path, toolchain) == count
+    monkeypatch.setattr(measured, "run_batch", lambda *_, **__: ([{}], ""))
+    with pytest.raises(ProgramFailed, match="without a summary"):
+        measured.found_by("memcheck", [], tmp_path, toolchain)
+
+
+LINES = (
+    "==ERROR== ", "==WARNING== ", "==PROF== Profiling ", "The user does not have permission", "ERR_NVGPUCTRPERM",
+    "No kernels were profiled.",
+    "Driver resource was unavailable", "Failed to connect", '"k" - 0: 0%....50%', "100% - 6 passes", "{0} {name}",
+    "%s", "error code: ",
+)  # fmt: skip
+LONGEST = 100_000  # characters of a message, whatever was printed
+
+
+def printed(chance: Random) -> str:
+    """Return an output made of what ncu prints and of what it should not."""
+    parts = [chance.choice((*LINES, *hostile.TEXTS, "\n", "\n", "9" * 5000)) for _ in range(chance.randrange(1, 12))]
+    return "".join(parts) * chance.choice((1, 1, 1, 200))
+
+
+@examples
+def test_every_failure_has_an_error_of_a_size(examples: int) -> None:
+    def check(chance: Random, status: int, free_bytes: int | None) -> None:
+        log = printed(chance)
+        error = ncu.diagnose(log, status, MachineState(free_bytes=free_bytes))
+        assert isinstance(error, NcuSwizzleError)
+        assert 0 < len(str(error)) < LONGEST
+        assert all(len(note) <= ncu.LONGEST_NOTE + 1 for note in ncu.notes(log))
+        ncu.busy(log)
+
+    holds(examples, check, chances, st.integers(-64, 255), st.sampled_from([None, 0]))
+
+
+@examples
+def test_every_failure_s_pattern_ends_in_time(examples: int) -> None:
+    def check(part: str, count: int) -> None:
+        log = failures.Log.of(part * count)
+        for failure in failures.FAILURES:
+            failure.match(log)
+
+    parts = st.sampled_from(LINES) | st.text(alphabet="=ERORWANIGPF \n\"'.:(", min_size=1, max_size=6)
+    holds(examples // 3, check, parts, st.sampled_from([1, 100, 5000]))
+
+
+@examples
+def test_progress_is_a_fraction_however_its_output_arrives(examples: int) -> None:
+    def check(chance: Random, launches: int) -> None:
+        seen: list[Done] = []
+        progress = progress_.Progress(seen.append, launches)
+        rest = printed(chance)
+        while rest:
+            size = chance.randrange(1, 4000)
+            progress.feed(rest[:size])
+            rest = rest[size:]
+        assert all(0 <= done.fraction <= 1 for done in seen)
+
+    holds(examples // 3, check, chances, st.integers(1, 32))

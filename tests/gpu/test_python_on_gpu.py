@@ -1,8 +1,11 @@
-"""Functions in Python with live tensors on a real GPU: measured, their outputs checked against a function."""
+"""On a real GPU: functions in Python, fixed kernels, and what the oracle of tiles foretells of other shapes."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,14 @@ import pytest
 import ncu_swizzle
 from ncu_swizzle.base.errors import WrongOutput
 from ncu_swizzle.commands.answers import Profile
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.fix.claims import About, ClaimState
+from ncu_swizzle.kernels import device
+from ncu_swizzle.kernels.toolchain import Toolchain
+from tests.support import fixes, fixes_on_gpu
+from tests.support.emulation import DATA
+from tests.support.fix_corpus import specs, with_text
+from tests.support.fixes import FIXES
 
 
 def test_a_function_with_live_tensors_is_measured_and_checked(
@@ -27,3 +38,39 @@ def test_an_output_that_differs_from_the_function_is_refused(
 ) -> None:
     with pytest.raises(WrongOutput, match=r"y differs from the reference: relative error .* \(allowed: "):
         ncu_profile(tiles.transpose, reference=lambda x: x, **launch)
+
+
+def test_fixed_kernels_are_the_same_and_no_slower(tmp_path: Path) -> None:
+    pairs = {name: fixes.apply(name, tmp_path / "after" / name) for name in FIXES}
+    claims = fixes_on_gpu.measured(pairs, tmp_path)
+    print(fixes_on_gpu.table(claims))
+    for name, each in claims.items():
+        assert [claim.about for claim in each] == [About.OUTPUTS, About.SANITIZER, About.TIME], name
+        assert all(claim.held for claim in each[:2]), (name, each)
+        assert each[2].state is not ClaimState.FAILED, (name, each)
+
+
+def test_a_wrong_fix_is_noticed(tmp_path: Path) -> None:
+    target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
+    (old, new), *_ = fix.edits
+    wrong = with_text(target, fix.text(target).replace(new, old), tmp_path / "after")
+    pair = on_gpu.compiled_pair(target, wrong, tmp_path / "pair", Toolchain())
+    ((outputs, *_),) = on_gpu.measure([pair], tmp_path, Toolchain())
+    assert outputs.about is About.OUTPUTS
+    assert outputs.state is ClaimState.FAILED
+
+
+def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
+    if all(capability != (9, 0) for _, capability in device.devices()):
+        pytest.skip("wgmma needs compute capability 9.0")
+    cubin = tmp_path / "shapes.cubin"
+    command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]
+    subprocess.run(command, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.shapes_on_gpu", str(cubin), "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines()[-1].endswith(" agree, 0 differ"), done.stdout

@@ -1,4 +1,4 @@
-"""The catalogue is read, checked and searched."""
+"""The catalogue is read, checked, searched, and listed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadCatalog, UnknownKernel
+from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.catalog import load, shipped
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.family import write as write_family_json
 from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.render import listing
 from tests.support.own_kernel import FAMILY
 from tests.support.places import text
 from tests.support.refusals import refused, unlike
@@ -147,3 +149,27 @@ def test_expressions_are_nothing_else() -> None:
     wrong = ("a ** b", "__import__('os')", "a.b", "a / b", "1.5", "c", "a //", "a // 0", "'a'")
     assert not unlike(dict.fromkeys(wrong, "^BadCatalog: .*cannot evaluate"),
                       lambda expression: refused(evaluate, expression, {"a": 4, "b": 2}))  # fmt: skip
+
+
+def test_the_page_of_the_documentation_has_a_row_for_each_kernel() -> None:
+    page = listing.markdown(catalog.shipped())
+    for family, kernel in catalog.shipped():
+        assert f"## {family.name}: " in page
+        assert page.count(f"\n| {kernel.name} | ") == 1, kernel.name
+    assert "| transpose-xor | Column XOR row. A permutation within each row" in page
+    assert "| STS 1, LDS 1 | transpose-plain | Kernel 2: Swizzling |" in page
+
+
+def test_every_variant_says_what_it_teaches_and_from_where() -> None:
+    for _, kernel in catalog.shipped():
+        assert kernel.title
+        assert kernel.lesson.endswith(".")
+        assert bool(kernel.article) != kernel.library
+        assert bool(kernel.degree) != kernel.library
+
+
+def test_the_data_names_limits_and_recordings() -> None:
+    families = {family["family"]: family for family in listing.data(catalog.shipped())}
+    assert families["gemm"]["limits"] == {"n": "a multiple of 256"}
+    assert families["tma"]["compute_capability"] == "9.0"
+    assert {kernel["recorded"] for kernel in families["attention"]["kernels"]} == {"h100"}

@@ -1,14 +1,15 @@
-"""Which files are a kernel's sources, and how nvcc names them."""
+"""Which files are a kernel's sources, how nvcc names them, and headers of installed packages."""
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import __main__, limits, naming, recipe, toolchain
@@ -132,3 +133,18 @@ def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
     family = naming.family_of(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match=r'nvcc cannot handle the path .*a\\?"b/my\.cu'):
         recipe.unit(family, family.kernels[0])
+
+
+def test_headers_are_found_in_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "someones_headers" / "include").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert recipe.locate("someones_headers:include") == tmp_path / "someones_headers" / "include"
+    with pytest.raises(EnvironmentLacking, match="someones_headers:lib are not installed"):
+        recipe.locate("someones_headers:lib")
+
+
+def test_missing_cute_headers_name_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EnvironmentLacking) as lacking:
+        recipe.locate("cutlass_library:source/include")
+    assert lacking.value.hint == "pip install 'nvidia-cutlass>=4.0'"

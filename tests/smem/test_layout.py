@@ -1,7 +1,8 @@
-"""Layouts, swizzles and mappings: against another implementation of CuTe's algebra, and against the CUDA source."""
+"""Layouts, swizzles, mappings, fragments and banks: against other implementations, and against the CUDA source."""
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.smem import access, layout, mapping, swizzle
+from ncu_swizzle.smem import access, bankmap, layout, mapping, swizzle
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.bankmap import PhaseLoad, loads, worst_request
 from ncu_swizzle.smem.lanes import basis, rank, ranks
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
@@ -331,3 +334,85 @@ def test_the_model_needs_numpy_alone() -> None:
     code = "import sys, ncu_swizzle.smem; print([n for n in ('pandas', 'jinja2', 'rich', 'typer') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_row_of_a_matrix_is_held_by_four_lanes_and_a_transposed_column_too() -> None:
+    (plain,) = layout.matrices(1)
+    assert plain.lane[0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert plain.lane[:, 0].tolist() == [0, 4, 8, 12, 16, 20, 24, 28]
+    assert plain.element[0].tolist() == [0, 1] * 4
+    (turned,) = layout.matrices(1, transposed=True)
+    assert (turned.lane == plain.lane.T).all()
+    assert (turned.element == plain.element.T).all()
+
+
+def test_every_lane_holds_two_elements_of_every_matrix_in_a_register_of_its_own() -> None:
+    for count, transposed in itertools.product((1, 2, 4), (False, True)):
+        loaded = layout.matrices(count, transposed)
+        assert [each.name for each in loaded] == [f"matrix {number}" for number in range(count)]
+        for number, each in enumerate(loaded):
+            assert np.bincount(each.lane.ravel()).tolist() == [2] * 32
+            assert (each.element // 2 == number).all()
+
+
+def test_four_matrices_are_the_operand_a_of_m16n8k16() -> None:
+    a = layout.fragments(16)[0]
+    quarters = (a.lane[:8, :8], a.lane[8:, :8], a.lane[:8, 8:], a.lane[8:, 8:])
+    registers = (a.element[:8, :8], a.element[8:, :8], a.element[:8, 8:], a.element[8:, 8:])
+    for loaded, lanes, elements in zip(layout.matrices(4), quarters, registers, strict=True):
+        assert (loaded.lane == lanes).all()
+        assert (loaded.element == elements).all()
+
+
+def test_two_transposed_matrices_are_the_operand_b_of_m16n8k16() -> None:
+    b = layout.fragments(16)[1]
+    for half, loaded in enumerate(layout.matrices(2, transposed=True)):
+        rows = slice(8 * half, 8 * half + 8)
+        assert (loaded.lane == b.lane[rows]).all()
+        assert (loaded.element == b.element[rows]).all()
+
+
+def first(layout: str, element_bytes: int, name: str, swizzle: str | None = None) -> PhaseLoad:
+    tile = mapping.parse(layout, element_bytes, swizzle)
+    return next(loads(bankmap.build(tile, access.parse(name, tile.layout, element_bytes))))
+
+
+def test_a_column_wants_32_words_of_one_bank_and_swizzled_one_of_each() -> None:
+    assert first("(32,32):(32,1)", 4, "column").words == (32, *[0] * 31)
+    assert first("(32,32):(32,1)", 4, "column", "5,0,5").words == (1,) * 32
+
+
+def test_ldmatrix_is_served_in_phases_of_eight_rows_of_four_banks() -> None:
+    tile = mapping.parse("(64,64):(64,1)", 2)
+    phases = list(loads(bankmap.build(tile, access.parse("ldmatrix", tile.layout, 2))))[:4]
+    assert [phase.words for phase in phases] == [(*[0] * i, *[8] * 4, *[0] * (28 - i)) for i in (0, 0, 4, 4)]
+    assert [phase.lanes for phase in phases] == [tuple(range(n, n + 8)) for n in (0, 8, 16, 24)]
+    assert phases[0].cells == tuple((row, 0) for row in range(8))
+    assert {(phase.request, phase.phases, phase.busiest) for phase in phases} == {(0, 4, 8)}
+
+
+def test_a_broadcast_is_one_word_but_an_atomic_counts_every_lane() -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4)
+    same = np.zeros((1, 32), np.int64)
+    for op, words in (("ld.shared.b32", 1), ("atom.shared.add.u32", 32)):
+        (load,) = loads(bankmap.build(tile, Access("same", op, same, same)))
+        assert (load.busiest, load.every_lane) == (words, words == 32)
+
+
+def test_inactive_lanes_want_nothing_and_the_worst_request_comes_first() -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4)
+    lane, zero = np.arange(32), np.zeros(32, np.int64)
+    active = np.ones((3, 32), bool)
+    active[1, 4:] = False
+    three = Access("three", "ld.shared.b32", np.stack([zero, lane, lane]), np.stack([lane, zero, zero]), active)
+    built = bankmap.build(tile, three)
+    assert worst_request([built]) == 2
+    assert [load.request for load in loads(built, 2)] == [2, 0, 1]
+    assert [load.busiest for load in loads(built)] == [1, 4, 32]
+    assert next(loads(built, 1)).lanes == (0, 1, 2, 3)
+
+
+def test_a_toy_memory_serves_a_request_in_one_phase() -> None:
+    tile = mapping.parse("(4,4):(4,1)", 4)
+    load = next(loads(bankmap.build(tile, access.parse("column", tile.layout, 4), banks=4)))
+    assert (load.words, load.phases) == ((4, 0, 0, 0), 1)

@@ -1,9 +1,10 @@
-"""The wavefront model against what an H100 was measured to do, and against what must hold for any pattern."""
+"""The wavefront model, and what wgmma and TMA access, against what an H100 was measured to do."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, WARPS, Descriptor, box_chunks, warpgroup_wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
+from tests.support import measured
 from tests.support.places import text
 
 LANE = np.arange(WARP)
@@ -45,13 +48,13 @@ def counts(op: str, addresses: Any, active: Any = None, source: Any = None) -> t
 
 
 def test_what_is_known_is_what_was_measured_and_next_to_everything_is(benchmark: Any) -> None:
-    measurements = {measured.op: measured for measured in benchmark.measurements()}
+    measurements = {of_gpu.op: of_gpu for of_gpu in benchmark.measurements()}
     assert measurements.keys() == set(operations.NAMES)
-    for op, measured in measurements.items():
-        result = wavefronts(op, measured.addresses, measured.active, measured.source)
-        np.testing.assert_array_equal(result.actual[result.known], measured.actual[result.known], op)
-        np.testing.assert_array_equal(result.ideal[result.known], measured.ideal[result.known], op)
-        assert len(measured.actual) >= 48, op
+    for op, of_gpu in measurements.items():
+        result = wavefronts(op, of_gpu.addresses, of_gpu.active, of_gpu.source)
+        np.testing.assert_array_equal(result.actual[result.known], of_gpu.actual[result.known], op)
+        np.testing.assert_array_equal(result.ideal[result.known], of_gpu.ideal[result.known], op)
+        assert len(of_gpu.actual) >= 48, op
         assert (~result.known).sum() == {"cp.async.cg.16": 9, "cp.async.cg.16.zfill": 1}.get(op, 0), op
 
 
@@ -63,9 +66,9 @@ def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any
 
 # ---------------------------------------------------------------------------------------------- examples by hand
 
-ROW, CHUNK = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
 PAST_L1, THROUGH_L1 = "cp.async.cg.16", "cp.async.ca.16"
-NAMES = {"LANE": LANE, "ROW": ROW, "CHUNK": CHUNK, "TAIL": np.where(LANE < 9, 16 * LANE, -1), "where": np.where}
+NAMES = {"LANE": LANE, "ROW": LANE // 8, "CHUNK": LANE % 8, "where": np.where}
+NAMES["TAIL"] = np.where(LANE < 9, 16 * LANE, -1)
 BY_HAND = text("smem/requests.txt").partition("\n\n")[2].splitlines()
 
 
@@ -79,10 +82,11 @@ def test_requests_counted_by_hand() -> None:
 
 
 def test_rows_permuted_by_xor_are_copied_ideally_and_past_l1_those_rotated_by_an_odd_number_of_chunks_are_not() -> None:
+    row, chunk = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
     for op, shift in itertools.product((PAST_L1, THROUGH_L1), range(8)):
-        assert counts(op, 128 * ROW + 16 * (CHUNK ^ shift)) == (4, 4)
+        assert counts(op, 128 * row + 16 * (chunk ^ shift)) == (4, 4)
         odd = op == PAST_L1 and shift % 2
-        assert counts(op, 128 * ROW + 16 * ((CHUNK + shift) % 8)) == (8 if odd else 4, 4), (op, shift)
+        assert counts(op, 128 * row + 16 * ((chunk + shift) % 8)) == (8 if odd else 4, 4), (op, shift)
 
 
 def test_phases_of_wide_accesses() -> None:
@@ -218,3 +222,52 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         with pytest.raises(UsageError, match=message) as error:
             wavefronts(op, *arrays)
         assert error.value.hint, message
+
+
+ROWS = {"A": 64, "B": 128}
+WORDS = 64  # of a row of the tensor that the boxes are of
+
+
+def test_descriptors_read_what_was_measured() -> None:
+    rows = measured.rows("descriptor_reads")
+    assert len(rows) == 2800
+    for row in rows:
+        fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
+        descriptor = Descriptor(*fields)
+        chunks = descriptor.chunks(ROWS[row["side"]], row["mn"] == "1")
+        read = (chunks.T if row["mn"] == "1" else chunks).ravel() // CHUNK
+        assert read.tolist() == [int(chunk) for chunk in row["chunks"].split()], descriptor
+
+
+def test_bits_are_the_fields() -> None:
+    bits = 0x1230 >> 4 | 8192 >> 4 << 16 | 1024 >> 4 << 32 | 5 << 49 | 1 << 62
+    assert Descriptor.of_bits(bits) == Descriptor(0x1230, 8192, 1024, 5, 1)
+
+
+def test_boxes_are_where_they_were_measured() -> None:
+    rows = measured.rows("boxes")
+    placed = [row for row in rows if row["result"] == "placed"]
+    assert len(placed) == 144
+    for row in placed:
+        span, columns, down = BOX_SPANS[int(row["swizzle"])], int(row["columns"]), int(row["rows"])
+        chunks = box_chunks(down, 4 * columns, span, int(row["start"])) // CHUNK
+        held = row["words"].split()
+        expected = np.full(len(held), -1)
+        expected[chunks] = np.arange(down)[:, None] * WORDS + np.arange(columns // 4) * 4
+        assert [-1 if word == "." else int(word) for word in held] == expected.tolist()
+
+
+def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
+    rows = measured.rows("wgmma")
+    assert len(rows) == 1298
+    for row in rows:
+        shape = re.search(r"64x(\d+)x", row["sass"])
+        assert shape is not None
+        a_in_shared = ", R" not in row["sass"].split("gdesc")[0].split(" ", 1)[1]
+        per_group = warpgroup_wavefronts(int(shape[1]), a_in_shared, ".SP." in row["sass"])
+        expected = int(row["executed"]) * per_group / WARPS
+        assert int(row["wavefronts"]) == int(row["ideal"]) == expected, row
+    # The rule names no descriptor, so the measurements must not all share one.
+    fields = ("mode", "leading", "stride", "start", "base_offset")
+    assert len({tuple(row[f"a_{field}"] for field in fields) for row in rows}) > 100
+    assert {row["a_mode"] for row in rows} == {row["b_mode"] for row in rows} == {"0", "1", "2", "3"}
