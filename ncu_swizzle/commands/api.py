@@ -36,9 +36,9 @@ from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
+from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, KernelQuery
-from ncu_swizzle.explain.suggest import SuggestAnswer
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting

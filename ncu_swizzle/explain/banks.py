@@ -15,6 +15,7 @@ from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.query import BITS, MAP, PLACES, ExplainQuery
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import COMPUTED
@@ -189,8 +190,8 @@ def _declared(target: Target, access: str) -> Subject:
     The first tile without an access if only TMA and wgmma access them; a tile that the baseline lacks is drawn alone.
     """
     name, baseline = target.name, target.kernel.baseline
-    mine = catalog.tiles_of(target)
-    others = catalog.tiles_of(catalog.shipped().target(baseline)) if baseline else ()
+    mine = tiles_of(target)
+    others = tiles_of(catalog.shipped().target(baseline)) if baseline else ()
     before = {tile.name: tile for tile in others}
     pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
     named = [pair for pair in pairs if access in ("", pair[2].name, pair[2].op)]

@@ -2,22 +2,259 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
+from rich.text import Text
 
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.explain import banks, own_kernels, predict, shown, suggest
+from ncu_swizzle.emulate.observed import ObservedTile
+from ncu_swizzle.explain import banks, own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
-from ncu_swizzle.explain.suggest import SuggestAnswer
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.render.listing import table_line
+from ncu_swizzle.kernels.tiles import tiles_of
+from ncu_swizzle.render.listing import PlainTable, table_line
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import COMPUTED
+from ncu_swizzle.smem import code, mapping
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Places
+from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
+
+# The mapping that ``ncu-swizzle explain`` finds for a user's tile or for the tiles of a catalogue kernel.
+
+
+SHOWN = 5  # candidates in a table
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuggestAnswer:
+    """A tile, its accesses, the suggestion, and which access to drop if there is no solution."""
+
+    title: str
+    accesses: tuple[Access, ...]
+    suggestion: Suggestion
+    unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
+    today: str = ""  # the mapping that the catalogue kernel uses now
+    notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
+    untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
+    without: tuple[tuple[str, Candidate], ...] = ()
+
+    @property
+    def chosen(self) -> Candidate:
+        return self.suggestion.best or self.suggestion.closest
+
+
+def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
+    """Return the answer for a layout. Raises UsageError."""
+    plain = mapping.parse(query.what, query.element_bytes or 4)
+    named = own_kernels.accesses_of(plain, query.writes, query.reads, query.threads)
+    suggestion = suggest(plain, named, query.limits)
+    answer = SuggestAnswer(title=code.titled(plain), accesses=named, suggestion=suggestion)
+    return (_answer(answer, query.limits),)
+
+
+def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tuple[SuggestAnswer, ...]:
+    """Return an answer for each tile of the kernels. Raises UsageError."""
+    if query.writes or query.reads:
+        raise UsageError(f"{query.what}'s accesses are already known", "omit --write and --read, or name a layout")
+    return tuple(
+        answer
+        for kernel in kernels
+        for answer in (_of_profile(query, kernel) if isinstance(kernel, Profile) else _of_declared(query, kernel))
+    )
+
+
+def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer]:
+    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any.
+
+    Tiles with one answer, such as the stages of a pipeline, are answered once.
+    """
+    limits = attribution.constraints(profile, query.limits)
+    groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
+    for tile in own_kernels.conflicting(profile, query.line):
+        few = () if tile.complete else ("Judged by the most frequent requests only.",)
+        answer = SuggestAnswer(
+            title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
+            accesses=tile.accesses,
+            suggestion=tile.suggestion(limits),
+            notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile)),
+            untried=attribution.untried(profile),
+        )
+        names = tuple((access.name, access.op) for access in answer.accesses)
+        gist = names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
+        groups.setdefault(gist, []).append((tile, answer))
+    for (_, answer), *others in groups.values():
+        same = tuple(f"The same holds for {other.span}." for other, _ in others)
+        yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
+
+
+def _of_declared(query: ExplainQuery, target: Target) -> Iterator[SuggestAnswer]:
+    tiles = [tile for tile in tiles_of(target) if tile.accesses]
+    if not tiles:
+        raise UsageError(
+            f"only TMA and wgmma access the tiles of {target.name}: no lane's access needs a swizzle",
+            f"ncu-swizzle explain {target.name} --show map draws their layout",
+        )
+    for tile in tiles:
+        plain = tile.mapping.plain
+        limits = replace(query.limits, copies=tile.copies)
+        title = f"{target.name}, {tile.name}: {code.titled(plain)}"
+        suggestion = suggest(plain, tile.accesses, limits)
+        yield _answer(
+            SuggestAnswer(
+                title=title,
+                accesses=tile.accesses,
+                suggestion=suggestion,
+                unit=tile.unit,
+                today=code.spelled(tile.mapping),
+            ),
+            limits,
+        )
+
+
+Search = Callable[[Tile, Sequence[Access], Constraints], Suggestion]
+
+
+def _answer(answer: SuggestAnswer, limits: Constraints, search: Search = suggest) -> SuggestAnswer:
+    """Return the answer; if nothing is clean, with each single access whose removal makes it solvable."""
+    if answer.suggestion.best or len(answer.accesses) < 2:
+        return answer
+    alternatives = []
+    for number, left_out in enumerate(answer.accesses):
+        rest = [*answer.accesses[:number], *answer.accesses[number + 1 :]]
+        best = search(answer.suggestion.plain.mapping, rest, limits).best
+        if best:
+            alternatives.append((left_out.name, best))
+    return replace(answer, without=tuple(alternatives))
+
+
+def show_mappings(answers: Sequence[SuggestAnswer], console: Console, source: str = "both") -> None:
+    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none)."""
+    for answer in answers:
+        _show(answer, console)
+        for title, text in code_of(answer).items():
+            if source in ("both", title.lower()):
+                console.print()
+                console.print(table_line(title, style="bold"))
+                console.print(Text(text.rstrip()), soft_wrap=True)
+
+
+def code_of(answer: SuggestAnswer) -> dict[str, str]:
+    """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping."""
+    chosen = answer.chosen.mapping
+    unit = answer.unit
+    cuda = code.cuda(chosen, answer.accesses) if unit is None else code.policy(chosen, unit)
+    cute = code.cute(chosen)
+    return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
+
+
+def _show(answer: SuggestAnswer, console: Console) -> None:
+    suggestion = answer.suggestion
+    console.print(table_line(answer.title, style="bold"))
+    console.print(_accesses(answer))
+    console.print()
+    if suggestion.best is None:
+        what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
+        none = "no XOR or padding makes all of these accesses conflict-free."
+        console.print(table_line(f"{what}: {none}", style="bold"))
+    else:
+        known = ", as far as the addresses are known" if answer.untried else ""
+        console.print(table_line(f"Use {code.spelled(suggestion.best.mapping)}{known}.", style="bold"))
+    if answer.today:
+        console.print(table_line(f"The kernel currently uses {answer.today}."))
+    console.print(_candidates(suggestion.clean or (suggestion.closest,)))
+    if len(suggestion.clean) > SHOWN:
+        console.print(table_line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
+    for note in (*suggestion.notes, *answer.notes):
+        console.print(table_line(note, style="dim"))
+    if answer.untried:
+        names = ", ".join(answer.untried)
+        console.print(table_line(f"Not tried on {names}: unknown addresses.", style="bold"))
+    if suggestion.unjudged:
+        names = ", ".join(suggestion.unjudged)
+        console.print(table_line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
+    for name, best in answer.without:
+        console.print(table_line(f"Without {name}, {code.spelled(best.mapping)} works."))
+
+
+def _accesses(answer: SuggestAnswer) -> PlainTable:
+    table = shown.columns("access", "instruction")
+    for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
+        table.add_column(title, justify="right", overflow="fold")
+    plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
+    for access in answer.accesses:
+        before, after = access.wavefronts(plain), access.wavefronts(chosen)
+        counts = [access.total(count) for count in (before.ideal, before.actual, after.actual)]
+        known = [True, before.known.all(), after.known.all()]
+        cells = [f"{n:,}" if sure else "unknown" for n, sure in zip(counts, known, strict=True)]
+        marks = ["", *("*" if n > counts[0] and sure else " " for n, sure in zip(counts[1:], known[1:], strict=True))]
+        table.add_row(
+            f"{'write' if access.writes else 'read'} {access.name}",
+            access.op,
+            *(cell + mark for cell, mark in zip(cells, marks, strict=True)),
+        )
+    return table
+
+
+def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
+    table = shown.columns("mapping", right=("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"))
+    for candidate in candidates[:SHOWN]:
+        also = f" = {', '.join(candidate.also)}" if candidate.also else ""
+        table.add_row(
+            table_line(f"{candidate.mapping.transform}{also}"),
+            f"{candidate.extra_bytes:+,}",
+            str(candidate.operations),
+            f"{candidate.alignment:,}",
+            candidate.tma or "-",
+            str(candidate.blocks),
+            f"{candidate.excessive:,}",
+        )
+    return table
+
+
+def to_data(answer: SuggestAnswer) -> dict[str, object]:
+    """Return an answer as JSON-serializable data."""
+    suggestion = answer.suggestion
+    return {
+        "provenance": COMPUTED,
+        "title": answer.title,
+        "possible": suggestion.best is not None,
+        "accesses": [{"name": a.name, "op": a.op, "writes": a.writes} for a in answer.accesses],
+        "plain": _candidate(suggestion.plain),
+        "clean": [_candidate(candidate) for candidate in suggestion.clean],
+        "closest": _candidate(suggestion.closest),
+        "notes": [*suggestion.notes, *answer.notes],
+        "unjudged": list(suggestion.unjudged),
+        "untried": list(answer.untried),
+        "complete": suggestion.complete,
+        "without": {name: str(best.mapping.transform) for name, best in answer.without},
+        "code": code_of(answer),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, object]:
+    return {
+        "mapping": str(candidate.mapping.transform),
+        "spelled": code.spelled(candidate.mapping),
+        "element_bytes": candidate.mapping.element_bytes,
+        "also": list(candidate.also),
+        "wavefronts": candidate.actual,
+        "ideal": candidate.ideal,
+        "extra_bytes": candidate.extra_bytes,
+        "operations": candidate.operations,
+        "alignment": candidate.alignment,
+        "tma": candidate.tma,
+        "blocks_per_sm": candidate.blocks,
+    }
+
 
 Drawings = Sequence[tuple[str, Places]]
 
@@ -73,11 +310,11 @@ def _of_layout(query: ExplainQuery) -> Explanation:
     if query.show == WAVEFRONTS:
         return Explanation(wavefronts=predict.answers(query))
     if query.show == MAPPING:
-        return Explanation(mappings=suggest.answers(query))
+        return Explanation(mappings=answers(query))
     subject = banks.of_layout(query)
     if query.show or not (query.reads or query.writes):
         return Explanation(subject=subject)
-    return Explanation(wavefronts=predict.answers(query), subject=subject, mappings=suggest.answers(query))
+    return Explanation(wavefronts=predict.answers(query), subject=subject, mappings=answers(query))
 
 
 def _of_kernels(query: ExplainQuery, examined: Sequence[Target | Profile]) -> Explanation:
@@ -85,13 +322,13 @@ def _of_kernels(query: ExplainQuery, examined: Sequence[Target | Profile]) -> Ex
     if query.show == WAVEFRONTS:
         return Explanation(wavefronts=predict.of_kernels(query, examined))
     if query.show == MAPPING:
-        return Explanation(mappings=suggest.of_kernels(query, examined))
+        return Explanation(mappings=of_kernels(query, examined))
     if query.show:
         return Explanation(subject=banks.of_kernels(query, examined))
     answer = Explanation(wavefronts=predict.of_kernels(query, examined))
     parts: dict[str, Callable[[], Explanation]] = {
         MAP: lambda: replace(answer, subject=banks.of_kernels(query, examined)),
-        MAPPING: lambda: replace(answer, mappings=suggest.of_kernels(query, examined)),
+        MAPPING: lambda: replace(answer, mappings=of_kernels(query, examined)),
     }
     for name, part in parts.items():
         try:
@@ -116,7 +353,7 @@ def to_json(query: ExplainQuery, answer: Explanation) -> str:
             for title, places in answer.tiles
         ]
     if answer.mappings:
-        content[MAPPING] = [suggest.to_data(result) for result in answer.mappings]
+        content[MAPPING] = [to_data(result) for result in answer.mappings]
     return in_json({**content, "notes": list(answer.notes)}, indent=1)
 
 
@@ -148,7 +385,7 @@ def show(query: ExplainQuery, answer: Explanation, console: Console) -> None:
     if answer.mappings:
         if several:
             console.print()
-        suggest.show(answer.mappings, console, "none" if several else query.code)
+        show_mappings(answer.mappings, console, "none" if several else query.code)
     for note in answer.notes:
         console.print(table_line(note))
     if several and any(row.suggestion.plain.excessive for row in answer.mappings):

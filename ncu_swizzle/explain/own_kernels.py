@@ -16,8 +16,9 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import FILES, Target
+from ncu_swizzle.kernels.tiles import has_tiles
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access as accesses
@@ -58,7 +59,7 @@ def is_saved(what: str) -> bool:
 
 def is_declared(target: Target) -> bool:
     """Return whether the accesses of a target are declared, or it has no source to emulate."""
-    return target.kernel.library or catalog.has_tiles(target)
+    return target.kernel.library or has_tiles(target)
 
 
 def emulated(target: Target, query: KernelQuery) -> Profile:

@@ -15,9 +15,10 @@ from ncu_swizzle.engines.profiles import gather
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile
@@ -65,7 +66,7 @@ class CheckedPrediction:
 
 def target_predictions(target: Target) -> tuple[Prediction, ...]:
     """Return a prediction for each declared access of a launch. Raises UsageError if none are declared."""
-    tiles = catalog.tiles_of(target)
+    tiles = tiles_of(target)
     return (
         *(prediction_of(access, tile.mapping, access.name) for tile in tiles for access in tile.accesses),
         # The totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle.

@@ -96,7 +96,7 @@ def prepare(
 ) -> dict[str, Callable[[], Any]]:
     """Build and check the kernels, add their errors to the facts, and return a launch function for each."""
     rng = np.random.default_rng(facts["seed"])
-    launches = {kernel.name: output.reference_module(family).library(problem) for kernel in kernels if kernel.library}
+    launches = {kernel.name: output.library_call(family, problem) for kernel in kernels if kernel.library}
     own = [kernel for kernel in kernels if not kernel.library]
     if own:
         inputs = fills.inputs(family, problem, rng)

@@ -1,14 +1,10 @@
-"""The catalogue: the families in one or more folders, each read from its ``family.toml``, and the tiles they declare.
+"""The catalogue: the families in one or more folders, each read from its ``family.toml``; and what a tile is.
 
-The tiles of a shipped family are those of the module of `kernels.tiles` that is named after it. Its function
-``tiles(source, problem)`` knows by the kernel's own source which layout policy it uses, and by the problem size how
-often each access is executed.
+The tiles of the shipped families are in `tiles`.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +17,6 @@ from ncu_swizzle.base.errors import (
     BadCatalog,
     BadFile,
     Hint,
-    NcuSwizzleError,
     Typed,
     UnknownKernel,
     UsageError,
@@ -144,41 +139,6 @@ class KernelSource:
     def mapping(self, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> TileMapping:
         """Return the mapping of a tile under the policy."""
         return policy_mapping(self.policy, rows, columns, element_bytes, unit_bytes)
-
-
-def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile, ...]:
-    """Return the tiles of a shipped kernel by name; none for a library kernel or one from another catalogue."""
-    try:
-        target = shipped().target(kernel, problem)
-        return tiles_of(target) if target.family.name == family else ()
-    except NcuSwizzleError:
-        return ()
-
-
-def has_tiles(target: Target) -> bool:
-    """Return whether the accesses of a kernel are declared."""
-    family = target.family
-    known = importlib.util.find_spec(f"ncu_swizzle.kernels.tiles.{family.name}") if family.name.isidentifier() else None
-    return known is not None and family.shipped and not target.kernel.library
-
-
-def tiles_of(target: Target) -> tuple[Tile, ...]:
-    """Return the tiles of a kernel and all accesses to them; raise UsageError if they are not declared."""
-    family, kernel = target.family, target.kernel
-    if kernel.library:
-        raise UsageError(f"{kernel.name} is a library kernel: its layouts are not declared", "name another kernel")
-    if family.standalone:
-        raise UsageError(f"the accesses of {kernel.name} are not declared", "ncu-swizzle profile measures them")
-    try:
-        module = importlib.import_module(f"ncu_swizzle.kernels.tiles.{family.name}")
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the accesses of the family {family.name} are not declared",
-            f"declare them in ncu_swizzle/kernels/tiles/{family.name}.py; docs/model.md says how",
-        ) from error
-    source = KernelSource(target.source.read_text(encoding="utf-8"))
-    tiles: tuple[Tile, ...] = module.tiles(source, target.problem)
-    return tiles
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 A reference is named in one of these ways; a file is relative to the family's folder, or has an absolute path.
 
-    ncu_swizzle.kernels.references.gemm   expected(inputs, problem, rng) of the module
-    reference.py                         the same function of a file
-    reference.py:transpose               a function of the file; its arguments are matched by name: buffers and scalars
-    package.module:transpose             of the kernel, sizes of the problem, or inputs, problem, rng
+    package.module              expected(inputs, problem, rng) of the module
+    reference.py                the same function of a file
+    reference.py:transpose      a function of the file; its arguments are matched by name: buffers and scalars of the
+    package.module:transpose    kernel, sizes of the problem, or inputs, problem, rng
 
 It returns ``{output: values}`` or ``{output: (index, values)}``, where the index selects the elements to check, or just
-the array if there is only one output. Values are compared in float64.
+the array if there is only one output. Values are compared in float64. Beside it, ``library(problem)`` or
+``transpose_library(problem)`` returns the call of a library's kernel for the same problem, if the family has one.
 """
 
 from __future__ import annotations
@@ -141,6 +142,13 @@ def reference_module(family: Family) -> ModuleType:
         if family.shipped or isinstance(error, NcuSwizzleError):
             raise
         raise UsageError(f"the reference {name} cannot be imported: {_said(error)}", f"python3 {name}") from error
+
+
+def library_call(family: Family, problem: Problem) -> Callable[[], Any]:
+    """Return what launches the library's kernel of a family once."""
+    _, name = _parts(family.reference)
+    call: Callable[[], Any] = getattr(reference_module(family), f"{name}_library" if name else "library")(problem)
+    return call
 
 
 def expected_outputs(

@@ -22,7 +22,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.texts import on_page
 from ncu_swizzle.kernels.catalog import Tile
-from ncu_swizzle.kernels.catalog import declared as declared_of
+from ncu_swizzle.kernels.tiles import declared as declared_of
 from ncu_swizzle.render import banks, findings, mix, source, summary, tables, text
 from ncu_swizzle.render.banks import BitPicture, Board
 from ncu_swizzle.render.mix import UnitRow, units

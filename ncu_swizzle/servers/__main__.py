@@ -24,18 +24,18 @@ from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
 
 REPORT = "report it where you got ncu-swizzle, with the call that you made"
-# Each call's module, imported when it is called: pandas alone, which `reports` needs, takes half a second.
+# Each call's module, imported when it is called.
 CALLS: Mapping[str, str] = {
     "list_kernels": "answer",
-    "lint": "judging",
-    "check": "judging",
+    "lint": "calls",
+    "check": "calls",
     "lines": "lines",
     "line": "lines",
-    "fix": "judging",
-    "rewrite": "judging",
-    "profile": "reports",
-    "compare": "reports",
-    "read_report": "reports",
+    "fix": "calls",
+    "rewrite": "calls",
+    "profile": "calls",
+    "compare": "calls",
+    "read_report": "calls",
     "explain": "lines",
     "suggest": "lines",
 }

@@ -12,10 +12,10 @@ from typing import Any
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import explained, own_kernels
-from ncu_swizzle.explain import suggest as suggesting
+from ncu_swizzle.explain import explained as suggesting
+from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQuery
-from ncu_swizzle.explain.suggest import SuggestAnswer
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome

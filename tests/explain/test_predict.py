@@ -15,6 +15,7 @@ from ncu_swizzle.base.errors import BadFile, BadProblem, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.smem import access, lanes
 from ncu_swizzle.smem.wavefronts import wavefronts
 from tests.support.places import DATA
@@ -67,7 +68,7 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[variant]]\nname = "rotated"\ntitle = "By addition"\nlesson = "Rotates."\n')
     family, kernel = catalog.load(kernels).named("rotated")
-    (tile,) = catalog.tiles_of(Target(family, kernel, family.problem()))
+    (tile,) = tiles_of(Target(family, kernel, family.problem()))
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
     costly = {
         one.access for one in predict.target_predictions(Target(family, kernel, family.problem())) if one.excessive
@@ -78,10 +79,10 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
 def test_what_is_not_declared_is_refused() -> None:
     family, library = CATALOG.named("reference-attention")
     with pytest.raises(UsageError, match="library kernel"):
-        catalog.tiles_of(Target(family, library, family.problem()))
+        tiles_of(Target(family, library, family.problem()))
     _, kernel = CATALOG.named("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
-        catalog.tiles_of(Target(replace(family, name="other"), kernel, family.problem()))
+        tiles_of(Target(replace(family, name="other"), kernel, family.problem()))
     with pytest.raises(UsageError, match="names no layout policy"):
         _ = catalog.KernelSource("nothing").policy
     with pytest.raises(UsageError, match="sum_rows"):

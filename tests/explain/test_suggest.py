@@ -20,6 +20,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.smem import access, code, layout, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Constraints, Differences, find_matrix
@@ -166,9 +167,9 @@ def test_catalogue_kernels_get_what_their_swizzled_variants_have() -> None:
     swizzled = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
     swizzled |= {f"vectors-{width}-stride": f"vectors-{width}-swizzle" for width in (4, 8, 16)}
     for name, variant in swizzled.items():
-        (tile,) = catalog.tiles_of(families.target(name))
+        (tile,) = tiles_of(families.target(name))
         found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
-        (after,) = catalog.tiles_of(families.target(variant))
+        (after,) = tiles_of(families.target(variant))
         assert found.best is not None
         assert found.best.mapping == after.mapping, name
 
@@ -314,7 +315,7 @@ def test_cute_has_no_word_for_tables_and_sums() -> None:
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
     family, kernel = catalog.shipped().named("transpose-plain")
-    (tile,) = catalog.tiles_of(Target(family, kernel, family.problem()))
+    (tile,) = tiles_of(Target(family, kernel, family.problem()))
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None
     plain = family.source(kernel).read_text(encoding="utf-8")

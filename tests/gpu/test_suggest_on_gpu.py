@@ -15,6 +15,7 @@ from ncu_swizzle.explain import predict
 from ncu_swizzle.explain.predict import Prediction
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import NCU, Engine
 from ncu_swizzle.smem import code
@@ -67,7 +68,7 @@ def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path)
     hold(predict.target_predictions(Target(family, plain, problem)), before)
     assert before.total.excessive
 
-    (tile,) = catalog.tiles_of(Target(family, plain, problem))
+    (tile,) = tiles_of(Target(family, plain, problem))
     best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
     assert best is not None
     assert best.extra_bytes == 0

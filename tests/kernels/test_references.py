@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.kernels import __main__, fills, naming, output, project
+from ncu_swizzle.kernels import __main__, fills, naming, output, project, references
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.project import specs
-from ncu_swizzle.kernels.references import attention, gemm
 from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
 from tests.support.places import table
 from tests.support.refusals import refused, unlike
@@ -35,12 +34,12 @@ def naive(q: Any, k: Any, v: Any) -> Any:
 def test_attend_is_softmax_of_scaled_products(seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, k, v = rng.standard_normal((3, 9, 4))
-    np.testing.assert_allclose(attention.attend(q, k, v, np.arange(9)), naive(q, k, v), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(references.attend(q, k, v, np.arange(9)), naive(q, k, v), rtol=1e-12, atol=1e-14)
 
 
 def test_large_scores_do_not_overflow() -> None:
     q = np.full((2, 4), 1e3)
-    assert np.isfinite(attention.attend(q, q, q, np.arange(2))).all()
+    assert np.isfinite(references.attend(q, q, q, np.arange(2))).all()
 
 
 def inputs(problem: dict[str, int]) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def inputs(problem: dict[str, int]) -> dict[str, Any]:
 def test_a_small_problem_is_checked_whole() -> None:
     problem = {"batch": 2, "heads": 3, "seq": 64}
     given_ = inputs(problem)
-    index, values = attention.expected(given_, problem, np.random.default_rng(2))["o"]
+    index, values = references.attention(given_, problem, np.random.default_rng(2))["o"]
     whole = np.full((2, 3, 64, 8), np.nan)
     whole[index] = values
     assert np.isfinite(whole).all()
@@ -63,9 +62,9 @@ def test_a_small_problem_is_checked_whole() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_large_problem_is_checked_in_every_block(seed: int) -> None:
     problem = {"batch": 2, "heads": 20, "seq": 1024}
-    (batch, head, rows), values = attention.expected(inputs(problem), problem, np.random.default_rng(seed))["o"]
+    (batch, head, rows), values = references.attention(inputs(problem), problem, np.random.default_rng(seed))["o"]
     assert values.shape == (40, 16, 8)
-    assert (rows // attention.TILE == np.arange(16)).all()
+    assert (rows // references.ATTENTION_TILE == np.arange(16)).all()
     assert len({(int(b), int(h)) for b, h in zip(batch[:, 0], head[:, 0], strict=True)}) == 40
 
 
@@ -74,8 +73,8 @@ def test_a_large_problem_is_checked_in_every_block(seed: int) -> None:
 def test_the_product_is_checked_in_every_block(n: int) -> None:
     rng = np.random.default_rng(n)
     a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
-    rows, values = gemm.expected({"a": a, "b": b}, {"n": n}, rng)["c"]
-    assert len(rows) == gemm.ROWS_CHECKED
+    rows, values = references.gemm({"a": a, "b": b}, {"n": n}, rng)["c"]
+    assert len(rows) == references.GEMM_ROWS_CHECKED
     assert set(rows // 16) == set(range(n // 16)), "every fragment of 16 rows has one"
     np.testing.assert_allclose(values, (a.astype(np.float64) @ b.astype(np.float64).T)[rows], rtol=1e-12)
 
@@ -112,9 +111,9 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
     family = described(tmp_path, "def expected(i, p, r): return {'y': ((0,), i['x'][:, 0])}", "reference.py")
     assert expected(family)["y"].shape == (64,)
     inputs = fills.inputs(family, family.problem(), np.random.default_rng(1))
-    shipped = replace(family, reference="ncu_swizzle.kernels.references.transpose")
+    shipped = replace(family, reference="ncu_swizzle.kernels.references:transposed")
     with pytest.raises(
-        UsageError, match=r"reference ncu_swizzle\.kernels\.references\.transpose failed: KeyError: 'in'"
+        UsageError, match=r"reference ncu_swizzle\.kernels\.references:transposed failed: KeyError: 'in'"
     ):
         output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 

@@ -14,7 +14,7 @@ from ncu_swizzle.base.bounds import LONGEST_ANSWER
 from ncu_swizzle.base.child import Exit
 from ncu_swizzle.base.errors import Interrupted, LaunchLacking, ProgramFailed, Untrusted, UsageError
 from ncu_swizzle.kernels import fills
-from ncu_swizzle.servers import judging, lines, reports
+from ncu_swizzle.servers import calls, lines
 from ncu_swizzle.servers.__main__ import CALLS, answer
 from ncu_swizzle.servers.answer import MARK, Call, Service, list_kernels
 from ncu_swizzle.servers.folders import Caller, LaunchGiven
@@ -45,9 +45,9 @@ def test_kernels_of_the_project_come_first_and_projects_are_not_mixed(caller: Ca
         (folder / name / "t.cu").write_text(text, encoding="utf-8")
         (folder / name / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
     with pytest.raises(UsageError, match=r"a/t.cu and b/t.cu belong to different projects"):
-        judging.lint(caller, ["a/t.cu", "b/t.cu"])
+        calls.lint(caller, ["a/t.cu", "b/t.cu"])
     with pytest.raises(UsageError, match="different projects"):
-        reports.compare(caller, ["a/t.cu", "b/t.cu"])
+        calls.compare(caller, ["a/t.cu", "b/t.cu"])
     assert caller.entries(["a/t.cu", "a/t.cu"], LaunchGiven()).config == str(folder / "a" / "ncu-swizzle.toml")
     (folder / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
     rows = list_kernels(caller).rows
@@ -59,11 +59,11 @@ def test_kernels_of_the_project_come_first_and_projects_are_not_mixed(caller: Ca
 
 def test_a_header_is_not_a_source_and_only_files_of_the_client_are_rewritten(caller: Caller, folder: Path) -> None:
     (folder / "body.cuh").write_text("__device__ void body() {}", encoding="utf-8")
-    for call, argument in ((judging.lint, ["body.cuh"]), (list_kernels, "body.cuh"), (lines.explain, "body.cuh")):
+    for call, argument in ((calls.lint, ["body.cuh"]), (list_kernels, "body.cuh"), (lines.explain, "body.cuh")):
         with pytest.raises(UsageError, match="is a header"):
             call(caller, argument)  # type: ignore[operator]
     with pytest.raises(Untrusted, match="outside of the folders"):
-        judging.fix(caller, "transpose-plain", write=True)
+        calls.fix(caller, "transpose-plain", write=True)
 
 
 @NEEDS_ALL
@@ -71,7 +71,7 @@ def test_a_guessed_launch_can_be_sent_as_it_is(caller: Caller) -> None:
     (row,) = list_kernels(caller, "t.cu").rows
     assert (row["function"], row["launch"]["args"][2]) == ("transpose", "n=int32:n")
     guessed = LaunchGiven.of_json({**row["launch"], "problem": {"n": 128}, "block": "32,32"})
-    assert judging.lint(caller, ["t.cu"], guessed).facts["outcome"] == "fail"
+    assert calls.lint(caller, ["t.cu"], guessed).facts["outcome"] == "fail"
 
 
 # ------------------------------------------------------------------------------------------------ judging, explaining
@@ -80,17 +80,17 @@ def test_a_guessed_launch_can_be_sent_as_it_is(caller: Caller) -> None:
 @NEEDS_ALL
 def test_lint_and_check_name_the_line_the_limit_and_the_call_that_follows(caller: Caller) -> None:
     with pytest.raises(LaunchLacking):
-        judging.lint(caller, ["t.cu"])
-    found = judging.lint(caller, ["t.cu"], GIVEN)
+        calls.lint(caller, ["t.cu"])
+    found = calls.lint(caller, ["t.cu"], GIVEN)
     assert found.facts["outcome"] == "fail"
     assert (found.rows[0]["place"], found.rows[0]["actual"]) == ("t.cu:7", 32)
     assert "Swizzle<5,0,5>" in found.rows[0]["message"]
     assert found.next == Call("fix", {"file": "t.cu", "launch": GIVEN.as_json()})
-    assert judging.lint(caller, ["t.cu"], GIVEN) == found, "an answer is the same each time"
-    assert judging.lint(caller, ["t.cu"], GIVEN, max_degree=32).facts["outcome"] == "pass"
-    checked = judging.check(caller, ["t.cu"], GIVEN)
+    assert calls.lint(caller, ["t.cu"], GIVEN) == found, "an answer is the same each time"
+    assert calls.lint(caller, ["t.cu"], GIVEN, max_degree=32).facts["outcome"] == "pass"
+    checked = calls.check(caller, ["t.cu"], GIVEN)
     assert (checked.facts["outcome"], checked.rows[0]["actual"]) == ("fail", EXCESSIVE)
-    assert judging.check(caller, ["t.cu"], GIVEN, max_degree=32.0).facts["outcome"] == "pass"
+    assert calls.check(caller, ["t.cu"], GIVEN, max_degree=32.0).facts["outcome"] == "pass"
 
 
 @NEEDS_ALL
@@ -99,7 +99,7 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(
 ) -> None:
     (folder / "d.cu").write_text(DATA, encoding="utf-8")
     launch = LaunchGiven(grid="1", block="32", args=("i=int32[32]:random%4096", "o=int32[32]:out"))
-    found = judging.lint(caller, ["d.cu"], launch)
+    found = calls.lint(caller, ["d.cu"], launch)
     assert found.facts["outcome"] == "inconclusive"
     assert found.next is not None
     assert found.next.arguments["launch"]["sample"] == 1
@@ -107,7 +107,7 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(
     again = answer({**request, "folders": caller.folders.as_json(), "timeout_s": 60})
     assert again.facts["outcome"] != "inconclusive"
     monkeypatch.setattr(fills, "or_random", lambda *_: "")
-    assert judging.lint(caller, ["d.cu"], launch).next == found.next, "it does not hang on the words of a hint"
+    assert calls.lint(caller, ["d.cu"], launch).next == found.next, "it does not hang on the words of a hint"
 
 
 @NEEDS_ALL
@@ -138,14 +138,14 @@ def test_suggest_gives_mappings_and_code(caller: Caller) -> None:
 
 @NEEDS_ALL
 def test_profile_says_which_engine_counted(caller: Caller) -> None:
-    computed = reports.profile(caller, "t.cu", GIVEN)
+    computed = calls.profile(caller, "t.cu", GIVEN)
     assert computed.facts["engine"] == "emulated"
     by_access = {row["access"]: row["excessive"] for row in computed.rows if "executed" in row}
     assert by_access == {"LDS": EXCESSIVE, "STS": 0}
     assert [row["line"] for row in computed.rows if "line" in row] == ["t.cu:7"]
     with pytest.raises(Untrusted):
-        reports.profile(caller, "t.cu", GIVEN, engine="ncu")
-    recorded = reports.profile(caller, "transpose-xor", engine="recorded")
+        calls.profile(caller, "t.cu", GIVEN, engine="ncu")
+    recorded = calls.profile(caller, "transpose-xor", engine="recorded")
     assert recorded.facts["engine"] == "recorded"
     assert {row["profile"] for row in recorded.rows if "executed" in row} >= {"transpose-plain", "transpose-xor"}
 
@@ -153,14 +153,14 @@ def test_profile_says_which_engine_counted(caller: Caller) -> None:
 def test_reports_are_compared_listed_and_shown_one_by_one(caller: Caller, folder: Path) -> None:
     for name in PAIR:
         (folder / name).write_bytes((RECORDINGS / "transpose" / name).read_bytes())
-    compared = reports.compare(caller, PAIR)
+    compared = calls.compare(caller, PAIR)
     assert (compared.summary[:27], compared.next) == ("transpose_xor removes all 1", None)
-    listed = reports.read_report(caller, PAIR[0])
+    listed = calls.read_report(caller, PAIR[0])
     assert {row["access"] for row in listed.rows if "executed" in row} == {"LDS", "STS"}
     with pytest.raises(UsageError, match="no profile 3"):
-        reports.read_report(caller, PAIR[0], index=3)
+        calls.read_report(caller, PAIR[0], index=3)
     with pytest.raises(Untrusted):
-        reports.read_report(caller, str(RECORDINGS / "transpose" / PAIR[0]))
+        calls.read_report(caller, str(RECORDINGS / "transpose" / PAIR[0]))
 
 
 # ------------------------------------------------------------------------------------------------ in a process

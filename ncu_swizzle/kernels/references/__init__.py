@@ -1,1 +1,0 @@
-"""What the shipped kernels must compute, in higher precision, one module per family."""

@@ -1,1 +1,0 @@
-"""The shared-memory tiles of the shipped kernels and every access to them, declared by hand, one module per family."""
