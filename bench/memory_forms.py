@@ -20,8 +20,8 @@ Array = np.ndarray
 class Pattern:
     """One execution's lanes: byte offsets, the lanes whose flag is set, and a small number per lane.
 
-    The flag is the guard of most forms. `extra` is the space of a generic access, the size that a copy reads, the trip
-    count of a loop.
+    The flag is the guard of most forms. `extra` is the space of a generic access, the size that a copy reads or the
+    16 bytes that it writes, the trip count of a loop.
     """
 
     kind: str
@@ -169,6 +169,26 @@ def sized(width: int, rng: np.random.Generator) -> list[Pattern]:
     ]
 
 
+def placed(width: int, rng: np.random.Generator) -> list[Pattern]:
+    """Return patterns of copies whose lanes write anywhere in 512 bytes, 16 bytes each; several may write the same."""
+    every = patterns(width, rng)
+    made = []
+    for index, pattern in enumerate(every):
+        targets = [
+            LANE ^ int(rng.integers(1, 32)), rng.permutation(32), (LANE + int(rng.integers(1, 32))) % 32,
+            2 * rng.permutation(16)[LANE // 2] + LANE % 2, rng.integers(0, 32, 32), 31 - LANE,
+            8 * (LANE // 8) + (LANE % 8 ^ LANE // 8), LANE // 2, LANE % 8 + 8 * rng.integers(0, 4, 32), LANE & -2,
+            8 * (LANE % 4) + LANE // 4, np.full(32, 5),
+        ]  # fmt: skip
+        to = targets[index % len(targets)]
+        offsets = np.array(pattern.offsets)
+        if index % 5 == 0:  # what is read follows what is written
+            offsets = width * (to ^ int(rng.choice((0, 0, 1, 2, 6, 8)))) + 16 * int(rng.integers(0, 4))
+        made.append(Pattern(kind=f"{pattern.kind} placed", offsets=integers(offsets), flags=pattern.flags,
+                            extra=integers(to)))  # fmt: skip
+    return made
+
+
 # ---------------------------------------------------------------------------------------------- forms
 
 BYTES = {"u8": 1, "s8": 1, "u16": 2, "s16": 2, "u32": 4, "u64": 8, "b128": 16}
@@ -253,7 +273,7 @@ def forms() -> list[Form]:
     ]
     made += [load(m, "u32", space="local", opcodes=("LDL",)) for m in (".local.cg", ".local.lu", ".local.cs")]
     made += [store(m, "u32", space="local", opcodes=("STL",)) for m in (".local.cg", ".local.cs", ".local.wt")]
-    return [*made, *copies(), *reductions(), *atomics(), *prefetches()]
+    return [*made, *copies(), *reductions(), *atomics(), *prefetches(), *generic_atomics()]
 
 
 def copies() -> Iterator[Form]:
@@ -274,7 +294,14 @@ def copies() -> Iterator[Form]:
         yield Form(**{**vars(ignored), "name": f"{ignored.name} ignore", "flag": "ignore"})
         for suffix in (".L2::64B", ".L2::128B", ".L2::256B"):
             yield copy("{guard}", "", 24, suffix)
-        yield copy("{guard}", ", {policy}", 24, ".L2::cache_hint")
+        # .L2::cache_hint is left out: of it, ptxas 13.0 makes an LDGSTS [R+UR0], desc[UR1], an illegal instruction.
+        if width in (4, 16):
+            there = copy("{guard}", "", 240 if cache == "cg" else 60)
+            yield Form(**{**vars(there), "name": f"{there.name} placed", "space": "placed"})
+        if cache == "cg":
+            yield Form(
+                **{**vars(ignored), "name": f"{ignored.name} ignore placed", "space": "placed", "flag": "ignore"}
+            )
 
 
 REGISTERS = {"b16": "h", "b32": "r", "u32": "r", "s32": "r", "u64": "l", "s64": "l", "b64": "l", "f32": "f", "f64": "d"}
@@ -361,6 +388,18 @@ def atomics() -> Iterator[Form]:
         yield atomic("add", "u32", scope)
     for kind, vector in (("f32", 2), ("f32", 4), ("f16", 4), ("f16x2", 4), ("bf16x2", 2)):
         yield atomic("add", kind, vector=vector, count=40)
+
+
+def generic_atomics() -> Iterator[Form]:
+    """Yield atomics through addresses of global and of shared memory; local memory has none."""
+    for operation, kind in (("add", "u32"), ("cas", "b32"), ("exch", "b64"), ("max", "u64"), ("add", "u64")):
+        form = atomic(operation, kind, count=48)
+        name = form.name.replace(".global", "")
+        yield Form(**{**vars(form), "name": name, "ptx": form.ptx.replace(form.name, name), "space": "generic atomic"})
+    form, name = reduction("add", "u32", count=48), "red.add.u32"
+    ptx = f"{{guard}} {name} [{{address}}], {{s}};"
+    more = {"name": name, "ptx": ptx, "space": "generic atomic", "opcodes": ("ATOM", "RED")}
+    yield Form(**{**vars(form), **more})
 
 
 def prefetches() -> Iterator[Form]:

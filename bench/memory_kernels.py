@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from memory_forms import ALL, LANE, LOCAL, SHARED, Form, Pattern, forms, integers, masks, mixed, patterns, sized
+from memory_forms import ALL, LANE, LOCAL, SHARED, Form, Pattern, forms, integers, masks, mixed, patterns, placed, sized
 from tables import ROOT
 
 sys.path.insert(0, str(ROOT))
@@ -22,6 +22,7 @@ from ncu_swizzle.cubin.lines import line_table
 from ncu_swizzle.kernels.toolchain import Toolchain
 
 ARCH = "sm_90"
+STACK = ("local", "generic", "generic atomic")  # spaces of the forms whose kernels have a local array
 TABLE = 480  # patterns of a kernel: 128 bytes each, and constant memory has 64 KiB
 PARTIAL = (0x0000FFFF, 0x7FFFFFFF, 0xA5C3F01E, 0xFFFFFFFC, 0x00010000, 0x0FF00FF0)  # masks of live lanes
 CONTROL = frozenset(["BRA", "BRX", "BRXU", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "WARPSYNC", "YIELD"])
@@ -74,8 +75,12 @@ def seeded(name: str) -> np.random.Generator:
 def candidates(form: Form, rng: np.random.Generator) -> list[Pattern]:
     if form.space == "generic":
         return mixed(form.width, rng)
+    if form.space == "generic atomic":
+        return [pattern for pattern in mixed(form.width, rng) if 2 not in pattern.extra]
     if form.space == "sized":
         return sized(form.width, rng)
+    if form.space == "placed":
+        return placed(form.width, rng)
     return patterns(form.width, rng, *([LOCAL] if form.space == "local" else []))
 
 
@@ -113,6 +118,8 @@ CONSTRUCTS = {
     "vote": f"if (__any_sync(__activemask(), {FLAG})) {{ {BODY.format(41)} }}",
     "indirect": 'asm volatile("{ T: .branchtargets A, B, C, D; brx.idx %1, T; A: add.u32 %0, %0, 3; bra E; '
     'B: mul.lo.u32 %0, %0, 5; bra E; C: xor.b32 %0, %0, 77; bra E; D: not.b32 %0, %0; E: }" : "+r"(sum) : "r"(x & 3));',
+    "table": 'asm volatile("{ T: .branchtargets A, B, A, C; brx.idx %1, T; A: add.u32 %0, %0, 3; bra E; '
+    'B: mul.lo.u32 %0, %0, 5; bra E; C: xor.b32 %0, %0, 77; E: }" : "+r"(sum) : "r"(x & 3));',
     "empty": f"if ({FLAG} && n == 7) {{ {BODY.format(43)} }}",
 }
 
@@ -135,15 +142,20 @@ LEAVING = Row(  # the lanes that a launch has not
 )
 
 
-def kernels() -> list[Kernel]:
-    """Return the kernels: rows in the order of forms, then branches, then single forms for the hardware's counters."""
+def kernels(only: str = "") -> list[Kernel]:
+    """Return the kernels: rows in the order of forms, then branches, then single forms for the hardware's counters.
+
+    `only`: a regular expression; forms and constructs without it in their names are left out, for a further recording.
+    """
+    chosen = [form for form in forms() if re.search(only, form.name)]
+    local = [form for form in chosen if form.space in STACK]
+    others = [form for form in chosen if form.space not in STACK]
+    more = "more_" if only else ""
     made: list[Kernel] = []
-    local = [form for form in forms() if form.space in ("local", "generic")]  # those kernels have a stack
-    others = [form for form in forms() if form not in local]
     for prefix, group in (("memory", others), ("stack", local)):
-        made += cut(prefix, [row for form in group for row in rows_of(form)])
-    made += cut("branches", branches(), PARTIAL[::2])
-    for form in forms():
+        made += cut(more + prefix, [row for form in group for row in rows_of(form)])
+    made += cut(f"{more}branches", [row for row in branches() if re.search(only, row.name)], PARTIAL[::2])
+    for form in chosen:
         if form.hardware:
             made += alone(form)
     return made
@@ -153,7 +165,7 @@ def cut(prefix: str, rows: list[Row], partial: Sequence[int] = ()) -> list[Kerne
     """Return kernels whose tables fit into constant memory; each runs with all lanes and with two other masks."""
     made, pending, size = [], list[Row](), 0
     for row in [*rows, None]:
-        if row is None or size + len(row.patterns) > TABLE:
+        if pending and (row is None or size + len(row.patterns) > TABLE):
             first = 2 * len(made)
             few = partial or (PARTIAL[first % len(PARTIAL)], PARTIAL[(first + 1) % len(PARTIAL)])
             made.append(Kernel(name=f"{prefix}_{len(made)}", rows=tuple(pending), masks=(ALL, *few)))
@@ -219,7 +231,7 @@ def source(kernel: Kernel) -> tuple[str, dict[int, Row]]:
     """Return a kernel's source, and the row of each of its lines that has one."""
     table = [pattern.words for row in kernel.rows for pattern in row.patterns]
     entries = ",\n".join("{" + ",".join(map(str, words)) + "}" for words in table)
-    stack = any(row.form and row.form.space in ("local", "generic") for row in kernel.rows)
+    stack = any(row.form and row.form.space in STACK for row in kernel.rows)
     text = f"{HEAD}__constant__ u32 table[{len(table)}][32] = {{\n{entries}}};\n"
     text += ENTRY.format(name=kernel.name, shared=SHARED, local=LOCAL if stack else 1)
     lines, at, number = {}, 0, text.count("\n") + 1
@@ -251,12 +263,13 @@ def access(row: Row, at: int) -> str:
     names = [f"r{k}" for k in range(len(form.results))]
     declared = "".join(f"{TYPES[kind]} {name} = 0; " for kind, name in zip(form.results, names, strict=True))
     where = "buffer + (e & 0x3ffffff)"
-    if form.space == "generic":
+    if form.space.startswith("generic"):
         where = "((e >> 26 & 31) == 0 ? buffer : (e >> 26 & 31) == 1 ? shared : stack) + (e & 0x3ffffff)"
     elif form.space == "local":
         where = "stack + (e & 0x3ffffff)"
     outputs = [f'"+{kind}"({name})' for kind, name in zip(form.results, names, strict=True)]
-    inputs = [f'"l"({where})', '"r"(e)', '"r"(e >> 26 & 31)', f'"r"(to + {512 * (at % 16)})', '"l"(policy)']
+    to = "to + 16 * (e >> 26 & 31) - 16 * lane" if form.space == "placed" else "to"
+    inputs = [f'"l"({where})', '"r"(e)', '"r"(e >> 26 & 31)', f'"r"({to} + {512 * (at % 16)})', '"l"(policy)']
     inputs += [f'"{kind}"({VALUES[kind]})' for kind in form.sources]
     count = len(outputs)
     first = count + 5
@@ -326,11 +339,11 @@ def checked(kernel: Kernel, sites: list[Site]) -> list[str]:
     ]
 
 
-def everything(folder: Path) -> dict[str, tuple[Kernel, bytes, list[Site]]]:
+def everything(folder: Path, only: str = "") -> dict[str, tuple[Kernel, bytes, list[Site]]]:
     """Compile all kernels in parallel."""
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return {made[0].name: made for made in pool.map(lambda kernel: compiled(kernel, folder), kernels())}
+        return {made[0].name: made for made in pool.map(lambda kernel: compiled(kernel, folder), kernels(only))}
 
 
 def report_forms(made: dict[str, tuple[Kernel, bytes, list[Site]]]) -> None:

@@ -191,10 +191,10 @@ def write(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Non
 FIRST = ["kernel", "offset", "form", "mode", "width", "space", "masked_by", "live", "patterns", "held_out", "sass"]
 
 
-def record(folder: Path, scratch: Path, limit_s: float) -> None:
+def record(folder: Path, scratch: Path, limit_s: float, only: str) -> None:
     """Compile and run everything in the scratch folder; write the files into the other."""
     deadline = time.monotonic() + limit_s
-    made = everything(scratch)
+    made = everything(scratch, only)
     report_forms(made)
     masks_of = {name: list(kernel.masks) for name, (kernel, _, _) in made.items()}
     (scratch / "masks.json").write_text(json.dumps(masks_of))
@@ -202,7 +202,7 @@ def record(folder: Path, scratch: Path, limit_s: float) -> None:
     print(f"{len(names)} of {len(made)} kernels run; {deadline - time.monotonic():.0f} s left", flush=True)
     plain, hardware = ([name for name in names if made[name][0].hardware == wanted] for wanted in (False, True))
     # Branches first: what is left out at the limit is more of the same.
-    plain = sorted(plain, key=lambda name: not name.startswith("branches"))
+    plain = sorted(plain, key=lambda name: "branches" not in name)
     known, extras = available(machine.find()), list(EXTRAS)
     counters = [name for name in HARDWARE if not known or name.rpartition(".")[0] in known]
     print(f"{len(counters)} hardware counters", flush=True)
@@ -240,7 +240,7 @@ def record(folder: Path, scratch: Path, limit_s: float) -> None:
     write(folder / "memory_hardware.csv.gz", ("kernel", "form", *names),
           ([row["kernel"], row["form"], *(row.get(name, "") for name in names)] for row in totals))  # fmt: skip
     for name, (_, code, _) in made.items():
-        if name.startswith("branches"):
+        if "branches" in name:
             (folder / f"{name}.cubin.xz").write_bytes(lzma.compress(code))
     print(f"{len(rows)} rows, {sum(row['held_out'] for row in rows)} of them held out", flush=True)
 
@@ -252,15 +252,16 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=420, metavar="SECONDS", help="then stop, and write what there is"
     )
+    parser.add_argument("--only", default="", metavar="REGEX", help="forms and constructs with such names")
     parser.add_argument("--launch", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.compile:
-        report_forms(everything(arguments.folder))
+        report_forms(everything(arguments.folder, arguments.only))
     elif arguments.launch:
         launch(arguments.folder, arguments.launch.split(","), json.loads((arguments.folder / "masks.json").read_text()))
     else:
         with tempfile.TemporaryDirectory() as scratch:
-            record(arguments.folder, Path(scratch), arguments.limit)
+            record(arguments.folder, Path(scratch), arguments.limit, arguments.only)
 
 
 if __name__ == "__main__":
