@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,16 +9,19 @@ from xml.etree import ElementTree
 import pytest
 
 import ncu_swizzle
-from tests.support.explaining import data, drawn, kernel, printed
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.explain import predict
+from ncu_swizzle.smem import code
+from tests.support.explaining import data, drawn
+from tests.support.marks import NEEDS_ALL
 from tests.support.pages import Page
 from tests.support.places import ROOT
+from tests.support.tiles import KEYWORDS
 
-ARTICLE_001 = {"what": "(8,8):(1,8)", "swizzle": "3,2,3"}
 BITS = {"what": "(8,8):(8,1)", "swizzle": "bytes:3,2,3", "show": "bits"}
 PLACES = BITS | {"show": "places"}
 PHASES = {"what": "(64,64):(64,1)", "element_bytes": 2, "swizzle": "128B", "access": "ldmatrix", "show": "phases"}
 COLUMN = {"what": "(32,32):(32,1)", "access": "column"}
-TILE = {"what": "(64,64):(64,1)", "element_bytes": 2, "writes": ("rows:16",), "reads": ("ldmatrix",)}
 
 
 def pictures(**asked: Any) -> tuple[Page, ElementTree.Element]:
@@ -29,24 +31,6 @@ def pictures(**asked: Any) -> tuple[Page, ElementTree.Element]:
 
 def lines(svg: ElementTree.Element) -> list[str]:
     return ["".join(text.itertext()) for text in svg.iter() if text.tag.endswith("}text")]
-
-
-# ---------------------------------------------------------------------------------------------- banks
-
-
-def test_the_maps_of_article_001() -> None:
-    said = printed(**ARTICLE_001)
-    rows = [line for line in said.splitlines() if re.match(r"r\d", line)]
-    assert all(row.count("*") == 8 and row.endswith("2/1") for row in rows[:8]), "marks, not only colours"
-    assert all("*" not in row and row.endswith("1/1") for row in rows[8:])
-    assert "16 wavefronts, 8 ideal: 8 excessive" in said
-    assert "8 wavefronts, 8 ideal: conflict-free" in said
-    before, after = data(**ARTICLE_001)["map"]
-    assert before["counts"] == {"requests": 8, "known": True, "actual": 16, "ideal": 8, "excessive": 8}
-    assert after["counts"]["excessive"] == 0
-    assert after["banks"][4] == [4, 12, 20, 28, 0, 8, 16, 24]
-    assert (after["transform"], after["tma"], after["bijection"]) == ("Swizzle<3,2,3>", "128B", True)
-    assert "Bank map of (8,8):(1,8)" in drawn(svg=False, **ARTICLE_001)
 
 
 def test_bits_are_drawn_as_bits() -> None:
@@ -90,29 +74,7 @@ def test_phases_are_stepped_through_in_html_and_side_by_side_in_a_picture() -> N
     assert "Request 0" not in page.text
 
 
-def test_hoppers_tiles_as_data_and_as_files() -> None:
-    asked = {"what": "box(8,64)+k-major(8,16,1024)", "swizzle": "128B"}
-    box, operand = data(**asked)["tiles"]
-    assert box["title"] == "TMA writes: box of 8 x 64, 128-byte swizzle"
-    assert box["chunks"][1] == [1, 0, 3, 2, 5, 4, 7, 6]
-    assert operand["chunks"][2] == [-1, -1, 0, 1, -1, -1, -1, -1]
-    assert operand["rows"][2] == [-1, -1, 2, 2, -1, -1, -1, -1]
-    page, svg = pictures(**asked)
-    assert "wgmma reads: k-major, 128-byte swizzle" in page.text
-    assert svg.tag.endswith("svg")
-
-
 # ---------------------------------------------------------------------------------------------- wavefronts
-
-
-def test_wavefronts_of_a_kernel_beside_its_recording() -> None:
-    (answer,) = data(what="transpose-plain")["wavefronts"]
-    assert answer["agrees"]
-    by_access = {row["access"]: row for row in answer["counted"]}
-    assert by_access["LDS"]["wavefronts"] == by_access["LDS"]["counted"] == 16_777_216
-    (small,) = data(what="transpose-plain", kernel=kernel(problem={"n": 64}))["wavefronts"]
-    assert small["counted"] == []
-    assert "not compared" in small["origin"]
 
 
 @pytest.mark.long
@@ -125,21 +87,6 @@ def test_wavefronts_beside_a_saved_profile(tmp_path: Path) -> None:
     assert not other["agrees"]
 
 
-def test_wavefronts_of_layouts_expressions_and_files(tmp_path: Path) -> None:
-    file = tmp_path / "lanes.csv"
-    file.write_text(",".join(str(128 * i) for i in range(32)) + "\n")
-    rows: list[tuple[dict[str, Any], int]] = [
-        ({"what": "(64,64):(64,1)", "element_bytes": 2, "reads": ("ldmatrix",)}, 512),
-        ({"what": "tid * 128", "op": "ld.shared.b32", "active": "lane < 8"}, 8),
-        ({"what": str(file), "op": "st.shared.b32"}, 32),
-    ]
-    for asked, wavefronts in rows:
-        (answer,) = data(**asked)["wavefronts"]
-        assert answer["accesses"][0]["wavefronts"] == wavefronts
-    linear = " ".join(printed(what="tid * 256", op="st.shared.v2.b32").split())
-    assert "rank 4) and 2^0 of their banks (rank 0), so 16 units share each bank" in linear
-
-
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
     code = text.split("```python\n")[1].split("```")[0]
@@ -148,32 +95,63 @@ def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == said
 
 
-# ---------------------------------------------------------------------------------------------- mappings
+HALF, WIDE = ({**KEYWORDS[f"{name}.cu"], "config": "none"} for name in ("half", "wide"))
 
 
-def test_a_mapping_comes_with_code_to_paste() -> None:
-    said = printed(**TILE, show="mapping")
-    assert "Use Swizzle<3,3,3> on elements of 2 bytes (offset ^ ((offset >> 3) & 0x38))." in said
-    assert "(offset ^ ((offset >> 3) & 0x38)) * 2" in said
-    assert "cute::composition(cute::Swizzle<3,3,3>{}, Plain{})" in said
-    assert max(map(len, said.split("\nCUDA\n")[0].splitlines())) <= 80
-    only = printed(**TILE, show="mapping", code="cuda")
-    assert "struct Tile" in only
-    assert "cute::" not in only
-    (answer,) = data(**TILE, show="mapping")["mapping"]
-    assert answer["clean"][0]["mapping"] == "Swizzle<3,3,3>"
-    assert answer["plain"]["wavefronts"] == 576
-    policy = printed(what="transpose-plain", show="mapping")
-    assert "Use Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f))." in policy
-    assert "static __device__ constexpr int bytes(int rows)" in policy
+def degrees(answer: predict.PredictAnswer) -> list[float]:
+    return [row.degree for row in answer.predictions if row.degree is not None]
 
 
-def test_what_is_impossible_says_what_to_leave_out() -> None:
-    said = printed(what="(32,32):(32,1)", writes=("rows:16",), reads=("column",), show="mapping")
-    assert "Impossible within these constraints" in said
-    assert "Without rows:16, Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f)) works." in (
-        " ".join(said.split())
-    )
+@pytest.mark.usefixtures("own_tiles")
+@NEEDS_ALL
+def test_every_function_names_the_same_mapping_for_a_source() -> None:
+    mapping = "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))"
+    (counted,) = ncu_swizzle.predict("half.cu", **HALF)
+    assert max(degrees(counted)) == 32
+    (suggested,) = ncu_swizzle.suggest("half.cu", **HALF)
+    maps = ncu_swizzle.banks("half.cu", **HALF)
+    assert {code.spelled(suggested.chosen.mapping), code.spelled(maps[-1].mapping)} == {mapping}
+    assert (maps[0].conflicts, maps[-1].conflicts) == (True, False)
+    (tried,) = ncu_swizzle.predict("half.cu", **HALF, swizzle="5,1,5", element_bytes=2)
+    assert max(degrees(tried)) == 1
 
 
-# ---------------------------------------------------------------------------------------------- mistakes
+@pytest.mark.usefixtures("own_tiles")
+@NEEDS_ALL
+def test_a_line_of_a_source_is_explained_alone() -> None:
+    (counted,) = ncu_swizzle.predict("half.cu:9", **HALF)
+    assert [(row.name, row.degree) for row in counted.predictions] == [("LDS half.cu:9", 32)]
+    assert ncu_swizzle.banks("half.cu:6", **HALF)[0].access.name == "half.cu:6"
+    (suggested,) = ncu_swizzle.suggest("half.cu:9", **HALF)
+    assert "Swizzle<5,1,5>" in code.spelled(suggested.chosen.mapping)
+    for function in (ncu_swizzle.predict, ncu_swizzle.suggest, ncu_swizzle.banks):
+        with pytest.raises(UsageError, match=r"half\.cu:3"):
+            function("half.cu:3", **HALF)
+
+
+@NEEDS_ALL
+def test_a_cubin_alone_and_an_emulated_run_are_enough(own_tiles: Path) -> None:
+    run = ncu_swizzle.profile("wide.cu", engine="emulated", export="run", **WIDE)
+    page = (own_tiles / "run" / "report.html").read_text(encoding="utf-8")
+    assert "suggested: (32,16):(16,1) with Swizzle&lt;3,0,4&gt; on elements of 16 bytes" in page
+    cubin = own_tiles / "alone" / "k.cubin"
+    cubin.parent.mkdir()
+    cubin.write_bytes((own_tiles / "run" / run.profile.report).read_bytes())
+    for file in own_tiles.glob("*.cu"):
+        file.unlink()
+    for what, launch in ((cubin, WIDE), ("run", {}), ("run/wide_rows.json", {})):
+        (suggested,) = ncu_swizzle.suggest(what, **launch)
+        assert str(suggested.chosen.mapping.transform) == "Swizzle<3,0,4>", what
+        (counted,) = ncu_swizzle.predict(what, **launch)
+        assert degrees(counted) == [1, 8]
+        before, _ = ncu_swizzle.banks(what, **launch)
+        assert before.counts is not None
+        assert before.counts.excessive == 448
+
+
+@pytest.mark.usefixtures("own_tiles")
+def test_python_functions_take_layouts_and_refuse_unknown_options() -> None:
+    assert len(ncu_swizzle.banks("(8,8):(1,8)", swizzle="3,2,3")) == 2
+    assert len(ncu_swizzle.suggest("(32,32):(32,1)", writes="row", reads="column")) == 1
+    with pytest.raises(UsageError, match="unknown option 'gird'"):
+        ncu_swizzle.suggest("wide.cu", gird=1)
