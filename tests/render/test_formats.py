@@ -19,17 +19,6 @@ from tests.support.recordings import Recorded
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
 
 
-def test_markdown_has_the_verdict_the_figures_and_the_tables(recorded: Recorded) -> None:
-    comparison = compare([recorded(name) for name in ("kernel1", "kernel2", "reference-attention")])
-    text = formats.render(comparison)
-    assert comparison.verdict in text
-    assert "Recorded, not measured now" in text
-    assert "| LDSM | SMEM→RF | kernel1 | 2,151,677,952 | 268,959,744 | 1,882,718,208 | 8.00 |" in text
-    assert "| HMMA | 134,217,728 | 134,217,728 | same | 134,217,728 |" in text
-    assert "`LDSM.16.M88.4 R92, [R186]`" in text
-    assert formats.render(comparison) == text
-
-
 def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
     edited = replace(after, sources={path: f"// edited\n{text}" for path, text in after.sources.items()})

@@ -10,11 +10,10 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render import summary
-from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
-from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
-from tests.support.pages import HOSTILE, Page, rendered, shown, unpacked
-from tests.support.recordings import KERNELS, Recorded, faster
+from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.model import Finding, KernelId, MachineInfo, Metric, Profile
+from tests.support.pages import HOSTILE, Page, rendered, unpacked
+from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
 # ------------------------------------------------------------------------------------------- the page as a whole
@@ -69,25 +68,6 @@ def test_its_structure_can_be_read_aloud(page: Page) -> None:
     assert {target.removeprefix("#") for target in page.values("href")} <= set(ids)
 
 
-def test_it_says_what_happened_and_that_it_was_recorded(page: Page, recorded: Recorded) -> None:
-    times = faster(recorded, "kernel1", "kernel2")
-    assert f"kernel2 removes all excessive wavefronts of kernel1 and is {times} times as fast." in page.text
-    assert "Recorded, not measured now." in page.text
-    day = recorded("kernel1").when[:10]
-    assert f"kernel1, kernel2 and reference-attention on NVIDIA H100 80GB HBM3, {day}" in page.text
-
-
-def test_what_was_measured_now_is_not_called_recorded(recorded: Recorded) -> None:
-    assert "Recorded, not measured now" not in rendered(replace(recorded("kernel2"), engine="ncu")).text
-
-
-def test_warnings_are_alerts(recorded: Recorded) -> None:
-    other = replace(recorded("kernel2"), machine=replace(recorded("kernel2").machine, gpu="NVIDIA A100"))
-    page = rendered(recorded("kernel1"), other)
-    assert "alert" in page.values("role")
-    assert "Different GPU" in page.text
-
-
 @pytest.mark.long
 def test_thousands_of_lines_are_laid_out(recorded: Recorded) -> None:
     profile = recorded("kernel1")
@@ -133,68 +113,3 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
 def test_a_template_in_a_name_is_not_run() -> None:
     page = rendered(replace(EMPTY, kernel=KernelId(name="{{ 7 * 7 }}{% include 'report.css' %}", function="")))
     assert "{{ 7 * 7 }}{% include 'report.css' %}" in page.text
-
-
-# -------------------------------------------------------------------------------------- less than two, or unknown
-
-
-def test_one_profile_has_no_change(recorded: Recorded) -> None:
-    page = rendered(recorded("kernel1"))
-    assert "1,886,388,224" in page.text
-    assert "Change" not in page.text
-    assert "→ 0" not in page.text
-
-
-def test_a_profile_of_nothing_still_makes_a_page() -> None:
-    page = rendered(EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function="")))
-    assert page.text.count("unknown") > 10
-    for phrase in (
-        "No shared-memory access",
-        "no warp samples",
-        "No line has counts",
-        "list no shared-memory instructions",
-    ):
-        assert phrase in page.text
-
-
-def test_what_is_unknown_is_called_so(recorded: Recorded) -> None:
-    profile = recorded("kernel2")
-    lacking = {name: m for name, m in profile.metrics.items() if name not in (DURATION, WAVEFRONTS, IDEAL)}
-    unknown = replace(
-        profile,
-        metrics={**lacking, SHARED_PIPE: Metric(float("nan"), "%")},
-        instructions=tuple(replace(i, executed=None, wavefronts=None, ideal=None) for i in profile.instructions),
-        errors={"o": float("nan")},
-    )
-    page = rendered(recorded("kernel1"), unknown)
-    assert not {"nan", "nan %", "NaN", "None", "<NA>", "inf"} & {part.strip() for part in page.texts}
-    excessive, degree, pace, pipe = summary.figures(compare([recorded("kernel1"), unknown]))
-    assert {excessive.after, degree.after, pace.after, pipe.after} == {"unknown"}
-    assert excessive.before == "1,886,388,224"
-
-
-def test_a_page_of_computed_profiles_leads_with_what_is_known(recorded: Recorded) -> None:
-    before, after = (
-        replace(recorded(name), engine="emulated", metrics={}, beside="") for name in ("kernel1", "kernel2")
-    )
-    for profiles in ((before, after), (after,)):
-        figures = summary.figures(compare(profiles))
-        titles = [figure.title for figure in figures]
-        assert titles == ["Excessive wavefronts", "Degree", "Shared wavefronts", "Ideal wavefronts"]
-        assert "unknown" not in {figure.after for figure in figures}
-        assert figures[2].note == "times were not measured"
-    beside = replace(before, beside="recorded", metrics=recorded("kernel1").metrics)
-    assert [figure.title for figure in summary.figures(compare([beside]))][2:] == ["Duration", "Shared pipe"]
-
-
-def test_a_profile_without_samples_has_unknown_shares_and_not_zero(recorded: Recorded) -> None:
-    profile = recorded("kernel2")
-    unsampled = replace(
-        profile,
-        metrics={name: metric for name, metric in profile.metrics.items() if "pcsamp" not in name},
-        instructions=tuple(replace(i, samples={}) for i in profile.instructions),
-    )
-    built = shown(recorded("kernel1"), unsampled)
-    assert {row.shares[1] for row in built.stalls.major} == {None}
-    assert {row.moved for row in built.stalls.major} == {None}
-    assert rendered(recorded("kernel1"), unsampled).text.count("unknown") > 2 * len(built.stalls.major)

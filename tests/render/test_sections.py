@@ -1,64 +1,24 @@
-"""The sections of a report: counters, stalls, sources, instructions, findings."""
+"""The sections of a report that are about lines and instructions: sources, counts, findings."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.render import page as report
-from ncu_swizzle.render import summary, tables
-from ncu_swizzle.render.source import Panel, SourceLine
+from ncu_swizzle.render import page, source, tables, text
+from ncu_swizzle.render.source import Colours, Panel, SourceLine
 from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import compare
-from ncu_swizzle.reports.model import Finding
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import Finding, Profile
+from ncu_swizzle.reports.options import EMULATED
 from tests.support.pages import rendered, shown
-from tests.support.recordings import KERNELS, Recorded
-
-
-def test_counters_without_excess_are_called_phantoms(recorded: Recorded) -> None:
-    claims = tables.phantoms(compare([recorded(name) for name in KERNELS]))
-    assert list(claims) == ["kernel2", "reference-attention"]
-    assert re.fullmatch(r"[\d,]+ loads, [\d,]+ stores", claims["kernel2"])
-
-
-def test_bars_end_at_the_longest_of_their_kind(recorded: Recorded) -> None:
-    page = report.render(compare([recorded("kernel1"), recorded("kernel2")]))
-    ldsm = page[page.index('<th scope="rowgroup" class="name" rowspan="2">LDSM') :]
-    widths = re.findall(r'<span class="(?:ideal|excess)" style="width:([^"]*)">', ldsm)
-    assert widths[:4] == ["12.5%", "87.5%", "12.5%", "0%"]
-
-
-def test_stalls_keep_the_order_of_change_and_fold_the_minor(recorded: Recorded) -> None:
-    stalls = shown(recorded("kernel1"), recorded("kernel2")).stalls
-    assert stalls.major[0].reason == "short_scoreboard"
-    assert "bank conflicts" in tables.meaning(stalls.major[0].reason)
-    assert (stalls.major[0].moved or 0) < 0
-    assert "membar" in [row.reason for row in stalls.minor]
-
-
-def test_where_the_stall_went_is_said_in_words(recorded: Recorded) -> None:
-    before, after = recorded("kernel1"), recorded("kernel2")
-    fell, went, largest = shown(before, after).stalls.sentences
-    shares = [100 * p.stalls["short_scoreboard"] / sum(p.stalls.values()) for p in (before, after)]
-    assert f"short_scoreboard fell from {shares[0]:.1f} % of kernel1's samples to {shares[1]:.1f} %" in fell
-    assert f"{shares[0] / 100 * before.duration_ns / 1e6:.3f} ms → " in fell
-    assert went.endswith(" grew instead.")
-    assert "short_scoreboard" not in went
-    waits = {reason: n for reason, n in after.stalls.items() if reason not in ("selected", "not_selected")}
-    assert f"on {max(waits, key=lambda reason: waits[reason])}, " in largest
-
-
-def test_the_bars_of_change_are_parts_of_the_largest_change(recorded: Recorded) -> None:
-    before, after = recorded("kernel1"), recorded("kernel2")
-    page = report.render(compare([before, after]))
-    sides = r'"less"><span style="width:([^"]*)"></span></span><span class="more"><span style="width:([^"]*)"'
-    bars = re.findall(sides, page[page.index('id="stalls"') :])
-    assert bars[0] == ("100%", "0%")
-    assert all("0%" in bar for bar in bars), "a bar has one side"
-    assert shown(recorded("kernel1"), recorded("kernel1")).stalls.sentences[0].startswith("No stall reason changed")
-    assert shown(recorded("kernel1")).stalls.sentences == ()
+from tests.support.recordings import Recorded
+from tests.support.reports import EMPTY
+from tests.support.shown import sampled
 
 
 def test_every_recorded_stall_reason_is_explained(recorded: Recorded) -> None:
@@ -124,12 +84,6 @@ def test_the_worst_file_comes_first_and_the_worst_line_is_linked(recorded: Recor
     assert sum(bar) == pytest.approx(100, abs=0.01)
 
 
-def test_an_excess_is_counted_once_per_file_however_deep_its_calls(recorded: Recorded) -> None:
-    profile = recorded("kernel1")
-    (panel,) = [p for p in shown(profile).panels if p.file.path == "kernels/attention/attention.cuh"]
-    assert f"{profile.total.excessive:,} excessive" in panel.summary
-
-
 def test_lines_that_do_not_matter_are_folded_and_none_is_lost(recorded: Recorded) -> None:
     built = shown(recorded("kernel1"), recorded("kernel2"))
     panel = built.panels[0]
@@ -147,14 +101,6 @@ def test_a_text_of_many_profiles_has_columns_for_some_and_names_the_others(recor
     panel = shown(*[recorded("kernel1")] * 6).panels[0]
     assert (len(panel.columns), len(panel.file.counts)) == (4, 6)
     assert "2 more profiles were built from this source" in rendered(*[recorded("kernel1")] * 6).text
-
-
-def test_more_than_two_profiles_are_shown_at_a_glance(recorded: Recorded) -> None:
-    rows = summary.overview(compare([recorded(name) for name in KERNELS]))
-    assert [row.label for row in rows] == list(KERNELS)
-    assert [row.excessive for row in rows] == ["1,886,388,224", "0", "0"]
-    assert rows[0].pace == "1.00×"
-    assert summary.overview(compare([recorded("kernel1"), recorded("kernel2")])) == ()
 
 
 def test_lines_of_a_file_without_its_text_are_shown_all_the_same(recorded: Recorded) -> None:
@@ -197,3 +143,102 @@ def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> 
     assert "@source:" not in page.text
     inside = Finding(rule="SharedExcess", kind="optimization", title="As ncu ran it", message="Said twice")
     assert "Said twice" not in rendered(replace(profiles[0], findings=(inside,))).text
+
+
+FILE = "k.cu"
+
+
+def profile_of(*instructions: Instruction) -> Profile:
+    lines = "\n".join(f"line {number};" for number in range(1, 10))
+    return replace(EMPTY, engine=EMULATED, instructions=instructions, sources={FILE: lines})
+
+
+def access(line: int, wavefronts: int | None, ideal: int | None = 1, kind: str = "LDS") -> Instruction:
+    return Instruction(16 * line, f"{kind} R0", kind, kind, ((FILE, line),), 1, wavefronts, ideal)
+
+
+def panels(*profiles: Profile) -> Sequence[Panel]:
+    return source.panels(compare(list(profiles)), Colours())[0]
+
+
+MIXED = profile_of(access(3, 1), access(5, 8, 1, "STS"), access(5, None, None))
+UNKNOWN = profile_of(access(3, None, None), access(5, None, None))
+
+
+def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:
+    (panel,) = panels(MIXED)
+    assert [(jump.number, jump.why) for jump in panel.worst] == [(5, "7 excessive")]
+    (counts,) = panel.columns
+    assert text.summed(counts.lines[5], "wavefronts") == "at least 8"
+    assert source.brief(counts.lines[5]) == "≥ 7"
+    assert text.summed(counts.lines[3], "wavefronts") == "1"
+
+
+def test_the_worst_lines_are_those_of_one_profile() -> None:
+    (panel,) = panels(profile_of(access(3, 6), access(5, 8)), profile_of(access(3, 6), access(5, 1)))
+    assert [jump.number for jump in panel.worst] == [5, 3]
+    assert [jump.why for jump in panel.worst] == ["7 excessive in bare #1", "5 excessive in bare #1"]
+
+
+def test_two_versions_with_unknown_counts_are_aligned() -> None:
+    after = replace(UNKNOWN, sources={FILE: UNKNOWN.sources[FILE].replace("line 4;", "line 4;\nnew line;")})
+    (panel,) = panels(UNKNOWN, after)
+    assert panel.file.pairs
+
+
+def test_the_page_opens_on_a_file_that_it_holds() -> None:
+    header = ("/usr/local/cuda/include/crt/mma.hpp", 91)
+    inlined = Instruction(16, "LDSM R0", "LDSM", "LDSM", (header, (FILE, 5)), 1, 8, 1)
+    first, second = panels(profile_of(inlined))
+    assert (first.file.path, first.open, bool(first.file.text)) == (FILE, True, True)
+    assert [jump.number for jump in first.worst] == [5]
+    assert (second.file.path, second.open) == (header[0], False)
+
+
+def test_a_line_and_an_instruction_with_few_samples_are_grey(recorded: Recorded) -> None:
+    profile = sampled(recorded("kernel1"), short_scoreboard=2, wait=1)
+    built = shown(profile)
+    classes = [value for value in rendered(profile).values("class") if value.startswith("heat")]
+    assert len(classes) > 10
+    assert all("few" in value or value == "heat" for value in classes), "heads of columns are not grey"
+    (row,) = [row for table in built.instructions for row in table.rows if tables.top_stall(row)]
+    assert (tables.top_stall(row), row.all_samples) == ("short_scoreboard 66.7 %", 3)
+    assert '<td class="few">short_scoreboard 66.7 %' in page.render(compare([profile]))
+    assert "of its 3 samples" in built.panels[0].summary
+
+
+def titles(recorded: Recorded, *sass: str) -> list[str]:
+    profile = recorded("transpose-plain")
+    first = profile.instructions[0]
+    changed = replace(profile, instructions=tuple(replace(first, sass=text) for text in sass))
+    return [shape.title for shape in page.fragment_section(compare([changed]))]
+
+
+def test_the_attention_kernels_show_what_they_load_and_multiply(recorded: Recorded) -> None:
+    shapes = page.fragment_section(compare([recorded("kernel1"), recorded("kernel2")]))
+    assert [shape.title for shape in shapes] == ["ldmatrix.x4", "ldmatrix.x4.trans", "mma.m16n8k16, 16-bit operands"]
+    plain, turned, product = shapes
+    assert [len(picture.parts) for picture in product.pictures] == [128, 64, 64], "a part is a lane's pair"
+    assert {(part.lane, part.label) for part in plain.pictures[2].parts} == {(n, f"{n}:r2") for n in range(32)}
+    assert (plain.pictures[0].parts[1].lane, turned.pictures[0].parts[1].lane) == (1, 4), "along rows, along columns"
+    assert product.pictures[0].parts[4].label == "0:a4,5"
+
+
+@pytest.mark.parametrize(
+    ("sass", "title"),
+    [
+        ("LDSM.16.M88 R4, [R2]", "ldmatrix.x1"),
+        ("LDSM.16.MT88.2 R4, [R2]", "ldmatrix.x2.trans"),
+        ("@!P0 HMMA.1688.F32 R4, R2, R3, R4", "mma.m16n8k8, 16-bit operands"),
+        ("HMMA.1688.F32.TF32 R4, R2, R3, R4", None),
+        ("HMMA.1684.F32.TF32 R4, R2, R3, R4", None),
+        ("LDS R4, [R2]", None),
+    ],
+)
+def test_only_known_shapes_are_shown(recorded: Recorded, sass: str, title: str | None) -> None:
+    assert titles(recorded, sass) == ([title] if title else [])
+
+
+def test_a_kernel_without_them_has_no_such_section(recorded: Recorded) -> None:
+    assert "fragments" not in rendered(recorded("transpose-plain")).values("id")
+    assert "fragments" in rendered(recorded("kernel2")).values("id")

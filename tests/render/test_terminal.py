@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
@@ -10,10 +9,8 @@ import pytest
 from rich.console import Console
 
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.render import listing, terminal
-from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
-from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import Engine
+from ncu_swizzle.render import listing
+from ncu_swizzle.reports.comparison import TimedFamily
 
 MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
 
@@ -52,30 +49,3 @@ def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
     one = timing("gemm", {"gemm-plain": [10.0]}, copy)
     assert listing.reference_time(one) is None
     assert " of " not in shown(one).splitlines()[-2]
-
-
-def compared(recorded: Callable[[str], Profile], *names: str) -> str:
-    console = Console(file=StringIO(), width=80)
-    result = JobResult(comparisons=(compare([recorded(name) for name in names]),), engine=Engine("recorded"))
-    terminal.show(result, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def test_two_profiles_show_what_the_addresses_cost(recorded: Callable[[str], Profile]) -> None:
-    text = compared(recorded, "kernel1", "kernel2")
-    rows = [line.split() for line in text[text.index("Warp instructions executed") :].splitlines()]
-    tensor = next(row for row in rows if row and row[0] == "HMMA")
-    assert tensor[-3] == tensor[-2]
-    assert tensor[-1] == "same"
-    assert "more profiles" not in text
-
-
-def test_many_profiles_stay_readable(recorded: Callable[[str], Profile]) -> None:
-    names = ["gemm-plain", "gemm-padded", "gemm-half-swizzled", "gemm-swizzled", "gemm-pipelined", "gemm-wide"]
-    text = compared(recorded, *names)
-    assert max(map(len, text.splitlines())) <= 80
-    first = text[text.index("6 profiles") : text.index("Shared-memory wavefronts by access kind")]
-    assert all(name in first for name in names)
-    assert "3 more profiles" in text
-    for line in text.splitlines():
-        assert "…" not in line, "nothing is cut off"
