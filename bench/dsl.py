@@ -17,7 +17,7 @@ import crews
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support.python_recordings import CountedKernel, counted, recorded
+from tests.support.python_kernels import CountedKernel, counted, recorded
 
 
 def main(arguments: list[str]) -> int:

@@ -20,13 +20,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench import fixes_on_gpu
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from tests.support import fixes_on_gpu
-from tests.support.fix_corpus import REFUSED, specs, with_text
+from tests.support.fixes import REFUSED, specs, with_text
 
 HEAD = ["| kernel | excess | after | mapping | outcome | seconds |", "|---|---|---|---|---|---|"]
 PLAIN = ("kernel1", "gemm-plain", "transpose-plain", "cute-8x8-plain", "cute-128x32-plain", "cute-columns-plain",

@@ -15,15 +15,13 @@ import pytest
 
 from ncu_swizzle.commands import run_program
 from ncu_swizzle.reports.model import Profile
-from tests.support import captures, fake_ncu, tiles, writers
+from tests.support import captures, fake_ncu, own_kernel, writers
 from tests.support.hostile import NAME, VALID, poisoned
-from tests.support.own_kernel import EXAMPLE, own
+from tests.support.own_kernel import EXAMPLE, LAUNCHABLE, own
 from tests.support.places import DATA
 from tests.support.process import Command, Typed
 from tests.support.recordings import Recorded
-from tests.support.reports import join
-from tests.support.several import LAUNCHED
-from tests.support.sources import LAUNCHABLE
+from tests.support.reports import LAUNCHED, join
 
 
 @pytest.fixture
@@ -120,7 +118,7 @@ def fake(tmp_path: Path, several: Path) -> dict[str, str]:
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return a function that runs a command line in a folder of own kernels, in this process."""
-    tiles.write(tmp_path)
+    own_kernel.write(tmp_path)
     monkeypatch.chdir(tmp_path)
     there = Typed(tmp_path, monkeypatch, capsys)
     return lambda *words: there("", *words, COLUMNS="200")

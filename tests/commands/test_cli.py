@@ -18,8 +18,8 @@ from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.reports import container, reader
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import NAMED
 from tests.support.process import Typed, command, environment
-from tests.support.sources import NAMED
 
 SCREEN = 41  # lines of a command's help
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.marks import NEEDS_ALL, without_gpu
+from tests.support.own_kernel import NAMED, TURN_AND_BEYOND
 from tests.support.process import Typed
-from tests.support.sources import NAMED, TURN_AND_BEYOND
 
 TURN = TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")]
 ENTRY = '[kernel.turn]\nsource = "turn.cu"\ngrid = 1\nblock = "32,32"\nargs = ["x=float32[1024]:ones", ' \

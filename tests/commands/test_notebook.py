@@ -12,9 +12,9 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle.gate.verdict import Outcome
-from tests.support.checkouts import TURN
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
+from tests.support.repositories import TURN
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "conflicts.ipynb"
 

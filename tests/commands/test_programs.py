@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.commands.run_program import program_name
 from ncu_swizzle.reports import many_launches
-from tests.support import triton_caches
+from tests.support import python_kernels
 from tests.support.fleets import needs_fleet
 from tests.support.process import Done, Typed
 
@@ -32,8 +32,8 @@ def shell(typed: Typed, app: Path, fake: dict[str, str]) -> Shell:
 
 def test_a_program_in_triton_is_shown_again_without_its_cache(app: Path, shell: Shell, tmp_path: Path) -> None:
     report = tmp_path / "triton.ncu-rep"
-    report.write_bytes(triton_caches.report())
-    cache = triton_caches.fill(app / "cache")
+    report.write_bytes(python_kernels.report())
+    cache = python_kernels.fill(app / "cache")
     done = shell("profile --engine ncu -- ./app", FAKE_NCU_REPORT=str(report), TRITON_CACHE_DIR="cache")
     assert done.returncode == 0, done.stderr
     cache.rename(app / "gone")
@@ -41,7 +41,7 @@ def test_a_program_in_triton_is_shown_again_without_its_cache(app: Path, shell: 
     (profile,) = json.loads(again.stdout)["profiles"]
     assert profile["instructions"]["stacks"]
     stacks = {tuple(map(tuple, stack)) for stack in profile["instructions"]["stacks"]}
-    assert ((triton_caches.HELPERS, 17), (triton_caches.SOURCE, 14)) in stacks
+    assert ((python_kernels.HELPERS, 17), (python_kernels.SOURCE, 14)) in stacks
     assert "source lines end" not in again.stdout
 
 

@@ -10,7 +10,7 @@ import pytest
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.reports import container
-from tests.support.sources import NAMED
+from tests.support.own_kernel import NAMED
 
 
 @pytest.fixture(scope="session")

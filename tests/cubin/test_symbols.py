@@ -17,8 +17,8 @@ from ncu_swizzle.cubin.lines import is_library, is_wmma
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.kernels import arguments, check, fills
 from ncu_swizzle.reports import container
+from tests.support.own_kernel import NAMED
 from tests.support.places import text
-from tests.support.sources import NAMED
 
 
 def test_only_kernels_are_listed(cubin: Cubin) -> None:

@@ -15,8 +15,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.codes import CATALOGUE, COMPILER, HISTORY_LIMIT, TIME_LIMIT
 from ncu_swizzle.base.errors import UsageError
 from tests.support import process, typed_lines
-from tests.support.gate_profiles import lasting, measured, named
-from tests.support.histories import COMMITS
+from tests.support.gate_profiles import COMMITS, lasting, measured, named
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import DATA, RECORDINGS, ROOT
 from tests.support.recordings import Recorded

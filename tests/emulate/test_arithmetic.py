@@ -18,8 +18,7 @@ from ncu_swizzle.emulate.operations.floats import needs_slow_path
 from ncu_swizzle.emulate.operations.rounding import BRAIN, HALF, SINGLE, Format, fused, fused_doubles, rounded
 from ncu_swizzle.emulate.operations.special import FUNCTIONS
 from ncu_swizzle.emulate.values import Value
-from tests.support.emulation import DATA, kernel, outputs, pointers
-from tests.support.operations import execute
+from tests.support.emulation import DATA, execute, kernel, outputs, pointers
 
 RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
 # Not emulated: their results are unknown.

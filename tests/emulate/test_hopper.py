@@ -14,9 +14,9 @@ import pytest
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes
-from tests.support import measured
 from tests.support.emulation import IN, OUT, kernel
 from tests.support.places import DATA as ALL_DATA
+from tests.support.places import measured
 
 MAP_AT, AFTER_MAP = 0x70, 0xF0  # in the parameters
 BOX = 64 * 64 * 2
@@ -129,7 +129,7 @@ MAP = {OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encode
 
 
 def test_clusters_and_bulk_copies_count_as_measured() -> None:
-    rows = measured.rows("cluster")
+    rows = measured("cluster")
     launches = dict.fromkeys((row["kernel"], row["a"], row["b"]) for row in rows)
     assert len(launches) == 21
     for name, a, b in launches:

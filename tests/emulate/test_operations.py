@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.values import Value
-from tests.support.operations import Lane, execute
+from tests.support.emulation import Lane, execute
 from tests.support.places import text
 from tests.support.properties import chances
 

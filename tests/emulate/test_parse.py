@@ -12,9 +12,8 @@ from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, Sass
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.reports.model import Profile
-from tests.support.emulation import compiled, kernel
+from tests.support.emulation import compiled, from_report, kernel
 from tests.support.places import table
-from tests.support.recorded_code import from_report
 
 FACTS = table("emulate/sass.toml")
 DISASSEMBLY = FACTS["disassembly"]["text"]

@@ -14,7 +14,7 @@ from ncu_swizzle.emulate.requests import AccessRequests, Clock, SharedRequests, 
 from ncu_swizzle.emulate.tracing import Trace, Version
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.judge import Constraints
-from tests.support.operations import machine
+from tests.support.emulation import machine
 from tests.support.programs import ONE_WARP, code
 
 LANE = np.arange(32)

@@ -14,7 +14,7 @@ from ncu_swizzle.emulate.worlds import World, shared_contents
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.emulation import IN, OUT, pointers
-from tests.support.fix_corpus import CORPUS
+from tests.support.fixes import CORPUS
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 

@@ -14,12 +14,9 @@ import pytest
 from ncu_swizzle.emulate.code import STEP
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import decoded
-from tests.support import measured
-from tests.support.descriptor_cases import MutatedCase, mutated_cases
 from tests.support.emulation import kernel
-from tests.support.places import DATA, table
-from tests.support.shape_cases import ShapeCase, bases
-from tests.support.shape_mutations import mutations, repaired, shape_case, together
+from tests.support.gemms import MutatedCase, ShapeCase, bases, mutated_cases, mutations, repaired, shape_case, together
+from tests.support.places import DATA, measured, table
 from tests.support.tile_oracle import TensorMap, operand_bytes, outcome
 
 CASES = table("emulate/tiles.toml")
@@ -125,7 +122,7 @@ WORD, MATRIX, LONGEST = 4, 64, 24576  # bytes of an element of the boxes; column
 
 
 def test_descriptors_read_what_was_measured() -> None:
-    rows = measured.rows("descriptor_reads")
+    rows = measured("descriptor_reads")
     assert len(rows) == 2800
     for row in rows:
         fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
@@ -136,7 +133,7 @@ def test_descriptors_read_what_was_measured() -> None:
 
 
 def test_boxes_are_where_they_were_measured() -> None:
-    rows = measured.rows("boxes")
+    rows = measured("boxes")
     for row in rows:
         columns, high, start = (int(row[name]) for name in ("columns", "rows", "start"))
         tensor = TensorMap(2, (MATRIX, high), (MATRIX * WORD,), (columns, high), int(row["swizzle"]))

@@ -22,8 +22,8 @@ from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu
+from tests.support.own_kernel import SHIFT, TURN_AND_BEYOND
 from tests.support.places import PROGRAMS, RECORDED_STRESS
-from tests.support.sources import SHIFT, TURN_AND_BEYOND
 from tests.support.stand_in import Fake
 
 

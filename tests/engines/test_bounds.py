@@ -24,9 +24,9 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.model import Finding, Profile
 from tests.support import process
+from tests.support.emulation import recorded_code
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
-from tests.support.recorded_code import recorded_code
 from tests.support.reports import EMPTY
 from tests.support.stress import KERNELS, NEEDS_RECORDING, Recordings
 

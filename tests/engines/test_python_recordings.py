@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from tests.support.marks import needs
-from tests.support.python_recordings import counted, launched, recorded
+from tests.support.python_kernels import counted, launched, recorded
 
 QUICK = (
     "transpose-py-32x32",

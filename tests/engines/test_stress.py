@@ -22,9 +22,9 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
+from tests.support.emulation import recorded_code
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
-from tests.support.recorded_code import recorded_code
 from tests.support.stress import KERNELS, NEEDS_RECORDING
 
 pytestmark = pytest.mark.xdist_group("stress")  # the recording is read once

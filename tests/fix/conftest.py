@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.kernels.toolchain import Toolchain
-from tests.support.fix_corpus import CORPUS, OnceEmulated, Projects, specs
+from tests.support.fixes import CORPUS, OnceEmulated, Projects, specs
 from tests.support.places import ROOT
 
 

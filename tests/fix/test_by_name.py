@@ -16,7 +16,7 @@ from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import FixJob
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.kernels import catalog, naming
-from tests.support.fix_corpus import Projects
+from tests.support.fixes import Projects
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL

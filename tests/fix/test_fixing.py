@@ -20,7 +20,7 @@ from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
-from tests.support.fix_corpus import CORPUS, REFUSED, Projects, described_too
+from tests.support.fixes import CORPUS, REFUSED, Projects, described_too
 from tests.support.marks import NEEDS_ALL
 
 PADDING, SWIZZLE = MappingKind.PADDING, MappingKind.SWIZZLE

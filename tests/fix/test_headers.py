@@ -17,7 +17,7 @@ from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.includers import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
 from ncu_swizzle.kernels import catalog, naming
-from tests.support.fix_corpus import Projects, described_too
+from tests.support.fixes import Projects, described_too
 from tests.support.marks import NEEDS_ALL
 
 

@@ -18,11 +18,24 @@ from ncu_swizzle.fix import proving, values
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.proving import prove, prove_version
 from tests.support import fixes
-from tests.support.adversaries import PLAIN, XOR, adversaries
-from tests.support.fix_corpus import REFUSED, OnceEmulated, specs, with_text
-from tests.support.fixes import FIXES, array, padded, swizzled
+from tests.support.fixes import (
+    FIXES,
+    PLAIN,
+    REFUSED,
+    XOR,
+    Fate,
+    Mutant,
+    OnceEmulated,
+    adversaries,
+    array,
+    fate,
+    mutants,
+    padded,
+    specs,
+    swizzled,
+    with_text,
+)
 from tests.support.marks import NEEDS_ALL
-from tests.support.mutants import Fate, Mutant, fate, mutants
 
 pytestmark = NEEDS_ALL
 FAST = ("rows-transpose", "carved-matmul", "async-columns", "ldmatrix-gemm")

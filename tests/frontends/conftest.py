@@ -12,8 +12,7 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import Profile
 from tests.support import process
-from tests.support.python_kernels import OURS, TEXTS
-from tests.support.python_recordings import EXAMPLES, launched, recorded
+from tests.support.python_kernels import EXAMPLES, OURS, TEXTS, launched, recorded
 
 
 @pytest.fixture

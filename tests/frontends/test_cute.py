@@ -11,8 +11,7 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.process import run
-from tests.support.python_kernels import NEEDS_CUTE_DSL, OURS, Linted, Profiled, Refused, line_of
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_kernels import EXAMPLES, NEEDS_CUTE_DSL, OURS, Linted, Profiled, Refused, line_of
 
 pytestmark = [NEEDS_CUTE_DSL, pytest.mark.long]
 

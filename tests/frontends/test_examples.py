@@ -9,8 +9,7 @@ import pytest
 
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import CatalogOptions
-from tests.support.python_kernels import NEEDS_TRITON
-from tests.support.python_recordings import EXAMPLES, recorded
+from tests.support.python_kernels import EXAMPLES, NEEDS_TRITON, recorded
 
 PROJECT = str(EXAMPLES / "ncu-swizzle.toml")
 

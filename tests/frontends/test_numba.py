@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.python_kernels import NEEDS_NUMBA, TEXTS, TURN, Linted, Profiled, Refused, line_of
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_kernels import EXAMPLES, NEEDS_NUMBA, TEXTS, TURN, Linted, Profiled, Refused, line_of
 
 pytestmark = [NEEDS_NUMBA, pytest.mark.long]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.python_kernels import NEEDS_CUDA_CORE, TEXTS, TURN, Linted, Refused, line_of
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_kernels import EXAMPLES, NEEDS_CUDA_CORE, TEXTS, TURN, Linted, Refused, line_of
 
 pytestmark = [NEEDS_CUDA_CORE, pytest.mark.long]
 

@@ -12,8 +12,7 @@ import pytest
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from tests.support.process import run
-from tests.support.python_kernels import NEEDS_TRITON, TEXTS, TILES, Linted, Profiled, Refused, line_of
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_kernels import EXAMPLES, NEEDS_TRITON, TEXTS, TILES, Linted, Profiled, Refused, line_of
 
 pytestmark = [NEEDS_TRITON, pytest.mark.long]
 

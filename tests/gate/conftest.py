@@ -14,12 +14,12 @@ from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.reports.model import Profile
-from tests.support.checkouts import Checkout
 from tests.support.gate_profiles import lasting, measured, named
-from tests.support.markers import PYTHON, program
+from tests.support.marks import PYTHON, program
 from tests.support.own_kernel import FAMILY, KERNEL, own
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
+from tests.support.repositories import Checkout
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.reports.counts import Instruction
 from tests.support import process
-from tests.support.checkouts import DESCRIBED, TURN, Checkout
 from tests.support.composite import Composite, environment_of
 from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS
 from tests.support.reports import EMPTY
-from tests.support.repositories import git, repository
+from tests.support.repositories import DESCRIBED, TURN, Checkout, git, repository
 
 FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 MOVED = f"// moved down\n\n{TURN}"
@@ -41,7 +40,7 @@ def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -
         off = Instruction(16 + pc, access, access, access, executed=0, wavefronts=0, ideal=0)  # predicated off
         accesses.append(LineAccesses(access, place, (counted, off)))
     profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
-    checks = tuple(judge_lines(profile, accesses, linting.policy(()), ""))
+    checks = tuple(judge_lines(profile, accesses, linting.policy(()), "", {}))
     return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
 
 

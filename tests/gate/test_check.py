@@ -17,8 +17,7 @@ from ncu_swizzle.gate.baseline import Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import compared, judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Metric, Profile
-from tests.support.gate_profiles import HOSTILE, lasting, measured, named
-from tests.support.histories import unknown
+from tests.support.gate_profiles import HOSTILE, lasting, measured, named, unknown
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused, unlike
 

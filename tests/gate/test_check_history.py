@@ -10,8 +10,7 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.tracks import entries, tracks
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import Profile
-from tests.support.gate_profiles import named
-from tests.support.histories import Given, as_k, rows_of, run_of, unknown
+from tests.support.gate_profiles import Given, as_k, named, rows_of, run_of, unknown
 from tests.support.recordings import Recorded
 
 FOLDER = Path("h")

@@ -14,11 +14,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.support import process
-from tests.support.checkouts import TURN, Checkout
 from tests.support.composite import Composite, environment_of
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
-from tests.support.repositories import git, repository
+from tests.support.repositories import TURN, Checkout, git, repository
 from tests.support.schemas import complaints
 
 GITLAB = ROOT / "examples" / "ci" / "gitlab-ci.yml"

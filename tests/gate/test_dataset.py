@@ -14,8 +14,7 @@ from ncu_swizzle.gate import history
 from ncu_swizzle.gate.history import RUN, RunLabel
 from tests.support import process
 from tests.support.fleets import needs_fleet
-from tests.support.gate_profiles import HOSTILE, measured, named
-from tests.support.histories import COMMITS, run_of
+from tests.support.gate_profiles import COMMITS, HOSTILE, measured, named, run_of
 from tests.support.marks import needs
 from tests.support.recordings import Recorded
 from tests.support.repositories import EXCESSIVE, git, repository

@@ -22,8 +22,7 @@ from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process
-from tests.support.markers import PYTHON, program
-from tests.support.marks import NEEDS_ALL
+from tests.support.marks import NEEDS_ALL, PYTHON, program
 from tests.support.own_kernel import FAMILY, KERNEL, TYPED, own
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded

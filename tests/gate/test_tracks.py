@@ -8,8 +8,7 @@ import json
 from ncu_swizzle.gate import history, history_page
 from ncu_swizzle.gate.history import RunLabel
 from ncu_swizzle.gate.tracks import to_json, tracks
-from tests.support.gate_profiles import HOSTILE, measured, named
-from tests.support.histories import COMMITS, as_k, rows_of, run_of, track_of, unknown
+from tests.support.gate_profiles import COMMITS, HOSTILE, as_k, measured, named, rows_of, run_of, track_of, unknown
 from tests.support.hostile import CHECKS
 from tests.support.recordings import Recorded
 

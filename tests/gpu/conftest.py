@@ -14,7 +14,7 @@ import pytest
 from ncu_swizzle.kernels import device
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import DATA, PROGRAMS
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_kernels import EXAMPLES
 
 
 def _lacking() -> str:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
+from bench import fixes_on_gpu
 from ncu_swizzle.base.errors import WrongOutput
 from ncu_swizzle.commands.answers import Profile
 from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.fix.claims import About, ClaimState
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import Toolchain
-from tests.support import fixes, fixes_on_gpu
+from tests.support import fixes
 from tests.support.emulation import DATA
-from tests.support.fix_corpus import specs, with_text
-from tests.support.fixes import FIXES
+from tests.support.fixes import FIXES, specs, with_text
 
 
 def test_a_function_with_live_tensors_is_measured_and_checked(
@@ -67,7 +67,7 @@ def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
     command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]
     subprocess.run(command, check=True)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.shapes_on_gpu", str(cubin), "1"],
+        [sys.executable, "-m", "bench.shapes_on_gpu", str(cubin), "1"],
         capture_output=True,
         text=True,
         check=True,

@@ -10,8 +10,8 @@ import pytest
 
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.nvcc_options import Checkout
-from tests.support.hand_made import Hostile
 from tests.support.own_kernel import FAMILY, KERNEL, own
+from tests.support.repositories import Hostile
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.kernels import git
 from tests.support import process, repositories
-from tests.support.hand_made import FILE, FOLDER, LINK, SUBMODULE, Hostile
 from tests.support.marks import needs
+from tests.support.repositories import FILE, FOLDER, LINK, SUBMODULE, Hostile
 
 
 def everything(folder: Path) -> dict[str, str]:

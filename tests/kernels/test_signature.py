@@ -26,8 +26,8 @@ from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import NAMED
 from tests.support.places import DATA
-from tests.support.sources import NAMED
 
 SOURCE = (DATA / "kernels" / "plane_and_ranked.cu").read_text(encoding="utf-8")
 KINDS = {"with": ["-lineinfo"], "without": []}  # line tables, and so PTX

@@ -15,8 +15,7 @@ from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import compare
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import Recorded
-from tests.support.reports import launched
-from tests.support.several import laid_out, program, shown
+from tests.support.reports import laid_out, launched, program, shown
 
 
 @pytest.mark.long

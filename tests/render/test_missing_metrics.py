@@ -16,8 +16,7 @@ from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
 from tests.support.pages import Page
 from tests.support.recordings import Recorded
-from tests.support.reports import EMPTY, without
-from tests.support.several import ENGINE, laid_out, program, shown
+from tests.support.reports import EMPTY, ENGINE, laid_out, program, shown, without
 
 
 @pytest.mark.parametrize("workload", ["kernel", "range", "graph", "command list"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import nvidia_says, triton_caches
+from tests.support import nvidia_says, python_kernels
 from tests.support.recordings import REPORTS
 
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.ncu-rep").write_bytes(triton_caches.report())
+    (tmp_path / "report.ncu-rep").write_bytes(python_kernels.report())
     return tmp_path
 
 

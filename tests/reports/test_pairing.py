@@ -14,8 +14,7 @@ from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.many_launches import Choice, Forced
 from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
 from tests.support.recordings import Recorded
-from tests.support.reports import EMPTY, launched, without
-from tests.support.several import laid_out, program
+from tests.support.reports import EMPTY, laid_out, launched, program, without
 
 Row = tuple[int | None, ...]
 

@@ -16,7 +16,7 @@ from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import Profile
 from tests.support.pages import Page
 from tests.support.places import PROGRAMS
-from tests.support.several import shown
+from tests.support.reports import shown
 
 REPORTS = sorted(PROGRAMS.glob("*.ncu-rep"))
 NEUTRAL = ("/tmp/ncu-swizzle-programs/", "/opt/nvidia/nsight-compute/", "/usr/local/cuda")

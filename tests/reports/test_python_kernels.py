@@ -15,9 +15,9 @@ from ncu_swizzle.reports import container, layouts, python_kernels, reader, rema
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.python_kernels import PythonLines
 from ncu_swizzle.reports.results import ModuleSource, ReportResult
-from tests.support import triton_caches
+from tests.support import python_kernels as triton_caches
 from tests.support.places import PROGRAMS
-from tests.support.triton_caches import CACHED, HELPERS, SOURCE
+from tests.support.python_kernels import CACHED, HELPERS, SOURCE
 
 Stack = tuple[Location, ...]
 CUBIN = (CACHED / "turn_tiles.cubin").read_bytes()

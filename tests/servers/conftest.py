@@ -9,8 +9,8 @@ import pytest
 
 from ncu_swizzle.servers.answer import Service
 from ncu_swizzle.servers.folders import Caller, Folders
-from tests.support.checkouts import DESCRIBED, TURN
-from tests.support.planted import TRANSPOSE
+from tests.support.own_kernel import TRANSPOSE
+from tests.support.repositories import DESCRIBED, TURN
 
 
 @pytest.fixture

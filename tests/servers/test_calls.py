@@ -19,8 +19,8 @@ from ncu_swizzle.servers.__main__ import CALLS, answer
 from ncu_swizzle.servers.answer import MARK, Call, Service, list_kernels
 from ncu_swizzle.servers.folders import Caller, LaunchGiven
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import ENTRY, EXCESSIVE, LAUNCH
 from tests.support.places import RECORDINGS
-from tests.support.planted import ENTRY, EXCESSIVE, LAUNCH
 from tests.support.processes import processes_in
 
 GIVEN = LaunchGiven.of_json(LAUNCH)

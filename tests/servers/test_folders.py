@@ -10,7 +10,7 @@ from ncu_swizzle.base import errors
 from ncu_swizzle.base.errors import Hint, TimeLimit, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.servers import folders
 from ncu_swizzle.servers.folders import ALLOW_RUN, Folders, LaunchGiven
-from tests.support.planted import ENTRY, LAUNCH
+from tests.support.own_kernel import ENTRY, LAUNCH
 
 OUTSIDE = "outside of the folders"
 

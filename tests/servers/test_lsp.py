@@ -12,11 +12,10 @@ pytest.importorskip("pygls", reason="pygls is not installed: pip install 'ncu-sw
 
 from lsprotocol import types
 
-from tests.support.checkouts import DESCRIBED, TURN
 from tests.support.language_client import LIMIT_S, EditorClient, session
-from tests.support.markers import PYTHON, program
-from tests.support.marks import NEEDS_ALL
+from tests.support.marks import NEEDS_ALL, PYTHON, program
 from tests.support.processes import processes_in
+from tests.support.repositories import DESCRIBED, TURN
 
 FREE = TURN.replace("[32][32]", "[32][33]")
 # Addresses that follow no simple rule, so that every iteration is emulated.

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.agents import NEEDS_MCP, text, with_client
-from tests.support.fix_corpus import CORPUS, REFUSED
+from tests.support.fixes import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import ENTRY, LAUNCH, TRANSPOSE
 from tests.support.places import RECORDINGS
-from tests.support.planted import ENTRY, LAUNCH, TRANSPOSE
 from tests.support.processes import processes_in
 
 pytestmark = [NEEDS_MCP, NEEDS_ALL]

@@ -18,8 +18,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, WARPS, Descriptor, box_chunks, warpgroup_wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
-from tests.support import measured
-from tests.support.places import text
+from tests.support.places import measured, text
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
@@ -229,7 +228,7 @@ WORDS = 64  # of a row of the tensor that the boxes are of
 
 
 def test_descriptors_read_what_was_measured() -> None:
-    rows = measured.rows("descriptor_reads")
+    rows = measured("descriptor_reads")
     assert len(rows) == 2800
     for row in rows:
         fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
@@ -245,7 +244,7 @@ def test_bits_are_the_fields() -> None:
 
 
 def test_boxes_are_where_they_were_measured() -> None:
-    rows = measured.rows("boxes")
+    rows = measured("boxes")
     placed = [row for row in rows if row["result"] == "placed"]
     assert len(placed) == 144
     for row in placed:
@@ -258,7 +257,7 @@ def test_boxes_are_where_they_were_measured() -> None:
 
 
 def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
-    rows = measured.rows("wgmma")
+    rows = measured("wgmma")
     assert len(rows) == 1298
     for row in rows:
         shape = re.search(r"64x(\d+)x", row["sass"])

@@ -1,8 +1,10 @@
-"""What the emulator's tests share: kernels of their own, and the recorded kernels as they were launched."""
+"""What the emulator's tests share: kernels of their own and recorded ones, single instructions, programs."""
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -12,20 +14,21 @@ from numpy.typing import NDArray
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch, bank_0
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
-from tests.support.recorded_code import recorded_code
 
 DATA = ALL_DATA / "emulate"
 HOPPER = ("cluster", "hopper", "shapes", "tiles")  # the files that need sm_90a
@@ -84,3 +87,76 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
     rows = [(instruction.pc, instruction.sass) for instruction in profile.instructions]
     target = Target(family, variant, dict(profile.problem))
     return recorded_code(cubin, result.function, rows), emulated_launch.launch_of(target, cubin, result.function)
+
+
+JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
+_REFERENCE = re.compile(r"`\(([^()]+)\)")
+_ABSOLUTE = re.compile(r"\b0x([0-9a-f]{8,16})\b(?!.*0x)")
+
+
+def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) -> Code:
+    """Return a kernel's code from its cubin and its rows of SASS by address."""
+    attributes = cubin.attributes(kernel)
+    return from_report(
+        kernel,
+        rows,
+        constants=module_image.constants(cubin, kernel),
+        shared_bytes=emulated_launch.static_shared(cubin, attributes),
+        parameter_bytes=attributes.parameter_bytes,
+    )
+
+
+def from_report(
+    name: str,
+    rows: Iterable[tuple[int, str]],
+    *,
+    constants: Mapping[int, bytes] | None = None,
+    shared_bytes: int = RESERVED_BYTES,
+    parameter_bytes: int = 0,
+) -> Code:
+    """Return the code from an ncu report's rows, each an address and SASS with absolute addresses as targets."""
+    ordered = sorted(rows)
+    base = ordered[0][0] if ordered else 0
+    instructions = tuple(Sass(address - base, _relative(text, base)) for address, text in ordered)
+    return Code(
+        name=name,
+        instructions=instructions,
+        constants=dict(constants or {}),
+        shared_bytes=shared_bytes,
+        parameter_bytes=parameter_bytes,
+    )
+
+
+def _relative(text: str, base: int) -> str:
+    text = _REFERENCE.sub("", text).rstrip(" ;")
+    words = text.split()
+    opcode = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
+    if opcode.split(".")[0] not in JUMPS:
+        return text
+    return _ABSOLUTE.sub(lambda match: f"{int(match[1], 16) - base:#x}", text)
+
+
+Lane = tuple[int, int, int, bool, bool]  # a, b, c, and two predicates
+
+
+def machine() -> Machine:
+    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
+
+
+def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
+    """Carry out instructions, one a line, with a, b, c in R2, R4, R6 (upper halves in R3, R5, R7), P0, P1."""
+    lines = [*sass.splitlines(), "EXIT"]
+    code = Code(name="test", instructions=tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
+    program = prepare(code, everything=True)
+    m = machine()
+    for place in range(3):
+        numbers = np.array([[lane[place] for lane in lanes]], np.uint32)
+        m.registers[2 + 2 * place] = Value(numbers, known)
+        m.registers[3 + 2 * place] = Value(numbers[:, ::-1].copy(), known)
+    m.registers[320] = Value(np.array([[lane[3] for lane in lanes]]))
+    m.registers[321] = Value(np.array([[lane[4] for lane in lanes]]))
+    assert not program.unsupported
+    for step in program.steps[: len(lines) - 1]:
+        assert step is not None
+        step(m)
+    return m

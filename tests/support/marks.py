@@ -1,8 +1,9 @@
-"""Marks of tests that need one of CUDA's tools, or a machine without a GPU."""
+"""Marks of tests that need tools, and programs that leave a mark when they run."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +23,15 @@ NEEDS_PTXAS = needs(PTXAS)
 NEEDS_ALL = needs(NVCC, PTXAS, NVDISASM)
 needs_cc = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="needs a C compiler")
 without_gpu = pytest.mark.skipif(not device.absent(), reason="about machines without a GPU")
+
+
+RUNS = '#!/bin/sh\ntouch "{marker}"\n{then}\n'
+PYTHON = "open({marker!r}, 'w').close()\n"
+
+
+def program(file: Path, marker: Path, then: str = "exit 1") -> Path:
+    """Write a program that leaves the marker, then does something else."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(RUNS.format(marker=marker, then=then), encoding="utf-8")
+    file.chmod(0o755)
+    return file

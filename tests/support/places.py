@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -22,3 +24,9 @@ def text(name: str) -> str:
 def table(name: str) -> dict[str, Any]:
     """Return what a TOML file of tests/data holds."""
     return tomllib.loads(text(name))
+
+
+def measured(name: str) -> list[dict[str, str]]:
+    """Return the rows of a table that was measured on an H100."""
+    with gzip.open(DATA / f"{name}_h100.csv.gz", "rt", newline="") as lines:
+        return list(csv.DictReader(lines))

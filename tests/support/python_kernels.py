@@ -1,16 +1,27 @@
-"""Marks of tests that need the compiler of a language, and a launch of each on the command line."""
+"""Kernels written in Python: marks of their compilers, launches, recordings from the H100, Triton's caches."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
+import tarfile
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
-from tests.support.places import DATA
+from tests.support.corpus import frames
+from tests.support.places import DATA, PROGRAMS, ROOT
 
 TEXTS = DATA / "python" / "texts"  # Python files with kernels, a folder per language
 
@@ -43,3 +54,138 @@ Linted = Callable[..., tuple[int, str]]
 def line_of(file: Path, text: str) -> int:
     """Return the number of the line that is this text, without what indents it."""
     return [line.strip() for line in file.read_text(encoding="utf-8").splitlines()].index(text) + 1
+
+
+ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere
+EXAMPLES = ROOT / "examples" / "python"
+FACTS = "facts.json"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One access: its offset, SASS opcode and line, and its counts on the GPU and here; None if unknown."""
+
+    offset: int
+    opcode: str
+    line: str
+    measured: tuple[int | None, ...]  # executed, wavefronts, ideal
+    computed: tuple[int | None, ...]
+
+    @property
+    def unknown(self) -> bool:
+        return None in self.computed
+
+    @property
+    def equal(self) -> bool:
+        return self.measured == self.computed
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """A recorded kernel: its compiler, its accesses, and why some are unknown."""
+
+    name: str
+    compiler: str
+    accesses: tuple[Counted, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> int:
+        return sum(access.equal for access in self.accesses)
+
+    @property
+    def unknown(self) -> int:
+        return sum(access.unknown for access in self.accesses)
+
+    @property
+    def different(self) -> int:
+        return len(self.accesses) - self.equal - self.unknown
+
+
+@cache
+def recorded() -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what was recorded, and the cubins by kernel."""
+    facts: dict[str, Any] = {}
+    cubins: dict[str, bytes] = {}
+    for path in sorted(ARCHIVES.glob("*.tar.xz"), key=lambda path: len(path.name)):
+        with tarfile.open(path) as archive:
+            files = {entry.name: archive.extractfile(entry) for entry in archive.getmembers()}
+            content = {name: file.read() for name, file in files.items() if file}
+        found = json.loads(content.pop(FACTS))
+        assert found["machine"] == facts.get("machine", found["machine"]), f"{path} is of another machine"
+        facts = {**found, "kernels": {**facts.get("kernels", {}), **found["kernels"]}}
+        cubins |= {name.removesuffix(".cubin"): data for name, data in content.items()}
+    return facts, cubins
+
+
+def _with_launch(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a family or kernel as it is written today; recordings have its launch beside its other fields."""
+    old = {name: value for name, value in entry.items() if name in ("grid", "block", "shared", "cluster")}
+    launch = {"grid": [], "block": [], "shared": "", "cluster": [], **old}
+    return {"launch": launch, **{name: value for name, value in entry.items() if name not in old}}
+
+
+def launched(name: str) -> Target:
+    """Return the launch of a recorded kernel."""
+    facts = recorded()[0]["kernels"][name]
+    family = _with_launch(facts["family"])
+    family["kernels"] = [_with_launch(kernel) for kernel in family["kernels"]]
+    with TemporaryDirectory() as folder:
+        described = Path(folder) / "family.json"
+        described.write_text(json.dumps({**family, "folder": folder}), encoding="utf-8")
+        family = replace(read(described), folder=EXAMPLES)
+    return Target(family, family.kernels[0], family.problem())
+
+
+def counted(name: str) -> CountedKernel:
+    """Emulate a recorded launch and hold every access to shared memory against ncu's counts."""
+    content, cubins = recorded()
+    facts = content["kernels"][name]
+    profile = emulation.emulate_cubin(launched(name), cubins[name], facts["compiler"]).profile
+    here = {access.pc: access for access in profile.instructions if access.access}
+    accesses = []
+    for offset, opcode, _, executed, wavefronts, ideal, *line in facts["counts"]["accesses"]:
+        access = here.get(offset)
+        computed = (access.executed, access.wavefronts, access.ideal) if access else (None, None, None)
+        place = f"{Path(line[0][0]).name}:{line[0][1]}" if line else ""
+        accesses.append(Counted(offset, opcode, place, (executed, wavefronts, ideal), computed))
+    return CountedKernel(name, facts["compiler"], tuple(accesses), profile.notes)
+
+
+CACHED = DATA / "python" / "cached"
+SOURCE = "/tmp/ncu-swizzle/inlined/inlined.py"
+HELPERS = "/tmp/ncu-swizzle/inlined/inlined_helpers.py"
+_SOURCE_DATA, _BINARY = 1, 4
+
+
+def fill(folder: Path, *left_out: str) -> Path:
+    """Make the folder a cache that has the kernel, without some of its files; return it."""
+    kernel = folder / "KEY"
+    kernel.mkdir(parents=True)
+    for file in CACHED.iterdir():
+        if file.suffix not in left_out:
+            shutil.copy(file, kernel)
+    return folder
+
+
+@cache
+def report() -> bytes:
+    """Return the report of tests/data/programs/triton_program.py as if the first kernel had inlined functions.
+
+    Its machine code is the same, see tests/data/python/inlined.py: only the cubin's lines are others.
+    """
+    taken = frames.Report.taken_apart((PROGRAMS / "triton.ncu-rep").read_bytes())
+    old = container.inspect(PROGRAMS / "triton.ncu-rep").results[0].cubin
+    blocks = tuple(
+        replace(block, payload=tuple((kind, _changed(kind, message, old)) for kind, message in block.payload))
+        for block in taken.blocks
+    )
+    return replace(taken, blocks=blocks).put_together()
+
+
+def _changed(kind: int, message: bytes, old: bytes) -> bytes:
+    if kind != _SOURCE_DATA:
+        return message
+    new = (CACHED / "turn_tiles.cubin").read_bytes()
+    parts = frames.taken_apart(message)
+    return frames.put_together([(n, w, new if (n, value) == (_BINARY, old) else value) for n, w, value in parts])

@@ -1,12 +1,17 @@
-"""Repositories of a known history: a kernel in PTX, which is quick to assemble, and a commit with a conflict."""
+"""Git repositories of a known history, clones as a runner makes them, and ones written object by object."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.places import text
+from tests.support.places import ROOT, text
 
 STRIDE = {False: 2, True: 7}  # the shift of a lane's address: 4 bytes, without conflicts; 128, 32 ways
 KERNEL, PROJECT = text("repositories/turn.ptx"), text("repositories/ncu-swizzle.toml")
@@ -42,3 +47,92 @@ def repository(folder: Path, commits: int, planted: int | None, broken: tuple[in
         git(folder, "commit", "-q", "-m", f"Change {number}", date=f"2026-03-01T12:{number:02}:00Z")
         names.append(git(folder, "rev-parse", "HEAD").strip())
     return names
+
+
+TURN, DESCRIBED = text("repositories/turn.cu"), text("repositories/turn.toml")
+WHO = ("-c", "user.name=someone", "-c", "user.email=someone@example.org", "-c", "commit.gpgsign=false")
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of a repository of its own, with a branch ``main``."""
+
+    folder: Path
+
+    @classmethod
+    def new(cls, folder: Path) -> Checkout:
+        """Return an empty one."""
+        folder.mkdir()
+        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
+        return cls(folder)
+
+    def git(self, *arguments: str) -> None:
+        subprocess.run(["git", *WHO, *arguments], cwd=self.folder, check=True, capture_output=True)
+
+    def write(self, source: str, described: str = DESCRIBED) -> None:
+        """Write the kernel and its description."""
+        (self.folder / "turn.cu").write_text(source, encoding="utf-8")
+        (self.folder / "ncu-swizzle.toml").write_text(described, encoding="utf-8")
+
+    def commit(self, source: str, described: str = DESCRIBED) -> None:
+        self.write(source, described)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "a change")
+
+    def branch(self, name: str) -> None:
+        self.git("checkout", "-q", "-b", name)
+
+    def cloned(self, folder: Path, branch: str, source: str) -> Path:
+        """Return a clone as actions/checkout makes it: one commit of a new branch with this source, no other branch."""
+        self.branch(branch)
+        self.write(source)
+        self.git("commit", "-q", "-a", "--allow-empty", "-m", "the pull request")
+        subprocess.run(
+            ["git", "clone", "-q", "--depth=1", "--branch", branch, "--single-branch", self.folder.as_uri(), folder],
+            check=True,
+        )
+        return folder
+
+    @staticmethod
+    def installed(temporary: Path) -> None:
+        """Put a program where the action installs it: this one."""
+        program = temporary / "ncu-swizzle" / "bin" / "ncu-swizzle"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m ncu_swizzle "$@"\n', encoding="utf-8"
+        )
+        program.chmod(0o755)
+
+
+FILE, LINK, FOLDER, SUBMODULE = "100644", "120000", "40000", "160000"
+Entry = tuple[str, bytes, str]
+
+
+class Hostile:
+    """A repository that is written object by object: git itself refuses many of these trees."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        git(folder, "init", "-q", "-b", "main")
+
+    def put(self, kind: str, content: bytes) -> str:
+        whole = b"%s %d\0" % (kind.encode(), len(content)) + content
+        name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        file = self.folder / ".git" / "objects" / name[:2] / name[2:]
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(zlib.compress(whole))
+        return name
+
+    def blob(self, content: bytes = b"written by a stranger\n") -> str:
+        return self.put("blob", content)
+
+    def tree(self, *entries: Entry) -> str:
+        return self.put("tree", b"".join(b"%s %s\0" % (m.encode(), n) + bytes.fromhex(o) for m, n, o in entries))
+
+    def commit(self, tree: str, branch: str = "main", parents: Sequence[str] = ()) -> str:
+        above = "".join(f"parent {parent}\n" for parent in parents)
+        who = "A <a@b> 1767225600 +0000"
+        name = self.put("commit", f"tree {tree}\n{above}author {who}\ncommitter {who}\n\nx\n".encode())
+        (self.folder / ".git" / "refs" / "heads" / branch).write_text(f"{name}\n")
+        return name

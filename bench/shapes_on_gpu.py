@@ -1,6 +1,6 @@
 """Launch GEMMs of tests/data/emulate/shapes.cu on this machine's GPU, and compare each with what the oracle foretells.
 
-    python -m tests.support.shapes_on_gpu CUBIN COUNT
+    python -m bench.shapes_on_gpu CUBIN COUNT
 
 prints a line for every launch that differs, then how many agree. Nothing that would hang or fault is launched.
 """
@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.shape_cases import SHARED, ShapeCase, bases
-from tests.support.shape_mutations import mutations
+from tests.support.gemms import SHARED, ShapeCase, bases, mutations
 from tests.support.tile_oracle import buffer_of, matrices, operand_bytes, outcome
 
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
