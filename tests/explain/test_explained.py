@@ -14,9 +14,9 @@ from ncu_swizzle.explain import predict
 from ncu_swizzle.smem import code
 from tests.support.explaining import data, drawn
 from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import KEYWORDS
 from tests.support.pages import Page
 from tests.support.places import ROOT
-from tests.support.tiles import KEYWORDS
 
 BITS = {"what": "(8,8):(8,1)", "swizzle": "bytes:3,2,3", "show": "bits"}
 PLACES = BITS | {"show": "places"}
