@@ -1,7 +1,5 @@
 """Fixtures of the tests of unfinished files."""
 
-from __future__ import annotations
-
 import pytest
 
 from ncu_swizzle.base import unfinished

@@ -1,7 +1,5 @@
 """Limits that hold: processor time, users' regular expressions, quotations."""
 
-from __future__ import annotations
-
 import re
 import signal
 import threading

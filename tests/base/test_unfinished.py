@@ -1,7 +1,5 @@
 """Unfinished files: what a killed process left goes, what is in use or not ours stays."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Fixtures of the tests of commands."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -3,8 +3,6 @@
 The fields are found by walking the dataclasses, so a new one is covered without a change here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

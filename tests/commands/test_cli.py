@@ -1,7 +1,5 @@
 """The command line without a GPU: the main job, reports, formats, help, and what mistakes lead to."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

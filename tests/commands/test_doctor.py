@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG002 - what stands in for a method takes its arguments
 
-from __future__ import annotations
-
 import io
 import json
 import os

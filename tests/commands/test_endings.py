@@ -1,7 +1,5 @@
 """How commands end that fail: what was not foreseen, what the system refuses, what typer refuses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The main job, as a function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an error says to type next works when it is typed as printed."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

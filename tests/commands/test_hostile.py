@@ -1,7 +1,5 @@
 """Hostile text on the command line, in files and their names, from ncu and from compilers; names that are not UTF-8."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Commands that take a launches file or a user's own kernels, but for what their command lines say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

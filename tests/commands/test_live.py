@@ -1,7 +1,5 @@
 """Functions with tensors and numbers, as `ncu_swizzle.profile` takes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

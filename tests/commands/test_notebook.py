@@ -1,7 +1,5 @@
 """The example notebook, executed by Jupyter; what shows itself in a cell."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``profile -- PROGRAM`` with a stand-in for ncu that leaves a recorded report; ``profile KERNEL KERNEL …``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

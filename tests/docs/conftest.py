@@ -1,7 +1,5 @@
 """Fixtures of the tests of the documentation."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

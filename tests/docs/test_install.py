@@ -1,7 +1,5 @@
 """Installing: one version everywhere, extras that exist, and commands that say what to type if one is missing."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

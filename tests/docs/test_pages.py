@@ -1,7 +1,5 @@
 """The pages of the documentation: in the site's navigation, with pictures and links that exist."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import re

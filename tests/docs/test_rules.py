@@ -1,11 +1,10 @@
 """The pages of codes: complete, and each minimal kernel has its finding, which is gone with the fix applied."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pytest
 from typer.testing import CliRunner
@@ -38,7 +37,7 @@ class Example:
     lines: tuple[TypedLine, ...]
 
     @classmethod
-    def of(cls, code: str) -> Example | None:
+    def of(cls, code: str) -> Self | None:
         page = codes.page(code)
         if not (block := re.search(r"```(?:cuda|python)\n(.*?)```", page, re.DOTALL)):
             return None

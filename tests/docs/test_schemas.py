@@ -1,7 +1,5 @@
 """The published JSON Schemas, held against what the commands write."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path

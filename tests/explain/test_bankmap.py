@@ -1,7 +1,5 @@
 """Bank maps and pictures: the worked examples of the articles, cell by cell."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

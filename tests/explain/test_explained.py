@@ -1,7 +1,5 @@
 """What `explain` answers about layouts, accesses, kernels and Hopper's tiles, and what mistakes lead to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree

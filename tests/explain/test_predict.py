@@ -1,7 +1,5 @@
 """Predictions: equal to what was recorded on an H100, for every catalogue kernel whose accesses are declared."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from dataclasses import replace

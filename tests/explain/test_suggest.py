@@ -1,7 +1,5 @@
 """Suggestions: the articles' own choices, what is impossible, and that the code to paste is the mapping."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Fixtures of the fixes' tests: projects to fix, and the corpus's kernels, each emulated once."""
 
-from __future__ import annotations
-
 import shutil
 from functools import cache
 from pathlib import Path

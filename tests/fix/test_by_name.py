@@ -1,7 +1,5 @@
 """A kernel that names its layout is fixed by naming another one, with the places inferred from the accesses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

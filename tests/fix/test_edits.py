@@ -1,7 +1,5 @@
 """Edits change their bytes and no others, and the patch says exactly what they did."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

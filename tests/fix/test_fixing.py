@@ -1,7 +1,5 @@
 """A source is fixed, for all of its kernels, by the mapping that suits, or left as it is with the reason."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Arrays and device functions in a kernel's own headers are rewritten with its source, or it is said why not."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The first line of each file of tests/data/fix_hostile says which mapping is writ
 WRONG is the one that the reason has to name.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Which files of a checkout a patch must do for: small projects that hide an include; nothing is compiled."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Elements have a place of their own; arrays lie where they are said to lie; lines and accesses are found again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 The launches are faked; tests/gpu/test_fix_on_gpu.py makes them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Layout policies are found with their siblings, wherever a kernel's own source names them."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

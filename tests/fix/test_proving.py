@@ -1,7 +1,5 @@
 """Correct fixes are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import replace

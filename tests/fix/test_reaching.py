@@ -1,7 +1,5 @@
 """What reaches into a shared array is found, through pointers, functions, macros, methods; what escapes is named."""
 
-from __future__ import annotations
-
 from ncu_swizzle.fix.webs import BYTES, Web
 from tests.support.places import table
 from tests.support.sources_in_cuda import web_of

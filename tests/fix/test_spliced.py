@@ -1,7 +1,5 @@
 """A source and its headers become one text, and that text the same files again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ncu_swizzle.fix.edits import Spliced, parted, place, splice

@@ -1,7 +1,5 @@
 """Index expressions are taken apart into products, and constants are computed as C++ does."""
 
-from __future__ import annotations
-
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.sums import Constants, Term
 

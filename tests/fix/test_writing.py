@@ -1,7 +1,5 @@
 """Mappings stand in the source as a person would have written them, or it is said why they cannot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Fixtures of the gate's tests: folders to judge, and a verdict."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``lint --against``: only what got worse since another commit fails."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The gate's judgement: limits, the baseline, noise, and what is inconclusive."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

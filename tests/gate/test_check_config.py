@@ -1,7 +1,5 @@
 """The gate's settings and options: where they are found, what wins, and what mistakes are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

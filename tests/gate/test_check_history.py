@@ -1,7 +1,5 @@
 """``check --history``: no more excess than in the last good run under the same conditions."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verdict for other programs: JUnit, SARIF, GitHub, JSON; with names that try to break out of each."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

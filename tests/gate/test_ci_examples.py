@@ -1,7 +1,5 @@
 """What is there for GitHub, GitLab, Jenkins and pre-commit."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

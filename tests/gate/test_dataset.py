@@ -1,7 +1,5 @@
 """A history on disk: only ever added to, also by several at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +33,7 @@ def test_what_was_added_is_read_back_and_a_run_is_kept_once(recorded: Recorded, 
     assert len(history.load(tmp_path / "h")[RUN].unique()) == 2
 
 
+@pytest.mark.long
 @needs_fleet
 def test_two_who_add_at_once_keep_both(recorded: Recorded, tmp_path: Path) -> None:
     for name in ("kernel1", "kernel2"):
@@ -101,6 +100,7 @@ def test_the_commit_is_the_named_one_or_that_of_the_profiles(recorded: Recorded,
             history.label_of("no-such-branch", False, [profile], folder)
 
 
+@pytest.mark.long
 @needs_fleet
 @needs("ptxas", "nvdisasm")
 def test_a_kernel_over_commits_without_a_gpu(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """``ncu-swizzle lint`` of a checkout that nobody trusts: each entry of each project file tries to run a program."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -186,6 +184,7 @@ def test_a_folder_whose_name_is_a_command_is_refused(hostile: Path, marker: Path
     assert not marker.exists()
 
 
+@pytest.mark.long
 def test_tools_are_not_taken_from_the_current_folder(
     hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 """``ncu-swizzle lint``, but for what its command lines say: tests/data/sessions/gate/lint.txt."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -46,6 +44,7 @@ def test_no_note_is_lost_for_the_words_in_it(monkeypatch: pytest.MonkeyPatch) ->
         assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @needs_fleet
 def test_workers_find_what_one_process_finds(tmp_path: Path) -> None:

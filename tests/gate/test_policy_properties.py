@@ -1,7 +1,5 @@
 """Limits and baselines are understood or refused, whatever they say."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Suppressions: what hides a finding and what does not; a hidden one stays listed and counts for nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A kernel over commits: what changed, what is good, and what is never compared."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

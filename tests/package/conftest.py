@@ -1,7 +1,5 @@
 """Fixtures of the tests of the API and of the pytest plugin."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """The functions of `ncu_swizzle`: for notebooks, scripts and tests."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import shutil

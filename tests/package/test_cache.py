@@ -1,7 +1,5 @@
 """The cache: what was kept comes back or is dropped, and it does not outgrow its limit."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Callable

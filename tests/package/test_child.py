@@ -1,7 +1,5 @@
 """Programs are run within their time, and nothing of them is left."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """From which commit a profile's sources are."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files: what is written to, what is replaced, and which file an error names."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DataFrames of profiles and comparisons, and how a notebook shows them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is kept of the compilers' work is what they make."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A command that is killed takes everything it started with it, and the next one removes what it left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

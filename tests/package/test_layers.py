@@ -1,7 +1,5 @@
 """The house: lower layers never import higher ones, and nothing imports itself. `make lint` runs this."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

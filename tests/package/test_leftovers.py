@@ -1,7 +1,5 @@
 """The check at the end of a test run: it fails for what a test leaves behind, and for nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

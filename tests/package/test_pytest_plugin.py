@@ -1,7 +1,5 @@
 """The pytest plugin, loaded through its entry point by a pytest of its own; and its assertions."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

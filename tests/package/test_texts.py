@@ -1,7 +1,5 @@
 """The borders at which texts leave the program, function by function."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

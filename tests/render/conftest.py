@@ -1,7 +1,5 @@
 """Pages of the report, each rendered once per test run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

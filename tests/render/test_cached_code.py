@@ -1,7 +1,5 @@
 """Whatever lies in the cache, making a page runs none of it."""
 
-from __future__ import annotations
-
 import marshal
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The other shapes of a report: Markdown for a pull request, CSV of the instructions."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

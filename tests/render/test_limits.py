@@ -1,7 +1,5 @@
 """Whatever a report holds, its page is made in bounded time and says what it leaves out."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reports with many kernels: on the page, on a terminal, in the other formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

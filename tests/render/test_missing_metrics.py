@@ -1,7 +1,5 @@
 """Reports that lack metrics: shown all the same, and never a crash."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """The report as text: complete, well-formed, harmless, and the same every time."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

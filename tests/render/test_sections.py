@@ -1,7 +1,5 @@
 """The sections of a report that are about lines and instructions: sources, counts, findings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

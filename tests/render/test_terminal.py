@@ -1,7 +1,5 @@
 """The times of kernels on a terminal: each beside what its family is held against."""
 
-from __future__ import annotations
-
 from io import StringIO
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers and highlighted source as text."""
 
-from __future__ import annotations
-
 import pytest
 
 from ncu_swizzle.render import text

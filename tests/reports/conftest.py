@@ -1,7 +1,5 @@
 """Fixtures of the tests that read .ncu-rep files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

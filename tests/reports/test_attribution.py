@@ -1,7 +1,5 @@
 """Which line an access is blamed on: the nearest one that the user wrote, and the headers that it goes through."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

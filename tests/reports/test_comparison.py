@@ -1,7 +1,5 @@
 """Profiles side by side: the tables, the sentence, the warnings."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """A .ncu-rep's bytes: what is read from them is what NVIDIA's module reads, and damage is noticed that it does not."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

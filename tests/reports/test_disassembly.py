@@ -1,7 +1,5 @@
 """What only NVIDIA's reader tells: asked within limits, kept if whole, and not believed if damaged."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace

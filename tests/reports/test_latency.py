@@ -1,7 +1,5 @@
 """ConflictCost says when it cannot tell, and no rule reasons from a handful of samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Launches of one report and of several: told apart, chosen, paired, judged together."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

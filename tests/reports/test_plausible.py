@@ -1,7 +1,5 @@
 """Impossible figures are refused where they are read; doubtful ones are told and never judged; large ones are exact."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The reports of programs that were recorded on an H100: read, listed and shown, whatever section set they are of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

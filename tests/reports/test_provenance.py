@@ -1,7 +1,5 @@
 """Where numbers of a profile come from, and why some are unknown: kept in its file."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Lines of kernels written in Python: callers from Triton's cache; what CuTe DSL and Numba do not name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

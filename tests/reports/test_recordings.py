@@ -1,7 +1,5 @@
 """What the recordings from the H100 say: the catalogue's degrees, the machine, their own sources, no foreign folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command that collects what a report lacks."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 

@@ -1,7 +1,5 @@
 """The rule pack's decisions, on recorded launches and on made-up ones."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

@@ -1,7 +1,5 @@
 """`ncu-swizzle rules`: copies of the pack, what ncu lists of it, and findings of finished reports."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rule pack as ncu runs it: each rule is a file, which reads from an action what we read from a profile."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """A run is whole or not there, and no earlier one is lost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A profile survives being saved; what is damaged or makes no sense, whatever digest it has, is refused."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json

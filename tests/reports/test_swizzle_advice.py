@@ -1,7 +1,5 @@
 """What SwizzleAdvice says, tried on the model: every swizzle that it names, on the rows that it is for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

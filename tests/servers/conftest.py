@@ -1,7 +1,5 @@
 """A workspace with one kernel whose launch is declared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An answer's pages hold all of its rows, and no page is long."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

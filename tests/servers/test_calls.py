@@ -1,7 +1,5 @@
 """Each call's answer, on a kernel whose conflict is known; and what a process of its own adds to it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

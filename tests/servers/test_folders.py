@@ -1,7 +1,5 @@
 """What a client may have read and run, and what not; hints reach it as calls, not as command lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``ncu-swizzle lsp`` with a real client; skipped without pygls or CUDA's compiler."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

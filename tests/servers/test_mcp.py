@@ -1,7 +1,5 @@
 """The MCP server as a client of the SDK sees it, started as a user's agent starts it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Iterator
