@@ -2,7 +2,8 @@
 
 FOLDER has `NAME.launches`, written by `ncu-swizzle capture`, and `NAME.counts.json.xz`: a list, launch by launch in the
 same order, of [kernel, {offset: [SASS, executed, wavefronts, ideal]}] for the instructions that access shared memory.
-Launches that access none are replayed too: those may fail as well. The table is that of bench/programs.py.
+Launches that access none are replayed too: those may fail as well. `NAME.memory.json.xz`, if it is there, has more
+columns of the first launches: [kernel, {offset: [SASS, {metric: value}]}]. The table is that of bench/programs.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from programs import Counted, main
 
@@ -22,7 +24,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.kernels.toolchain import Toolchain
 
-LAUNCHES, COUNTS = ".launches", ".counts.json.xz"
+LAUNCHES, COUNTS, COLUMNS = ".launches", ".counts.json.xz", ".memory.json.xz"
 
 
 def programs(folder: Path) -> dict[str, Path]:
@@ -33,13 +35,23 @@ def programs(folder: Path) -> dict[str, Path]:
 
 def launches(path: Path) -> Iterator[Counted]:
     """Yield the launches of a file. Ends the process if the counts are of others."""
-    theirs = json.loads(lzma.decompress(path.with_name(path.name.removesuffix(LAUNCHES) + COUNTS).read_bytes()))
+    theirs, columns = (_beside(path, suffix) for suffix in (COUNTS, COLUMNS))
     with open_launches(path) as file:
         captured = file.manifest.launches
         if len(captured) != len(theirs):
             sys.exit(f"{path.name} has {len(captured)} launches, its counts are of {len(theirs)}")
-        for launch, (_, counts) in zip(captured, theirs, strict=True):
-            yield Counted({int(offset): row for offset, row in counts.items()}, partial(replayed, file, launch))
+        for launch, (_, counts), (_, more) in zip(captured, theirs, columns + [("", {})] * len(theirs), strict=False):
+            yield Counted(
+                {int(offset): row for offset, row in counts.items()},
+                partial(replayed, file, launch),
+                {int(offset): row for offset, (_, row) in more.items()},
+            )
+
+
+def _beside(path: Path, suffix: str) -> list[Any]:
+    """Return what a file of the same program holds; nothing if it is not there."""
+    file = path.with_name(path.name.removesuffix(LAUNCHES) + suffix)
+    return json.loads(lzma.decompress(file.read_bytes())) if file.exists() else []
 
 
 def replayed(file: LaunchesFile, launch: CapturedLaunch, timeout_s: float) -> Counts:

@@ -4,7 +4,8 @@ FOLDER has one folder a program, with `launches.jsonl.xz` (a JSON object a line:
 [offset, hex] pairs, cubin, counts by offset as [SASS, executed, wavefronts, ideal]) and `<cubin>.cubin.xz`. Prints a
 program's accesses that are equal, different and unknown, its launches that failed, the CPU seconds of the longest
 launch and of all, and the peak memory; then each reason with how many accesses it leaves unknown. Ends with 1 if
-anything differs or fails. bench/launches.py does the same with files that `ncu-swizzle capture` wrote.
+anything differs or fails. bench/launches.py does the same with files that `ncu-swizzle capture` wrote, and compares the
+columns of threads, global and local memory, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,14 +29,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports.model import EXECUTED
 
 WORKERS = 2
 TIMEOUT_S = 90.0
+COLUMNS = frozenset((EXECUTED, *METRICS.values()))
 SHOWN = 3  # differences of a program
 VERDICTS = ("equal", "different", "unknown")
 LATE = "the program's seconds are spent: not run"
@@ -47,6 +51,7 @@ class Counted:
 
     theirs: dict[int, list[Any]]
     emulated: Callable[[float], Counts]
+    columns: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by offset: others of ncu's, by metric
 
 
 Launches = Callable[[Path], Iterable[Counted]]  # of a program
@@ -59,6 +64,8 @@ class Tally:
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)  # of what is unknown or failed, in accesses
     differences: list[str] = field(default_factory=list)
+    figures: Counter[str] = field(default_factory=Counter)  # of other columns: "METRIC VERDICT"
+    columns_reasons: Counter[str] = field(default_factory=Counter)  # of what is unknown of these, in figures
     failed: int = 0  # launches
     longest: float = 0.0  # CPU seconds of one launch
     seconds: float = 0.0  # of all
@@ -68,6 +75,8 @@ class Tally:
         self.verdicts.update(other.verdicts)
         self.reasons.update(other.reasons)
         self.differences += other.differences
+        self.figures.update(other.figures)
+        self.columns_reasons.update(other.columns_reasons)
         self.failed += other.failed
         self.longest = max(self.longest, other.longest)
         self.seconds += other.seconds
@@ -92,6 +101,24 @@ def compared(counts: Counts, theirs: dict[int, list[Any]]) -> Tally:
             tally.differences.append(f"{row.offset:#x} {row.sass}: {ours}, ncu {other and other[1:4]}")
     tally.verdicts["different"] += len(left)
     tally.differences += [f"{offset:#x} {other[0]}: not seen, ncu {other[1:4]}" for offset, other in left.items()]
+    return tally
+
+
+def columns_compared(counts: Counts, columns: Mapping[int, Mapping[str, int]]) -> Tally:
+    """Compare ncu's other columns of instructions, figure by figure."""
+    tally, rows = Tally(), {row.offset: row for row in counts.rows}
+    for offset, theirs in columns.items():
+        row = rows.get(offset)
+        ours = {EXECUTED: row.executed, **{METRICS[name]: n for name, n in row.traffic.known.items()}} if row else {}
+        for metric in COLUMNS & theirs.keys():
+            count = ours.get(metric)
+            verdict = "unknown" if count is None else "equal" if count == theirs[metric] else "different"
+            tally.figures[f"{metric} {verdict}"] += 1
+            if row is None or verdict == "different":
+                what = f"{metric} {count}, ncu {theirs[metric]}"
+                tally.differences.append(f"{offset:#x} {row.sass if row else 'not seen'}: {what}")
+            elif verdict == "unknown":
+                tally.columns_reasons[row.traffic_unknown.reason if row.traffic_unknown else "without a reason"] += 1
     return tally
 
 
@@ -138,11 +165,16 @@ def measure(program: Path, launches: Launches, budget_s: float) -> Tally:
             total.add(Tally(Counter(unknown=number), Counter({LATE: number})))
             continue
         try:
-            tally = compared(counted.emulated(min(left, TIMEOUT_S)), counted.theirs)
+            counts = counted.emulated(min(left, TIMEOUT_S))
+            tally = compared(counts, counted.theirs)
+            tally.add(columns_compared(counts, counted.columns))
         except Exception as error:  # a crash is a result here, and named
             ours = isinstance(error, NcuSwizzleError)
             why = f"{'' if ours else 'CRASH '}{type(error).__name__}: {error}"
             tally = Tally(Counter(unknown=number), Counter({why: number}), failed=1)
+            tally.figures.update(
+                f"{metric} unknown" for row in counted.columns.values() for metric in COLUMNS & row.keys()
+            )
         tally.longest = tally.seconds = time.process_time() - start
         total.add(tally)
     total.mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -155,17 +187,31 @@ def in_its_own_process(program: Path, budget_s: float) -> Tally:
     if ended.returncode:
         return Tally(reasons=Counter({f"CRASH {ended.stderr.strip().splitlines()[-1]}": 1}), failed=1)
     result = json.loads(ended.stdout)
-    return Tally(**{**result, "verdicts": Counter(result["verdicts"]), "reasons": Counter(result["reasons"])})
+    counters = ("verdicts", "reasons", "figures", "columns_reasons")
+    return Tally(**{**result, **{name: Counter(result[name]) for name in counters}})
 
 
 def line(name: str, tally: Tally) -> str:
     verdicts = " | ".join(str(tally.verdicts[verdict]) for verdict in VERDICTS)
-    return f"| {name} | {verdicts} | {tally.failed} | {tally.longest:.1f} | {tally.seconds:.1f} | {tally.mb:.0f} |"
+    figures = " | ".join(
+        str(sum(count for name, count in tally.figures.items() if name.endswith(verdict))) for verdict in VERDICTS
+    )
+    costs = f"{tally.failed} | {tally.longest:.1f} | {tally.seconds:.1f} | {tally.mb:.0f}"
+    return f"| {name} | {verdicts} | {figures} | {costs} |"
 
 
 def table(programs: dict[str, Path], budget_s: float) -> Tally:
     """Print the programs' lines as they end, and return their sum."""
-    print(f"| program | {' | '.join(VERDICTS)} | failed | longest | seconds | MB |\n|---|---|---|---|---|---|---|---|")
+    heads = [
+        "program",
+        *VERDICTS,
+        *(f"figures {verdict}" for verdict in VERDICTS),
+        "failed",
+        "longest",
+        "seconds",
+        "MB",
+    ]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     total = Tally()
     with ThreadPoolExecutor(WORKERS) as pool:
         tallies = pool.map(partial(in_its_own_process, budget_s=budget_s), programs.values())
@@ -196,7 +242,14 @@ def main(description: str | None, programs: Callable[[Path], dict[str, Path]], l
     print(f"\n{'accesses':>8}  reason")
     for reason, number in total.reasons.most_common():
         print(f"{number:8}  {reason}")
-    sys.exit(bool(total.verdicts["different"] or total.failed))
+    if total.figures:
+        print(f"\n{'figures':>8}  reason")
+        for reason, number in total.columns_reasons.most_common():
+            print(f"{number:8}  {reason}")
+        print(f"\n| column | {' | '.join(VERDICTS)} |\n|---|---|---|---|")
+        for metric in sorted({name.partition(" ")[0] for name in total.figures}):
+            print(f"| {metric} | {' | '.join(str(total.figures[f'{metric} {verdict}']) for verdict in VERDICTS)} |")
+    sys.exit(bool(total.differences or total.failed))
 
 
 if __name__ == "__main__":

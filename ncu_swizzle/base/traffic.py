@@ -18,7 +18,7 @@ class Traffic:
     """The counts over a launch. None: unknown, not collected, or not a count of such an instruction.
 
     Loads, stores, copies and atomics in global memory have `sectors`, `ideal` and `tags`; those in local memory
-    `local_sectors`; those through generic addresses all four; conditional branches `divergent`.
+    `local_sectors`; those through generic addresses all four; branches `divergent`.
     """
 
     threads: Count | None = None  # that executed it
@@ -27,7 +27,7 @@ class Traffic:
     ideal: Count | None = None  # as few as hold the bytes that were asked for
     tags: Count | None = None  # lookups of 128-byte lines in L1
     local_sectors: Count | None = None
-    divergent: Count | None = None  # warps whose threads went both ways
+    divergent: Count | None = None  # ways beyond the first that threads of a warp went
 
     @property
     def excessive(self) -> int | None:

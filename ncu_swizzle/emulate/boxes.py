@@ -114,6 +114,14 @@ class Boxes:
             if dims >> axis & 1:
                 self._pin(which, axis)
 
+    def narrowed_by(self, which: Ints, stride: Steps, dims: int) -> bool:
+        """Return whether a decision at this stride, or by the index itself in these dimensions, narrows any of them."""
+        return any(
+            bool((self.low[which, axis] < self.high[which, axis]).any())
+            and bool(dims >> axis & 1 or (self.step[which, axis] % stride[axis]).any())
+            for axis in range(BLOCK_AXES)
+        )
+
     def keep_within(self, tag: Tag, which: Ints, down: Ints, up: Ints) -> None:
         """Narrow to the blocks in which a value with this tag falls by at most `down` and grows by at most `up`."""
         assert tag.coefficients is not None
@@ -251,6 +259,10 @@ class Repeats:
         for repeat in self.active:
             change = tag.per_iteration(repeat.axis)
             repeat.failed |= change is None or change % unit != 0
+
+    def failed_by(self, tag: Tag) -> bool:
+        """Return whether an iteration would have to run by itself to follow an address, for no other reason so far."""
+        return any(tag.per_iteration(repeat.axis) is None and not repeat.failed for repeat in self.active)
 
     def keep_within(self, tag: Tag, blocks: Ints, down: Ints, up: Ints) -> None:
         """Record that values with this tag decide alike while they fall by at most `down` and grow by at most `up`."""

@@ -19,9 +19,10 @@ from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
+from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Value, known_in, truth
 from ncu_swizzle.emulate.waits import Waits, rows
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.operations import Bools, Ints, new_values
 
 # Functions that are not part of a module: the driver supplies them, such as vprintf, malloc and __assertfail.
 #
@@ -102,6 +103,18 @@ class Control(Waits):
         else:
             self.add(stop, group.warps, group.mask)
 
+    def count_divergence(self, pc: int, warps: Ints, ways: Ints) -> None:
+        """Count by how many ways more than one the threads of each of these warps, (G,), leave a branch."""
+        tallies, m = self.program.tallies, self.machine
+        if tallies is not None and ways.any():
+            np.add.at(m.tallies[tallies.branches[pc]], m.block_of[warps], ways)
+
+    def lose_divergence(self, pc: int, origin: int | None) -> None:
+        """Record that it is unknown at which executions of a branch threads part."""
+        if self.program.tallies is not None:
+            row = self.program.tallies.branches[pc]
+            self.machine.unsure.setdefault(row, Unknown("which way its threads go", origin))
+
     def _reconvergence_point(self, group: Group, pc: int) -> int:
         """Return the next BSYNC or WARPSYNC at which all of the group's threads reconverge, or EXIT."""
         flow, m = self.program.flow, self.machine
@@ -165,12 +178,10 @@ def _branch(s: Control, group: Group, pc: int, instruction: SassInstruction) -> 
     kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):
         taken = kept.mask & taken.any(axis=1, keepdims=True)
-    if s.program.tallies is not None and (row := s.program.tallies.branches.get(pc)) is not None:
-        if len(kept.warps) < len(group.warps):
-            m.unsure.setdefault(row, Unknown("which way its threads go", condition.origin if condition else None))
-        parting = taken.any(axis=1) & (kept.mask & ~taken).any(axis=1)
-        if parting.any():
-            m.tallies[row] += np.bincount(m.block_of[kept.warps[parting]], minlength=len(m.blocks))
+    if len(kept.warps) < len(group.warps):
+        s.lose_divergence(pc, condition.origin if condition else None)
+    both = taken.any(axis=1) & (kept.mask & ~taken).any(axis=1)
+    s.count_divergence(pc, kept.warps, np.asarray(both, np.int64))
     s.add(s.after(pc), kept.warps, kept.mask & ~taken)
     s.add(targets[0], kept.warps, taken)
 
@@ -314,10 +325,16 @@ def _jump_to_register(
     if bool((selected & ~known).any()):
         lost: Bools = np.asarray((selected & ~known).any(axis=1))
         uniform, anywhere = value.bits.shape[1] == 1, instruction.opcode == "CALL"
+        if instruction.opcode in BRANCHES:
+            s.lose_divergence(pc, value.origin)
         s.lose_track(Group(pc, group.warps[lost], selected[lost]), pc, uniform, value.origin, anywhere)
         group, selected = group.part(~lost), selected[~lost]
         value = Value(np.broadcast_to(value.bits, known.shape)[~lost])
     targets = np.broadcast_to(value.bits, selected.shape).astype(np.int64) + plus
+    if instruction.opcode in BRANCHES:
+        ways: Ints = new_values(np.sort(np.where(selected, targets, -1), axis=1)).sum(axis=1)
+        ways += (group.mask & ~selected).any(axis=1)
+        s.count_divergence(pc, group.warps, ways - 1)
     for target in np.unique(targets[selected]):
         goes = selected & (targets == target)
         if int(target) & LOW in s.program.externals:

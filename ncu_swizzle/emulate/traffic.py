@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from ncu_swizzle.base import codes
+from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.copies import misread
+from ncu_swizzle.emulate.copies import misread, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
@@ -30,9 +31,9 @@ from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem import sectors
 from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints
 
-# What is counted of requests: sectors and tags of global memory or tags alone, or sectors of local memory.
-GLOBAL, TAGS, LOCAL = "global", "tags", "local"
-UNIT = {GLOBAL: LINE, TAGS: LINE, LOCAL: WORD}  # bytes by which a shift changes none of it
+# What is counted of requests: sectors and tags of global memory, of copies past L1; tags; sectors of local memory.
+GLOBAL, COPY, TAGS, LOCAL = "global", "copy", "tags", "local"
+UNIT = {GLOBAL: LINE, COPY: LINE, TAGS: LINE, LOCAL: WORD}  # bytes by which a shift changes none of it
 # Of an instruction's requests, and which of these an opcode has.
 FIGURE_NAMES = "sectors", "ideal", "tags", "local_sectors"
 FIGURES = len(FIGURE_NAMES)
@@ -41,6 +42,7 @@ FIGURES_OF = {
     **dict.fromkeys(GENERIC, FIGURE_NAMES),
     **dict.fromkeys(LOCAL_ACCESS, FIGURE_NAMES[3:]),
 }
+BRANCHES = frozenset(("BRA", "BRX", "CALL", "JMP", "JMX"))  # ncu has a count of divergence for these
 FAR = 1 << 62
 PATIENCE = 4_000_000  # effort after which no further blocks or iterations are run for addresses alone
 
@@ -61,7 +63,7 @@ class Tallies:
 
     @classmethod
     def of(cls, flow: Flow, effects: Sequence[Effects], alive_after: Sequence[int]) -> Tallies:
-        """Return a row for each basic block, for each guard whose value is computed, and for each conditional branch.
+        """Return a row for each basic block, for each guard whose value is computed, and for each branch.
 
         Instructions of a basic block under the same guard share a row as long as nothing writes the predicate.
         """
@@ -86,7 +88,7 @@ class Tallies:
             writes = effects[number].writes
             rows = {key: row for key, row in rows.items() if not writes >> key[0] & 1}
         for number, instruction in enumerate(flow.instructions):
-            if instruction.opcode in ("BRA", "JMP") and not instruction.never and flow.conditional(number):
+            if instruction.opcode in BRANCHES and not instruction.never:
                 branches[number] = count
                 count += 1
         return cls(leaders=leaders, guarded=guarded, branches=branches)
@@ -130,6 +132,7 @@ class MemoryRequests:
     lanes: Ints  # (N, 32) bytes from the line of the request's lowest address on; local addresses from their word on
     selected: Bools  # (N, 32)
     blocks: Ints  # (W,)
+    target: Ints | None = None  # (N, 32) addresses in shared memory that a copy past L1 writes, from their sector on
     count: int = 0
 
     @property
@@ -145,6 +148,7 @@ class LoopTraffic:
     seen: MemoryRequests
     times: int
     tag: Tag | None
+    target_tag: Tag | None = None
 
 
 class TrafficLog:
@@ -161,85 +165,93 @@ class TrafficLog:
         """Record that requests of an instruction are unknown; `code` as in `Unknown`."""
         self.machine.unfollowed.setdefault(number, Unknown(reason, origin, code))
 
-    def follows(self, number: int, tag: Tag | None, space: str) -> bool:
-        """Return whether addresses with this tag are followed from block to block, and record what that decides.
+    def follows(self, number: int, tag: Tag | None, unit: int) -> bool:
+        """Return whether addresses with this tag are followed, and record what they decide: all but a shift by units.
 
         Where it would take a block or an iteration of its own, that is done only as long as it does not take long.
         """
         if tag is None:
             return True
         m = self.machine
-        bits = trailing_zeros(UNIT[space]) if tag.uniform else 32
+        bits = trailing_zeros(unit) if tag.uniform else 32
         stride, dims = tag.lattice(bits)
         if m.draw and m.draw.several and (dims >> m.draw.axis & 1 or stride[m.draw.axis] > 1):
             self.miss(number, "its address", m.draw.origin)
             return False
-        if self.clock.effort > PATIENCE and (dims or max(stride) > 1 or self._runs_each_iteration(tag)):
+        blocks = np.unique(m.view_blocks())
+        if self.clock.effort > PATIENCE and (m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.failed_by(tag)):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
-        m.boxes.decide(np.unique(m.view_blocks()), tag, bits)
+        m.boxes.decide(blocks, tag, bits)
         m.repeats.follow(tag)
         return True
 
-    def _runs_each_iteration(self, tag: Tag) -> bool:
-        return any(tag.per_iteration(repeat.axis) is None for repeat in self.machine.repeats.active)
-
-    def record(self, number: int, space: str, at: Ints, selected: Bools, tag: Tag | None) -> None:
-        """Count one request per warp of the view, of the selected lanes at these addresses, (G, 32) or (G, 1)."""
+    def record(self, number: int, space: str, address: Value, selected: Bools, target: Value | None = None) -> None:
+        """Count one request per warp of the view, of the selected lanes, (G, 32), at known addresses; see `COPY`."""
         m = self.machine
-        first = np.where(selected, at, FAR).min(axis=1, keepdims=True) & -UNIT[space]
-        lanes = np.where(selected, at - first, 0)
+        lanes = from_unit(address.bits.astype(np.int64), selected, UNIT[space])
+        to = None if target is None else from_unit(target.bits.astype(np.int64), selected, SECTOR)
         key = m.view.warps.tobytes()
         if key not in self._warps:
             self._warps[key] = len(self._warps), m.view_blocks()
         together, blocks = self._warps[key]
-        period = period_of(blocks, [lanes, selected])
-        seen = self._entry(number, space, lanes[:period], selected[:period], blocks, together)
+        period = period_of(blocks, [lanes, selected, to])
+        seen = self._entry(
+            number,
+            MemoryRequests(
+                space=space,
+                lanes=lanes[:period],
+                selected=selected[:period],
+                blocks=blocks,
+                target=None if to is None else to[:period],
+            ),
+            together,
+        )
         seen.count += 1
         for repeat in m.repeats.active:
-            repeat.traffic.append(LoopTraffic(number=number, seen=seen, times=1, tag=tag))
+            tags = {"tag": address.tag, "target_tag": target.tag if target else None}
+            repeat.traffic.append(LoopTraffic(number=number, seen=seen, times=1, **tags))
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
-    def _entry(
-        self, number: int, space: str, lanes: Ints, selected: Bools, blocks: Ints, together: object
-    ) -> MemoryRequests:
-        key = (space, lanes.tobytes(), selected.tobytes(), together)
+    def _entry(self, number: int, made: MemoryRequests, together: object) -> MemoryRequests:
+        """Return the same requests of the same warps, if there were any before, or these."""
+        to = b"" if made.target is None else made.target.tobytes()
+        key = (made.space, made.lanes.tobytes(), made.selected.tobytes(), to, together)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
-            seen = requests[key] = MemoryRequests(space=space, lanes=lanes, selected=selected.copy(), blocks=blocks)
-            self._bytes += 2 * (lanes.nbytes + selected.nbytes)
+            seen = requests[key] = replace(made, selected=made.selected.copy())
+            self._bytes += 2 * (made.lanes.nbytes + made.selected.nbytes + len(to))
         return seen
 
     def repeat(self, traffic: Iterable[LoopTraffic], axis: int, times: int) -> None:
         """Count what an iteration made for so many further ones, with addresses that change as their tags say."""
-        distinct: dict[tuple[int, Tag | None], LoopTraffic] = {}
+        distinct: dict[tuple[int, Tag | None, Tag | None], LoopTraffic] = {}
         for made in traffic:
-            key = (id(made.seen), made.tag)
+            key = (id(made.seen), made.tag, made.target_tag)
             earlier = distinct.get(key)
             distinct[key] = replace(made, times=made.times + earlier.times) if earlier else made
         for made in distinct.values():
             unit = UNIT[made.seen.space]
-            change = (made.tag.per_iteration(axis) or 0) % unit if made.tag else 0
+            change, change_to = _per_iteration(made.tag, axis) % unit, _per_iteration(made.target_tag, axis) % SECTOR
             # The k-th further iteration is shifted by k times the change, modulo the unit: only so many are different.
-            period = 1 if not change else unit // (change & -change)
-            outside = made.tag.outside(axis) if made.tag else None
+            period = max(_period(change, unit), _period(change_to, SECTOR))
+            tag, target_tag = (tag and tag.outside(axis) for tag in (made.tag, made.target_tag))
             for k in range(1, min(period, times) + 1):
+                shifted = self._shifted(made, k * change % unit, k * change_to % SECTOR)
                 often = made.times * ((times - k) // period + 1)
-                self._add(replace(made, seen=self._shifted(made, k * change % unit, unit), times=often, tag=outside))
+                self._add(replace(made, seen=shifted, times=often, tag=tag, target_tag=target_tag))
 
-    def _shifted(self, made: LoopTraffic, by: int, unit: int) -> MemoryRequests:
-        if not by:
+    def _shifted(self, made: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
+        if not by and not by_to:
             return made.seen
         seen = made.seen
-        lanes = seen.lanes + by
-        past = np.where(seen.selected, lanes, FAR).min(axis=1, keepdims=True) & -unit
-        lanes = np.where(seen.selected, lanes - past, 0)
-        return self._entry(made.number, seen.space, lanes, seen.selected, seen.blocks, seen.blocks.tobytes())
+        lanes = from_unit(seen.lanes + by, seen.selected, UNIT[seen.space])
+        to = None if seen.target is None else from_unit(seen.target + by_to, seen.selected, SECTOR)
+        return self._entry(made.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
 
     def _add(self, made: LoopTraffic) -> None:
-        # An entry may have been counted, and dropped, since: it is then a new one.
         made.seen.count += made.times
         for repeat in self.machine.repeats.active:
             repeat.traffic.append(made)
@@ -263,14 +275,33 @@ class TrafficLog:
         return self._counted
 
 
+def from_unit(addresses: Ints, selected: Bools, unit: int) -> Ints:
+    """Return addresses, (N, 32), from the unit on that has the lowest of their request; 0 for other lanes."""
+    first = np.where(selected, addresses, FAR).min(axis=1, keepdims=True) & -unit
+    relative: Ints = np.where(selected, addresses - first, 0)
+    return relative
+
+
+def _per_iteration(tag: Tag | None, axis: int) -> int:
+    return (tag.per_iteration(axis) or 0) if tag else 0
+
+
+def _period(change: int, unit: int) -> int:
+    """Return after how many changes a number is the same again, modulo a unit, which is a power of two."""
+    return unit // (change & -change) if change else 1
+
+
 def _figures(seen: MemoryRequests, width: int) -> Ints:
     figures = np.zeros((FIGURES, len(seen.lanes)), np.int64)
     if seen.space == LOCAL:
         figures[3] = sectors.local_sectors(seen.lanes, seen.selected, width)
     else:
-        counted = sectors.global_sectors(seen.lanes, seen.selected, width)
+        if seen.target is not None:
+            counted = sectors.copy_sectors(seen.lanes, seen.target, seen.selected)
+        else:
+            counted = sectors.global_sectors(seen.lanes, seen.selected, width)
         figures[2] = counted.tags
-        if seen.space == GLOBAL:
+        if seen.space != TAGS:
             figures[:2] = counted.actual, counted.ideal
     return figures
 
@@ -288,16 +319,16 @@ def compiled(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that records an instruction's requests; None if it makes none."""
     if not accesses(instruction):
         return None
-    return (_LocalAccess if instruction.opcode in LOCAL_ACCESS else _GlobalAccess)(instruction, index).step
+    kind = _Copy if instruction.opcode == "LDGSTS" else _Access if instruction.opcode in LOCAL_ACCESS else _GlobalAccess
+    return kind(instruction, index).step
 
 
-class _LocalAccess:
-    """LDL and STL."""
+class _Access:
+    """LDL and STL, and what all accesses have in common."""
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         self.instruction, self.index = instruction, index
         self.guard = operands.guard_operands(instruction.guard)
-        self.negated = instruction.guard is not None and instruction.guard.negated
         self.address = self.reader()
 
     def reader(self) -> operands.Reader:
@@ -315,40 +346,62 @@ class _LocalAccess:
             self.request(m, selected)
 
     def request(self, m: Machine, selected: Bools) -> None:
-        self._record(m, LOCAL, self.address(m), selected)
+        self.follow(m, LOCAL, self.address(m), selected)
 
-    def _record(self, m: Machine, space: str, address: Value, selected: Bools) -> None:
-        """Record the request of these lanes; `address` has the tag of its lower half."""
+    def follow(self, m: Machine, space: str, address: Value, selected: Bools, target: Value | None = None) -> None:
+        """Record the request of these lanes, as far as it is known; addresses have the tags of their lower halves."""
         if not selected.any():
             return
-        if not known_in(address, selected):
-            m.traffic.miss(self.index, "its address", address.origin)
-        elif m.traffic.follows(self.index, address.tag, space):
-            at = address.bits.astype(np.int64)
-            m.traffic.record(self.index, space, at, selected, address.tag)
+        for part, unit in ((address, UNIT[space]), (target, SECTOR)):
+            if part is None:
+                continue
+            if not known_in(part, selected):
+                m.traffic.miss(self.index, "its address", part.origin)
+                return
+            if not m.traffic.follows(self.index, part.tag, unit):
+                return
+        m.traffic.record(self.index, space, address, selected, target)
 
 
-class _GlobalAccess(_LocalAccess):
-    """Loads, stores, atomics and copies; through a generic address, of global or local memory, or of neither."""
+class _GlobalAccess(_Access):
+    """Loads, stores and atomics; through a generic address, of global or local memory, or of neither."""
 
     def reader(self) -> operands.Reader:
-        position = memory_operands(self.instruction)[-1 if self.instruction.opcode == "LDGSTS" else 0]
-        return operands.tagged_address(self.instruction.operands[position])
+        return operands.tagged_address(self.instruction.operands[memory_operands(self.instruction)[0]])
 
     def request(self, m: Machine, selected: Bools) -> None:
         address = self.address(m)
-        if misread(self.instruction):
-            if self.negated and not np.array_equal(selected, m.view.mask):
-                reason = "what ncu counts for lanes that are predicated off, whose addresses may be anything"
-                m.traffic.miss(self.index, reason, None, codes.NO_RULE)
-            else:
-                self._record(m, GLOBAL if self.negated else TAGS, address, selected)
-            return
         if self.instruction.opcode not in GENERIC or not known_in(address, selected):
-            self._record(m, GLOBAL, address, selected)
+            self.follow(m, GLOBAL, address, selected)
             return
         high = address.bits >> np.uint64(32)
         in_local = selected & (high == LOCAL_WINDOW)
         in_global = selected & (high != LOCAL_WINDOW) & (high != SHARED_WINDOW)
-        self._record(m, GLOBAL, address, in_global)
-        self._record(m, LOCAL, address, in_local)
+        self.follow(m, GLOBAL, address, in_global)
+        self.follow(m, LOCAL, address, in_local)
+
+
+class _Copy(_Access):
+    """LDGSTS: what it reads; past L1, the sectors depend on where it writes, too."""
+
+    def __init__(self, instruction: SassInstruction, index: int) -> None:
+        super().__init__(instruction, index)
+        self.past_l1 = instruction.has("BYPASS")
+        self.negated = instruction.guard is not None and instruction.guard.negated
+        self.target = operands.address(instruction.operands[memory_operands(instruction)[0]])
+        filled = zero_fill(instruction)
+        self.reads = operands.predicate(filled) if filled else None
+
+    def reader(self) -> operands.Reader:
+        return operands.tagged_address(self.instruction.operands[memory_operands(self.instruction)[1]])
+
+    def request(self, m: Machine, selected: Bools) -> None:
+        address = self.address(m)
+        if misread(self.instruction) and not self.negated:  # under P0, ncu takes all lanes for predicated off
+            self.follow(m, TAGS, address, selected)
+        elif misread(self.instruction) and not np.array_equal(selected, m.view.mask):
+            reason = "what ncu counts for lanes that are predicated off, whose addresses may be anything"
+            m.traffic.miss(self.index, reason, None, codes.NO_RULE)
+        else:
+            space, target = (COPY, self.target(m)) if self.past_l1 else (GLOBAL, None)
+            self.follow(m, space, address, selected, target)

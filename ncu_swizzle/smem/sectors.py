@@ -17,6 +17,7 @@ import numpy as np
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints, new_values
 
+CHUNK = 16  # bytes that a lane of a copy past L1 moves
 LANES_OF_SECTOR = SECTOR // WORD  # of neighbouring threads, whose word of local memory is in one sector
 
 
@@ -32,11 +33,38 @@ class Sectors:
 def global_sectors(addresses: Ints, active: Bools, width: int) -> Sectors:
     """Return what N requests of `width` bytes per lane take in global memory; nothing without active lanes.
 
-    The actual sectors are those that hold a byte which is accessed, the ideal ones as many as all these bytes fill:
-    lanes with the same address share it.
+    The actual sectors are those that hold a byte which is accessed. Ideal are as many as the bytes of all active lanes
+    fill, but not more than the actual ones, which are fewer where lanes share bytes.
     """
-    ideal = -(-_different(addresses, active, 1) * width // SECTOR)
-    return Sectors(actual=_different(addresses, active, SECTOR), ideal=ideal, tags=_different(addresses, active, LINE))
+    actual = _different(addresses, active, SECTOR)
+    full = -(-active.sum(axis=1) * width // SECTOR)
+    return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(addresses, active, LINE))
+
+
+def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
+    """Return what N copies of 16 bytes per lane past L1 (LDGSTS.BYPASS) take in global memory, given where they write.
+
+    They move whole sectors, or halves: a sector counts once for each sector of shared memory that it goes to, and if
+    its halves change places, once more. Of the lanes that write the same 16 bytes, the lowest one copies.
+    """
+    copying = first_lanes(target, active)
+    chunk, place = source // CHUNK, target // CHUNK
+    lowest = np.where(active, place, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
+    # One number per move: sector of global memory, sector of shared memory (from the request's lowest on), parity.
+    moves = ((chunk // 2 << 20) + (place // 2 - lowest)) * 2 + ((chunk ^ place) & 1)
+    actual = _different(moves, copying, 1)
+    full = -(-copying.sum(axis=1) * CHUNK // SECTOR)
+    return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(source, active, LINE))
+
+
+def first_lanes(addresses: Ints, active: Bools) -> Bools:
+    """Return (N, 32): the lowest active lane of each address."""
+    # Stable: of equal addresses, the lowest lane comes first; lanes that are not active come before all.
+    keys = np.where(active, addresses, -1)
+    order = np.argsort(keys, axis=1, kind="stable")
+    firsts = np.zeros(active.shape, bool)
+    np.put_along_axis(firsts, order, new_values(np.take_along_axis(keys, order, axis=1)), axis=1)
+    return firsts
 
 
 def local_sectors(addresses: Ints, active: Bools, width: int) -> Ints:
