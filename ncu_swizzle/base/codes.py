@@ -1,7 +1,7 @@
 """Stable codes: one for each finding of lint, check and the rule pack, and one for each reason for an unknown.
 
 A code is never reused for something else. Each has a page, ``docs/rules/CODE.md``, which the site shows and the
-terminal prints. MEM0xx (global memory), RACE0xx (races) and TC0xx (fifth-generation tensor cores) are reserved.
+terminal prints. MEM0xx (global memory) and TC0xx (fifth-generation tensor cores) are reserved.
 """
 
 from __future__ import annotations
@@ -66,9 +66,11 @@ CONFLICT, MATRIX, COPY, ATOMIC, WMMA, COMPILER = (f"SW00{n}" for n in range(1, 7
 TILE, ALONG_K, TENSOR_MAP, VALUES, TARGET, BYTES, UNREAD = (f"SW01{n}" for n in range(7))
 OUTSIDE, BUILD = "SW020", "SW021"
 EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT, HISTORY_LIMIT = (f"SW03{n}" for n in range(5))
+RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED = (f"RACE00{n}" for n in range(1, 9))
+STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
 UNUSED, UNKNOWN_CODE = "SW090", "SW091"
 DATA, LAUNCH, TIMING, UNWRITTEN, NOT_EMULATED, NO_RULE, BLOCKS_DIFFER, NOT_RUN = (f"UN00{n}" for n in range(1, 9))
-NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED = "UN010", "UN011", "UN012"
+NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER = "UN010", "UN011", "UN012", "UN013"
 NOT_COLLECTED, IMPLAUSIBLE, NOT_MEASURED, ABSENT, INCOMPARABLE, UNTIMED, FEW_SAMPLES = (f"UN02{n}" for n in range(7))
 
 CATALOGUE: dict[str, RuleCode] = {
@@ -91,6 +93,23 @@ CATALOGUE: dict[str, RuleCode] = {
             (BYTES, "mbarrier-bytes", "An mbarrier expects another number of bytes than its copies bring."),
             (UNREAD, "tile-unread", "TMA copies a box of which wgmma reads only a part, or nothing."),
             (OUTSIDE, "out-of-bounds", "An access to global memory is outside of the launch's buffers."),
+        ]),
+        *_rows(Severity.error, LINT, LINE, [
+            (RACE, "race", "Two warps access a byte, one of them writes it, and nothing orders them."),
+            (ASYNC_RACE, "async-race", "A copy or a wgmma that is under way is not waited for."),
+            (PROXY_FENCE, "missing-proxy-fence", "TMA or wgmma reads what threads wrote, without fence.proxy.async."),
+            (EXITED, "exited-block", "A block of a cluster may have ended when another one accesses its memory."),
+            (STUCK, "deadlock", "Threads wait at a barrier that others never reach."),
+            (PHASE, "endless-phase", "An mbarrier is waited for in a phase that cannot complete."),
+            (BARRIER_COUNT, "barrier-count", "Threads meet at a named barrier with different counts."),
+            (MBARRIER, "mbarrier-misuse", "An mbarrier gets more arrivals than it counts, or was not initialised."),
+        ]),
+        *_rows(Severity.warning, LINT, LINE, [
+            (LANES, "unordered-lanes", "Lanes of one warp rely on running in step: no __syncwarp() orders them."),
+            (SAME_PLACE, "same-place", "Several lanes of one store write the same byte: any of them may remain."),
+            (SAME_VALUE, "same-value", "A race between stores of the same value."),
+            (POLLED, "polled", "A race that is meant: a thread polls a flag until another one sets it."),
+            (DIVERGENT, "divergent-barrier", "Only some threads of a warp are at a barrier of the block."),
         ]),
         *_rows(Severity.error, LINTED, KERNEL, [
             (BUILD, "not-built", "A kernel does not compile, or its launch or arguments do not fit."),
@@ -140,6 +159,8 @@ CATALOGUE: dict[str, RuleCode] = {
              "give the data that addresses depend on, or compute-sanitizer on a GPU"),
             (UNFOLLOWED, "unfollowed-tiles", "Not every tile was followed from TMA to wgmma.",
              "compare the kernel's output with a reference: ncu-swizzle profile on a GPU"),
+            (UNCHECKED_ORDER, "unchecked-order", "Whether accesses to shared memory are ordered was not all followed.",
+             "give the data that addresses and branches depend on, or compute-sanitizer on a GPU"),
         ]),
         *_rows(Severity.unknown, CHECK, KERNEL, [
             (NOT_COLLECTED, "not-collected", "The report lacks a metric, or counts of some instructions.",

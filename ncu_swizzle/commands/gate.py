@@ -47,6 +47,7 @@ class LintExtras:
     diff: bool = option(
         False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",), common=True
     )
+    no_races: bool = option(False, "Count wavefronts alone, and look for no races and deadlocks.", common=True)
 
 
 @grouped
@@ -80,7 +81,7 @@ def lint(
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
     \f
     Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
-    buffers fail, too.
+    buffers fail, too, and so do races and deadlocks in shared memory.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import linting, reporting
@@ -121,7 +122,7 @@ def linted(
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import against, linting
 
-    settings = EmulationSettings.of(request)
+    settings = replace(EmulationSettings.of(request), races=not extras.no_races)
     kernels = list(linting.lint_kernels(query, settings, progress, fleet))
     fixes: Sequence[SourceFix] = ()
     if extras.fix or extras.diff:

@@ -110,8 +110,8 @@ class RequestLog:
         source: Ints | None = None,
         tag: Tag | None = None,
         source_tag: Tag | None = None,
-    ) -> None:
-        """Count one request per warp of the view; raise MemoryFault for an invalid address.
+    ) -> SharedRequests:
+        """Count one request per warp of the view, and return them; raise MemoryFault for an invalid address.
 
         `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros. The
         tags are those of the addresses.
@@ -145,6 +145,7 @@ class RequestLog:
         # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
+        return seen
 
     def add(self, request: LoopRequests) -> None:
         """Count requests that are made further times."""

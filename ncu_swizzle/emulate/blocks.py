@@ -14,9 +14,11 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
-from ncu_swizzle.emulate.faults import ManyKinds, Spent, TooLarge
+from ncu_swizzle.emulate.events import EventLog
+from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.races import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ALONE_STEPS,
     KINDS,
@@ -181,6 +183,7 @@ class Setting:
     data: bool = True  # whether blocks may differ in data that they follow
     draw: Draw | None = None
     world: World | None = None
+    races: RaceCheck | None = None  # notes what orders accesses to shared memory, and judges it
 
     @property
     def extents(self) -> Index:
@@ -265,14 +268,32 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         machine.keep_contents()
     if setting.program.tallies is not None:
         machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock)
-    issued = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts).run()
-    results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
-    machine.boxes = machine.boxes.chosen(mine)
+    if setting.races is not None:
+        machine.events = EventLog()
+    schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
+    try:
+        issued = schedule.run()
+    except Stuck:
+        if setting.races is not None:
+            setting.races.add(machine, setting.program.instructions, [b"" for _ in everyone])
+        raise
     requested = machine.traffic.counts() if machine.traffic else {}
+    whole = Batch(
+        blocks=everyone,
+        issued=issued,
+        results=log.counts(),
+        machine=machine,
+        tallies=machine.tallies,
+        traffic=requested,
+    )
+    if setting.races is not None:
+        kinds = [whole.signature(block) for block in range(len(everyone))]
+        setting.races.add(machine, setting.program.instructions, kinds)
+    machine.boxes = machine.boxes.chosen(mine)
     return Batch(
         blocks=blocks,
         issued=issued[:, mine],
-        results=results,
+        results={number: counted.chosen(mine) for number, counted in whole.results.items()},
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},

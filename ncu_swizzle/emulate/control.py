@@ -10,7 +10,17 @@ import numpy as np
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
-from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, REGISTERS, SHARED, may_be_counted
+from ncu_swizzle.emulate.effects import (
+    ADDRESSED,
+    GLOBAL,
+    LOCAL,
+    ORDERING,
+    PHASE_CHECK,
+    REGISTERS,
+    SHARED,
+    may_be_counted,
+)
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.liveness import until_reconverged
@@ -87,6 +97,11 @@ class Control(Waits):
         for number in region | ({stop} if meets else set()):
             self.doubt(number, origin)
         self.enter(group)
+        if m.events is not None:
+            opcodes = {self.program.instructions[number].opcode for number in region}
+            kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
+            if opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+                m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
         written = 0
         for number in region:
             written |= self.program.effects[number].writes
@@ -132,6 +147,8 @@ class Control(Waits):
         return EXIT
 
 
+# What orders accesses of several warps, or copies.
+_ORDERS = ORDERING | {"BAR", "SYNCS", "ARRIVES", "UTMALDG", "UCGABAR_ARV", "UCGABAR_WAIT"}
 Handler = Callable[[Control, Group, int, SassInstruction], None]
 HANDLERS: dict[str, Handler] = {}
 
@@ -257,7 +274,10 @@ def _break(s: Control, group: Group, pc: int, instruction: SassInstruction) -> N
 def _warpsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
     if instruction.guard is not None:
-        raise Unsupported(instruction.offset, instruction.text)
+        group, selected = _executing(s, group, pc, instruction)
+        executes: Bools = np.asarray(selected.any(axis=1))
+        group = Group(pc, group.warps[executes], selected[executes])
+        s.enter(group)
     if instruction.has("ALL") or not instruction.operands:
         wanted = np.ones(group.mask.shape, bool)
     else:
@@ -377,7 +397,9 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
     for barrier, count in np.unique(named[executing], axis=0).tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
         arriving = Group(pc, kept.warps[used], selected[used])
+        s.judge_meeting(arriving, barrier, count)
         if instruction.has("ARV"):
+            m.note(Kind.ARRIVE, arriving.warps, barrier)
             for block, warps in zip(*np.unique(m.block_of[arriving.warps], return_counts=True), strict=True):
                 key = (barrier, int(block))
                 m.arrivals[key] = m.arrivals.get(key, 0) + 32 * int(warps)
@@ -425,4 +447,5 @@ def _cluster_barrier(s: Control, group: Group, pc: int, instruction: SassInstruc
         s.machine.at_cluster.append(Group(pc, group.warps, group.mask))
         return
     s.machine.cluster_arrivals[group.warps] += 1
+    s.machine.note(Kind.CLUSTER_ARRIVE, group.warps, s.machine.cluster_arrivals[group.warps])
     s.add(s.after(pc), group.warps, group.mask)

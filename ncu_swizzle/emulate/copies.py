@@ -13,6 +13,7 @@ from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -179,16 +180,23 @@ class ToShared:
         if doubtful.any() or not sure:
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
             forget_range(m, m.clusters.around(m.view_blocks()))
+            m.note(Kind.JOIN, m.view.warps, "where a copy goes, or which mbarrier counts its bytes")
             return
         starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
             blocks = self.blocks(m, rows[alike], waiting[alike], extra)
+            for k in alike.tolist() if m.events is not None else ():
+                one = slice(k, k + 1)
+                there = [self.blocks(m, rows[one], to[one], extra) for to in (starts, waiting)]
+                m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted))
             if known is None:
                 m.mbarriers.blur(counted, blocks)
             else:
                 m.mbarriers.update(counted, blocks, np.zeros(len(blocks), np.int64), np.full(len(blocks), -known))
+                completed = m.mbarriers.at[counted].completed[blocks]
+                m.note(Kind.COUNT, m.view.warps[:0], (blocks, counted, completed))
 
     def blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
         """Return the blocks that the rows' addresses mean: one each, or those in the multicast's mask."""
@@ -235,13 +243,17 @@ class _StoreToShared:
         rows, lanes = np.nonzero(selected)
         to, at = (np.broadcast_to(value.bits, selected.shape)[rows, lanes] for value in (target, barrier))
         blocks = m.clusters.at(m.view_blocks()[rows], to)
-        for block, address in zip(blocks, to & WINDOW, strict=True):
-            forget_range(m, np.array([block]), int(address), self.width)
         waiting = m.clusters.at(m.view_blocks()[rows], at)
+        for block, address, there, counted in zip(blocks, to & WINDOW, waiting, at & WINDOW, strict=True):
+            written = np.array([block]), int(address), self.width
+            m.note(Kind.COPY_IN, m.view.warps[:1], (*written, np.array([there]), int(counted)))
+            forget_range(m, np.array([block]), int(address), self.width)
         for offset in np.unique(at & WINDOW).tolist():
             here = (at & WINDOW) == offset
             arrived = np.full(int(here.sum()), -self.width, np.int64)
             m.mbarriers.update(offset, waiting[here], np.zeros_like(arrived), arrived)
+            completed = m.mbarriers.at[offset].completed[waiting[here]]
+            m.note(Kind.COUNT, m.view.warps[:0], (waiting[here], offset, completed))
 
 
 def _registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:

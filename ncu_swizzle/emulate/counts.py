@@ -15,6 +15,7 @@ import numpy as np
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
+from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.emulate.tile_record import FollowedTiles
@@ -84,6 +85,7 @@ class Counts:
     requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
     global_accesses: GlobalAccesses = GlobalAccesses()
     tiles: FollowedTiles = FollowedTiles()
+    hazards: Hazards = Hazards()
 
     @property
     def unknown(self) -> tuple[InstructionCounts, ...]:

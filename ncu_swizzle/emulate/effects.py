@@ -85,6 +85,10 @@ _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
 TILES = WGMMA | {"UTMALDG"}  # what a tile passes on its way from a tensor to the tensor cores
+# What orders accesses to shared memory, or reads it for a copy; control instructions and mbarriers aside.
+ORDERING = frozenset(
+    ("DEPBAR", "FENCE", "LDGDEPBAR", "MEMBAR", "UBLKCP", "UBLKRED", "UTMACMDFLUSH", "UTMAREDG", "UTMASTG", "WARPGROUP")
+)
 _RANKS = ("1D", "2D", "3D", "4D", "5D")
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 LOCAL_ACCESS = frozenset(("LDL", "STL"))
@@ -250,6 +254,23 @@ def address_reads(instruction: SassInstruction) -> int:
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
     guard = _registers(instruction.guard)
     return functools.reduce(operator.or_, (_address_registers(operand, wide) for operand in memory), guard)
+
+
+def order_reads(instruction: SassInstruction) -> int:
+    """Return what decides whether an instruction orders accesses to shared memory, or what a copy reads there."""
+    if instruction.opcode in WGMMA:
+        return address_reads(instruction)
+    if instruction.opcode not in ORDERING or instruction.opcode in _TO_SHARED:
+        return 0
+    reads = _registers(instruction.guard)
+    memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
+    if (
+        instruction.opcode.startswith("UTMA") and memory
+    ):  # the address in shared memory is the first register, the map two
+        return reads | _address_registers(memory[0], 1) | _address_registers(memory[1], 2)
+    for operand in memory[1:]:
+        reads |= _address_registers(operand, 1) | _registers(instruction.operands[-1])
+    return reads
 
 
 # The memories that opcodes read and write as a whole.

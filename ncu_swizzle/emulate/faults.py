@@ -65,6 +65,7 @@ class Stuck(ProgramFailed):
     def __init__(self, offset: int, sass: str, why: str) -> None:
         super().__init__(f"{sass!r} at {offset:#x}: {why}", GPU)
         self.offset = offset
+        self.why = why
 
 
 class Broken(ProgramFailed):

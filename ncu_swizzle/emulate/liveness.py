@@ -37,6 +37,7 @@ from ncu_swizzle.emulate.effects import (
     control_word,
     effects,
     operand_number,
+    order_reads,
     reading_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
@@ -65,18 +66,25 @@ class Slice:
 
 
 def needed(
-    flow: Flow, everything: bool = False, arrays: bool = False, addressed: frozenset[str] = frozenset()
+    flow: Flow,
+    everything: bool = False,
+    arrays: bool = False,
+    addressed: frozenset[str] = frozenset(),
+    order: bool = False,
 ) -> Slice:
     """Return the slice; `everything` keeps all instructions, which must not change a count.
 
     `arrays`: contents of global memory are known, so stores to it matter; `addressed`: the opcodes whose addresses
-    matter, besides those of shared memory.
+    matter, besides those of shared memory; `order`: what orders accesses to shared memory does, and what copies and
+    wgmmas read there.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
     all_effects = tuple(
         _with_addresses(effect, instruction) if instruction.opcode in addressed else effect
         for effect, instruction in zip(all_effects, flow.instructions, strict=True)
     )
+    if order:
+        all_effects = tuple(map(_with_order, all_effects, flow.instructions))
     all_effects = _with_slots(flow, all_effects) if not everything else all_effects
     if everything:
         every = (1 << REGISTERS) - 1
@@ -106,6 +114,11 @@ def _ever(alive_after: list[int]) -> int:
 
 def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
     roots = address_reads(instruction)
+    return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
+
+
+def _with_order(effect: Effects, instruction: SassInstruction) -> Effects:
+    roots = 0 if instruction.never else order_reads(instruction)
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ncu_swizzle.emulate.boxes import Boxes, Clusters
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
+from ncu_swizzle.emulate.events import Event, EventLog, Kind
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
@@ -80,6 +81,7 @@ class Machine(State, RegisterFile):
         self.view = WarpView(warps=self.everyone, mask=self.live, whole=True)
         # All stores to global memory, if recorded: the instruction, addresses, lanes and words.
         self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None
+        self.events: EventLog | None = None  # if what orders accesses is noted
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
 
@@ -109,6 +111,13 @@ class Machine(State, RegisterFile):
         if self.world is not None:
             self.shared[:], self.shared_known[:] = self.world.shared[: self.shared_size], True
             self.shared_written = True
+
+    def note(self, kind: Kind, warps: Ints, data: Any = None, *, number: int | None = None, nbytes: int = 0) -> None:
+        """Note an event of some warps, (G,), if events are noted; `number` is the instruction's."""
+        self.order_lost |= kind is Kind.JOIN
+        if self.events is not None and not self.events.full:
+            self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
+            self.happened += 1
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
+from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands, operation_name
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import (
     forget_shared,
@@ -23,10 +23,12 @@ from ncu_swizzle.emulate.contents import (
 from ncu_swizzle.emulate.copies import AsyncCopy
 from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, operand_number, width
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.requests import SharedRequests
 from ncu_swizzle.emulate.tickets import any_place, ask
-from ncu_swizzle.emulate.values import Value, known_in, narrowed, unknown
+from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, unknown
 from ncu_swizzle.smem.operations import Bools
 
 Reader = Callable[[Machine], Value]
@@ -108,15 +110,20 @@ class _Shared(MemoryInstruction):
 
     def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value) -> bool:
         if self.copy:
-            return self.copy.record(m, (selected, doubtful, condition), address)
+            written = self.copy.record(m, (selected, doubtful, condition), address)
+            note_lanes(m, address.bits, selected if written else None)
+            return written
         if doubtful.any():
             m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
+            m.note(Kind.UNKNOWN, m.view.warps)
             return False
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
             m.log.miss(self.index, "its address", address.origin)
+            m.note(Kind.UNKNOWN, m.view.warps)
             return False
         m.decide_request(address.tag)
-        m.log.record(self.index, address.bits, selected, tag=address.tag)
+        seen = m.log.record(self.index, address.bits, selected, tag=address.tag)
+        m.note(Kind.ACCESS, m.view.warps, seen, nbytes=seen.nbytes if seen.count == 1 else 0)
         return True
 
     def _contents(
@@ -165,6 +172,18 @@ class _Shared(MemoryInstruction):
             m.shared_known[block[unsure], at[unsure] + k] = False
         if unsure.any():
             m.shared_origin = data.origin if data.known is not True else m.now
+
+
+def note_lanes(m: Machine, addresses: Bits, selected: Bools | None) -> None:
+    """Note an access by these lanes, (G, 32), to the block's own shared memory; None: it is not known by which."""
+    if m.events is None or m.events.full:
+        return
+    if selected is None:
+        m.note(Kind.UNKNOWN, m.view.warps)
+        return
+    lanes = np.broadcast_to(addresses, selected.shape).astype(np.uint32) & WINDOW
+    made = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
+    m.note(Kind.ACCESS, m.view.warps, made, nbytes=made.nbytes)
 
 
 def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:

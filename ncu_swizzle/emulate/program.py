@@ -36,6 +36,7 @@ from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, TimedBranches, n
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
+from ncu_swizzle.emulate.order_steps import order_step
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value, unknown
@@ -155,17 +156,19 @@ def prepare(
     probe: Probe | None = None,
     instead: StandIn | None = None,
     counts_traffic: bool = False,
+    order: bool = False,
 ) -> PreparedCode:
     """Return the prepared code.
 
     `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
     `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
-    run in its place; `counts_traffic`: threads, branches, and requests to global and local memory are counted, too.
+    run in its place; `counts_traffic`: threads, branches, and requests to global and local memory are counted, too;
+    `order`: what orders accesses to shared memory is noted.
     """
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions)
     addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
-    part = needed(flow, everything, arrays, addressed)
+    part = needed(flow, everything, arrays, addressed, order)
     tallies = Tallies.of(flow, part.effects, part.alive_after) if counts_traffic else None
     steps: list[Step | None] = []
     unsupported = set()
@@ -182,6 +185,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
+            before += [order_step(instruction)] if order else []
         for first in reversed(before):
             step = _both(first, step) if first else step
         steps.append(step)

@@ -20,10 +20,12 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
-from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent
+from ncu_swizzle.emulate.events import Hazards
+from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.machine import Draw
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
+from ncu_swizzle.emulate.races import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ASIDE_STEPS,
     FUTILE_EFFORT,
@@ -221,10 +223,11 @@ def emulate(
     exhaustive: bool = False,
     plain: bool = False,
     counts_traffic: bool = True,
+    races: bool = False,
     timeout_s: float = TIMEOUT_S,
     on_progress: Progress | None = None,
 ) -> Counts:
-    """Return the counts of one launch.
+    """Return the counts of one launch, and with `races` the hazards of its accesses to shared memory.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
     iteration of every loop, which must not change a count. Where following data takes long and few accesses depend on
@@ -233,16 +236,22 @@ def emulate(
     launch do not match.
     """
     clock = Clock(timeout_s=timeout_s, on_progress=on_progress)
-    program = prepare(code, arrays=bool(launch.memory), counts_traffic=counts_traffic)
+    program = prepare(code, arrays=bool(launch.memory), counts_traffic=counts_traffic, order=races)
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.opcode in ELSEWHERE for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
-        clock.aside, clock.aside_effort = partial(_try_without_data, code, launch, clock, counts_traffic), LONG_EFFORT
+        without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
+        clock.aside, clock.aside_effort = without_data, LONG_EFFORT
     contended: frozenset[int] = frozenset()
     while True:
         try:
-            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
+            check = RaceCheck() if races else None
+            return _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
+        except Stuck as error:
+            if check is None or not (hazards := check.hazards()).found:
+                raise
+            return _not_counted(launch, setting, str(error), hazards)
         except Contended as found:
             # This terminates: a loop that is known to be contended claims no words, so it is not found again.
             contended |= found.instructions
@@ -258,7 +267,7 @@ class _Answered(Restart):
         self.counts = counts
 
 
-def _try_without_data(code: Code, launch: Launch, clock: Clock, counts_traffic: bool) -> None:
+def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffic: bool, races: bool) -> None:
     """Raise _Answered if few accesses depend on what memory holds, which takes long to follow.
 
     What they do not depend on is often found in a few iterations and blocks.
@@ -267,9 +276,9 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, counts_traffic: 
     own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
-        program = prepare(code, counts_traffic=counts_traffic)
+        program = prepare(code, counts_traffic=counts_traffic, order=races)
         setting = replace(setting_of(code, without, program, own), data=False)
-        counts = _counts(code, without, setting, exhaustive=False)
+        counts = _counts(code, without, setting, exhaustive=False, check=RaceCheck() if races else None)
     except (NcuSwizzleError, Restart):
         return
     accesses = [row for row in counts.rows if row.access]
@@ -316,27 +325,39 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
     except MemoryFault:
         raise
     except ProgramFailed:
-        blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
-        rows = tuple(
-            InstructionCounts(
-                offset=each.offset,
-                sass=each.text,
-                opcode=each.mnemonic,
-                access="",
-                executed=None,
-                reason=reason,
-                code=codes.NOT_RUN,
-            )
-            for each in setting.program.instructions
-        )
         note = "it cannot access shared memory: how often its instructions run was not counted"
-        return Counts(rows=rows, blocks=blocks, blocks_run=0, classes=0, checked=0, notes=(*launch.notes, note))
+        return _not_counted(launch, setting, "how often it runs was not counted", Hazards(), note)
 
 
-def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
+def _not_counted(launch: Launch, setting: Setting, reason: str, hazards: Hazards, *notes: str) -> Counts:
+    """Return counts of which none is known, for a reason."""
+    rows = tuple(
+        InstructionCounts(
+            offset=each.offset,
+            sass=each.text,
+            opcode=each.mnemonic,
+            access=each.opcode if always_accesses(each.opcode) and not each.never else "",
+            executed=None,
+            reason=reason,
+            code=codes.NOT_RUN,
+        )
+        for each in setting.program.instructions
+    )
+    return Counts(
+        rows=rows,
+        blocks=math.prod(launch.grid),
+        blocks_run=0,
+        classes=0,
+        checked=0,
+        notes=(*launch.notes, *notes),
+        hazards=hazards,
+    )
+
+
+def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, check: RaceCheck | None = None) -> Counts:
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
-    totals = settled(setting, cover(setting, exhaustive), exhaustive)
+    totals = settled(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),
@@ -347,6 +368,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> C
         requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
         tiles=followed_tiles(code, setting, launch.buffers),
+        hazards=Hazards() if check is None else check.hazards(),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes, Repeats
 from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -293,6 +294,11 @@ class State:
 
     # What was counted, and for which blocks and iterations it holds.
     issued: Ints = _part(compare=False)  # (n + 1, B): changes of how often instructions were issued, by instruction
+    happened: int = _part(0, compare=False)  # events, see `events.EventLog`
+    order_lost: bool = _part(False, compare=False)  # whether some order or wait was not followed
+    hazards: dict[tuple[str, int, int], Hazard] = _part(dict, compare=False)  # waits that cannot end, and misuse
+    # By barrier of a block and block: the threads that those who are there wait for, and their instruction.
+    meeting: dict[tuple[int, int], tuple[int, int]] = _part(dict, compare=False)
     unknown: dict[int, Unknown] = _part(dict, compare=False)  # issue counts, by instruction
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
     tallies: Ints = _part(compare=False)  # (R, B): threads and diverging branches, see `traffic.Tallies`

@@ -22,8 +22,9 @@ from ncu_swizzle.emulate.contents import (
     store_shared,
 )
 from ncu_swizzle.emulate.effects import BASES, GENERIC, operand_number, results
+from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.memory import MemoryInstruction, extended
+from ncu_swizzle.emulate.memory import MemoryInstruction, extended, note_lanes
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -65,6 +66,7 @@ class _Generic(MemoryInstruction):
                 m.log.miss(self.index, reason, None, codes.NO_RULE)
             else:  # no wavefronts for lanes that access another block
                 m.log.record(self.index, low.bits, own, tag=address.tag)
+            self._note(m, low.bits, own, remote)
         if self.opcode == "LD":
             if self.needed:
                 # What is all in one memory is loaded; nothing is known of the rest.
@@ -86,6 +88,14 @@ class _Generic(MemoryInstruction):
         if self.opcode == "ATOM" and self.needed:
             self._unknown(m, condition)
 
+    @staticmethod
+    def _note(m: Machine, addresses: Bits, own: Bools, remote: Bools) -> None:
+        note_lanes(m, addresses, own)
+        if remote.any():
+            at = np.broadcast_to(addresses, remote.shape)
+            blocks = m.clusters.at(np.broadcast_to(m.view_blocks()[:, None], remote.shape), at)
+            m.note(Kind.REMOTE, m.view.warps, (blocks, (at & WINDOW).astype(np.int64), remote), nbytes=9 * at.size)
+
     def _load(self, m: Machine, kind: str, address: Value, selected: Bools, condition: Value | None) -> None:
         if not kind or (kind == "shared" and not m.shared.shape[1]):
             self.nothing(m, condition)
@@ -97,6 +107,7 @@ class _Generic(MemoryInstruction):
         """Execute an access to an unknown address, or by unknown lanes."""
         origin = address.origin if address.known is not True else condition.origin if condition else None
         m.log.miss(self.index, "which memory its address is in", origin)
+        m.note(Kind.UNKNOWN, m.view.warps)
         if self.opcode != "LD":
             forget_local(m, m.now)
             forget_range(m, m.clusters.around(m.view_blocks()))
@@ -140,6 +151,7 @@ class _Operation:
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            m.note(Kind.JOIN, m.view.warps, f"which mbarrier {self.instruction.text} is of, and whether it executes")
             return
         self.apply(m, selected, np.broadcast_to(address.bits, selected.shape))
 
@@ -163,6 +175,7 @@ class _Initialise(_Operation):
             lane = int(selected[row].argmax())
             offset = int(address[row, lane] & WINDOW)
             block = m.view_blocks()[row : row + 1]
+            m.note(Kind.INITIALISE, m.view.warps[row : row + 1], (block, np.array([offset])))
             if known[row, lane]:
                 count = (COUNT_ONE - (words[row, lane] >> WORD_COUNT_BIT)) % COUNT_ONE
                 m.mbarriers.initialise(offset, block, np.array([count]))
@@ -195,7 +208,25 @@ class _Arrive(_Operation):
             if not known[here].all():
                 m.mbarriers.blur(offset, blocks[here])
             update = arrivals[here], transactions[here]
+            was_known = offset in m.mbarriers.at and not m.mbarriers.at[offset].unsure[blocks[here]].any()
             m.mbarriers.update(offset, blocks[here], *update, drop=self.instruction.has("OPTOUT"))
+            if m.events is not None:
+                completed = m.mbarriers.at[offset].completed[blocks[here]]
+                m.note(Kind.COUNT, m.view.warps[rows[here]], (blocks[here], offset, completed))
+                self._judge(m, offset, blocks[here], was_known)
+
+    def _judge(self, m: Machine, offset: int, blocks: Ints, was_known: bool) -> None:
+        """Record arrivals beyond those that a phase counts."""
+        barrier = m.mbarriers.at[offset]
+        over = blocks[barrier.pending[blocks] < 0]
+        if len(over) and was_known and not m.order_lost:
+            x, y, z = m.blocks[int(over[0])].tolist()
+            party = Party(offset=self.instruction.offset, does="arrives")
+            what = (
+                f"the mbarrier at {offset:#x} gets more than the {int(barrier.expected[over[0]])} arrivals of its phase"
+            )
+            hazard = Hazard(code=codes.MBARRIER, parties=(party,), block=(x, y, z), what=what)
+            m.hazards.setdefault((codes.MBARRIER, self.instruction.offset, -1), hazard)
 
     def _changes(self, amount: Ints) -> tuple[Ints | None, Ints]:
         """Return each lane's arrivals, None for an unknown form, and the bytes that it adds to those expected."""

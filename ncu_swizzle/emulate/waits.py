@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
+from ncu_swizzle.emulate.deadlocks import Deadlocks
 from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Stuck
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import Machine
@@ -67,6 +70,7 @@ class Waits:
         m.waits_at[warps] = np.where(mask, pc, m.waits_at[warps])
         if complete.any():
             done, lanes = warps[complete], there[complete]
+            m.note(Kind.WARP, done, number=pc)
             self._clear(barrier, done, lanes)
             tokens = mine[complete, 0]
             if bool((tokens == tokens[0]).all()):  # mostly
@@ -109,6 +113,7 @@ class Waits:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
+                        m.note(Kind.WARP, np.array([warp]), number=int(m.waits_at[warp][there][0]))
                         self.add(self._target(int(token), after), np.array([warp]), there[None])
         for warp in np.flatnonzero(m.synced.any(axis=1)):
             if not (m.wanted[warp] & m.live[warp] & ~m.synced[warp]).any():
@@ -117,6 +122,7 @@ class Waits:
     def _leave_warpsync(self, warp: int) -> None:
         m = self.machine
         lanes = m.synced[warp].copy()
+        m.note(Kind.WARP, np.array([warp]), number=int(m.waits_at[warp][lanes][0]))
         m.synced[warp] = False
         for pc in np.unique(m.waits_at[warp][lanes]):
             self.add(self.after(int(pc)), np.array([warp]), (lanes & (m.waits_at[warp] == pc))[None])
@@ -132,6 +138,7 @@ class Waits:
         alone = (there == group.mask).all(axis=1)
         at_once = complete & alone
         if at_once.any():
+            m.note(Kind.WARP, group.warps[at_once], number=pc)
             m.synced[group.warps[at_once]] = False
             self.add(self.after(pc), group.warps[at_once], group.mask[at_once])
         for warp in group.warps[complete & ~alone].tolist():
@@ -151,9 +158,20 @@ class Waits:
             if instruction.has("COLLECTIVE") and not (missing & ~m.arrived[:, warp].any(axis=0)).any():
                 self._leave_warpsync(int(warp))
 
+    @cached_property
+    def deadlocks(self) -> Deadlocks:
+        """What the threads wait for."""
+        return Deadlocks(program=self.program, machine=self.machine)
+
+    def judge_meeting(self, group: Group, barrier: int, count: int) -> None:
+        """Judge threads that come to a barrier of their block."""
+        if self.machine.events is not None:
+            self.deadlocks.meets(group, barrier, count)
+
     def check_stuck(self) -> None:
         """Raise Stuck if threads wait for others of their warp, which no longer come, or at a barrier of the block."""
         m = self.machine
+        self.deadlocks.at_barrier()
         if m.at_barrier:
             instruction = self.program.instructions[m.at_barrier[0].group.pc]
             raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
@@ -207,8 +225,12 @@ class Waits:
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
         for block in chosen:
             m.arrivals.pop((barrier, block), None)
+            m.meeting.pop((barrier, block), None)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
+        if m.events is not None:
+            through = [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
+            m.note(Kind.BARRIER, np.unique(np.concatenate(through)), barrier, number=opened[0].group.pc)
         for waiting in opened:
             inside = blocks[m.block_of[waiting.group.warps]]
             m.at_barrier.remove(waiting)
@@ -241,6 +263,7 @@ class Waits:
             same_in_all_lanes = address.bits.shape[1] == state.bits.shape[1] == 1
             m.put(result, truth(True) if same_in_all_lanes else unknown(pc, bool), condition)
             m.unordered = pc if m.unordered is None else m.unordered
+            m.note(Kind.JOIN, group.warps, f"which phase {instruction.text} waits for", number=pc)
             self.add(self.after(pc), group.warps, group.mask)
             return
         executes: Bools = np.asarray(selected.any(axis=1))
@@ -283,8 +306,18 @@ class Waits:
     def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
         if len(checks.group.warps):
             self.enter(checks.group)
+            if complete and self.machine.events is not None:
+                self._note_passing(checks)
             self.machine.put(checks.result, truth(complete), Value(checks.selected))
             self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)
+
+    def _note_passing(self, checks: AtPhaseCheck) -> None:
+        m, warps = self.machine, checks.group.warps
+        for offset in np.unique(checks.offset).tolist():
+            here = warps[checks.offset == offset]
+            if offset in m.mbarriers.at:
+                completed = m.mbarriers.at[offset].completed[m.block_of[here]]
+                m.note(Kind.PASS, here, (offset, completed), number=checks.group.pc)
 
     def time_out(self) -> None:
         """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
@@ -299,6 +332,12 @@ class Waits:
         passes, m.mbarriers.changed = not m.mbarriers.changed, False
         if passes:
             m.unordered = waiting[0].group.pc
+            if m.events is not None and not m.order_lost:
+                m.at_phase = waiting
+                for checks in waiting:
+                    self.deadlocks.in_phase(checks)
+                m.at_phase = []
+            m.note(Kind.JOIN, waiting[0].group.warps, "what lets threads go on that wait for an mbarrier")
             for checks in waiting:  # what nothing but missing bytes keeps from passing
                 for warp, offset in zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True):
                     block = int(m.block_of[warp])
@@ -320,6 +359,7 @@ class Waits:
         waiting, m.at_cluster = m.at_cluster, []
         for group in waiting:
             there = fewest[m.clusters.base(m.block_of[group.warps])] >= m.cluster_arrivals[group.warps]
+            m.note(Kind.CLUSTER_PASS, group.warps[there], m.cluster_arrivals[group.warps[there]], number=group.pc)
             self.add(self.after(group.pc), group.warps[there], group.mask[there])
             if not there.all():
                 m.at_cluster.append(group.part(~there))

@@ -220,10 +220,13 @@ SOURCES = (
 )  # of this package: what decides the counts
 
 
-def key(binary: Binary, launch: Launch, exhaustive: bool, disassembler: str) -> str:
-    """Return the name of an emulation's entry; `disassembler` is nvdisasm's version."""
+def key(binary: Binary, launch: Launch, checked: tuple[bool, ...], disassembler: str) -> str:
+    """Return the name of an emulation's entry.
+
+    `checked` are the settings that decide what it has; `disassembler` is nvdisasm's version.
+    """
     digest = hashlib.sha256()
-    settings = (binary.symbol, exhaustive, disassembler, np.__version__, _code_digest())
+    settings = (binary.symbol, checked, disassembler, np.__version__, _code_digest())
     for part in (binary.cubin.data, settings, launch):
         _feed(digest, part)
     return f"{digest.hexdigest()[:40]}-{slug(binary.symbol)}"
@@ -347,6 +350,19 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
         yield model.finding(Violation(misfit.message, line, model.TILES_RULE, misfit.code))
+    few = f" ({counts.hazards.blocks} of {counts.blocks:,} blocks)" if counts.hazards.blocks < counts.blocks else ""
+
+    def line_of(offset: int) -> Location | None:
+        return next(iter(ownership.own(stacks.get(offset, ()))), None)
+
+    told = set()
+    for hazard in counts.hazards.found:
+        lines = tuple(line_of(party.offset) for party in hazard.parties)
+        if (hazard.code, lines) not in told:  # of a line that is unrolled, the first
+            told.add((hazard.code, lines))
+            named = [f"{line[0].rpartition('/')[2]}:{line[1]}" if line else "" for line in lines]
+            message = f"{hazard.described(named)}{few}"
+            yield model.finding(Violation(message, lines[0], model.RACES_RULE, hazard.code))
 
 
 def _unknowns(counts: Counts) -> Iterator[UnknownCounts]:
@@ -360,6 +376,8 @@ def _unknowns(counts: Counts) -> Iterator[UnknownCounts]:
         yield UnknownCounts.of(codes.UNCHECKED_BOUNDS, counts.global_accesses.lacking)
     if counts.tiles.lacking:
         yield UnknownCounts.of(codes.UNFOLLOWED, counts.tiles.lacking)
+    if counts.hazards.lacking:
+        yield UnknownCounts.of(codes.UNCHECKED_ORDER, counts.hazards.unfollowed)
 
 
 def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
@@ -429,3 +447,5 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: the bounds of global accesses were not checked: {counts.global_accesses.lacking}."
     if counts.tiles.lacking:
         yield f"{name}: not every tile was followed from TMA to wgmma: {counts.tiles.lacking}."
+    if counts.hazards.lacking:
+        yield f"{name}: not every access was checked for races: {counts.hazards.unfollowed}."

@@ -134,11 +134,13 @@ class EmulationSettings:
     toolchain: Toolchain = field(default_factory=Toolchain)
     exhaustive: bool = False  # run every block, not just one of each distinct class
     cached: bool = True  # use cached cubins and emulations, and keep those made
+    races: bool = False  # look for races and deadlocks, too
 
     @classmethod
     def of(cls, request: Request) -> EmulationSettings:
         """Return the settings of a request."""
-        return cls(Toolchain(request.nvcc, request.timeout_s), request.exhaustive, not request.no_cache)
+        toolchain = Toolchain(request.nvcc, request.timeout_s)
+        return cls(toolchain, request.exhaustive, cached=not request.no_cache)
 
 
 @dataclass(frozen=True)
@@ -316,7 +318,8 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
         disassembler = settings.toolchain.version(NVDISASM)
     except NcuSwizzleError:  # disassembling says it better
         return ""
-    return emulated_profile.key(binary, launch, settings.exhaustive, disassembler)
+    checked = settings.exhaustive, settings.races
+    return emulated_profile.key(binary, launch, checked, disassembler)
 
 
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
@@ -330,6 +333,7 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
             code,
             launch,
             exhaustive=settings.exhaustive,
+            races=settings.races,
             timeout_s=timeout_s,
             on_progress=lambda *done: on_progress(Done.of_blocks(*done)),
         )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from ncu_swizzle.base import codes
+from ncu_swizzle.base.codes import Severity
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.reports import attribution, model
 from ncu_swizzle.reports.attribution import FrameOwners, Here, Site, nowhere
@@ -18,7 +20,8 @@ from ncu_swizzle.reports.model import Profile
 
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
-BASELINE, MEASURED, PRESENT, BUILT, BOUNDS, TILES = "baseline", "measured", "present", "built", "bounds", "tiles"
+BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
+BOUNDS, TILES, RACES = "bounds", "tiles", "races"
 HISTORY, SUPPRESSIONS = "history", "suppressions"
 
 # What each criterion requires, in one line.
@@ -31,6 +34,7 @@ CRITERIA: Mapping[str, str] = {
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",
+    RACES: "Accesses to shared memory are ordered, and every wait ends.",
     TILES: "wgmma reads the tiles that TMA wrote, as its descriptors say.",
     BUILT: "The kernel compiles, and its launch and arguments fit.",
     SUPPRESSIONS: "Suppressions name codes that exist, and hide something.",
@@ -248,6 +252,7 @@ def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Che
 
 
 PAGE = "docs/hopper.md shows what fits: the modes, LBO, SBO and the base offset"
+RACECHECK = "docs/races.md says what orders accesses; on a GPU, compute-sanitizer --tool racecheck sees most of these"
 SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
 
@@ -287,12 +292,16 @@ def _slowest(profile: Profile, here: Here) -> Place:
 
 
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
-    """Yield a failed check for each access outside of the launch's buffers, and for each tile that does not fit."""
+    """Yield a check for each access outside of the launch's buffers, tile that does not fit, and hazard."""
     for message, line, rule, code in model.violations(profile):
         place = Place(*line) if line else Place(profile.report)
-        criterion, hint = (TILES, PAGE) if rule == model.TILES_RULE else (BOUNDS, SANITIZE)
+        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACECHECK)}.get(
+            rule, (BOUNDS, SANITIZE)
+        )
+        known = codes.CATALOGUE.get(code)
+        outcome = Outcome.warning if known and known.severity is Severity.warning else Outcome.failed
         yield Check(
-            outcome=Outcome.failed, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code
+            outcome=outcome, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code
         )
 
 

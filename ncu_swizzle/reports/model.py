@@ -357,8 +357,9 @@ def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tupl
 # buffers, and tiles that wgmma reads otherwise than TMA wrote them.
 
 
-BOUNDS_RULE, TILES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles"
-RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE}  # and the code if a finding has none, before schema 6
+BOUNDS_RULE, TILES_RULE, RACES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles", "ncu-swizzle.races"
+# The code of a rule's findings if they have none, before schema 6.
+RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.RACE}
 
 
 class Violation(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def lint(
     targets = [kernel for kernel in options.kernels() if isinstance(kernel, Target)]
     for target in targets:
         caller.folders.target(target)
-    settings = EmulationSettings.of(caller.request(launch, "emulated"))
+    settings = replace(EmulationSettings.of(caller.request(launch, "emulated")), races=True)
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     verdict = linting.verdict_of(kernels)
     following = _fixing(caller, verdict, files, launch, targets)

@@ -184,7 +184,7 @@ def lines(caller: Caller, file: str) -> Answer:
     read = {"read": _stamps(source, declared, config, captured), "declared": sources_of}
     if not sources and not captured:
         return replace(_nothing_declared(file, source), facts=read)
-    settings = EmulationSettings.of(caller.request(LaunchGiven(), "emulated"))
+    settings = replace(EmulationSettings.of(caller.request(LaunchGiven(), "emulated")), races=True)
     description = KernelDescription(sources=CatalogOptions(config))
     options = LintOptions(files=(*sources, *captured), description=description)
     kernels = list(linting.lint_kernels(options, settings, caller.progress))

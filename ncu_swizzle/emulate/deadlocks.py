@@ -1,0 +1,163 @@
+"""Waits that cannot end, and barriers that are used in a way that cannot be right: who waits for whom, and what lacks.
+
+All threads that are left wait when this is asked: what they wait for can only come from each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.emulate.effects import WGMMA
+from ncu_swizzle.emulate.events import Hazard, Kind, Party
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.state import AtPhaseCheck, Group
+
+MOST_PARTIES = 4  # that are named
+
+
+@dataclass(kw_only=True)
+class Deadlocks:
+    """What a machine's threads wait for."""
+
+    program: PreparedCode
+    machine: Machine
+
+    def record(self, code: str, parties: tuple[Party, ...], block: int, what: str) -> None:
+        """Record a hazard of the machine's, the first of a kind for each instruction."""
+        m = self.machine
+        x, y, z = m.blocks[block].tolist()
+        key = code, parties[0].offset, parties[1].offset if len(parties) > 1 else -1
+        m.hazards.setdefault(key, Hazard(code=code, parties=parties, block=(x, y, z), what=what))
+
+    def party(self, number: int, does: str, warp: int, lane: int) -> Party:
+        """Return a thread and what it does at an instruction."""
+        m = self.machine
+        x, y, _ = m.block
+        thread = int(m.thread[warp, lane])
+        at = thread % x, thread // x % y, thread // (x * y)
+        return Party(offset=self.program.instructions[number].offset, does=does, thread=at)
+
+    def of_group(self, group: Group, does: str, block: int | None = None) -> Party | None:
+        """Return the first thread of a group, of one block if that is given; None if it has none there."""
+        rows = np.arange(len(group.warps))
+        if block is not None:
+            rows = rows[self.machine.block_of[group.warps] == block]
+        if not len(rows):
+            return None
+        row = int(rows[0])
+        return self.party(group.pc, does, int(group.warps[row]), int(group.mask[row].argmax()))
+
+    def waiting(self, block: int) -> Iterator[Party]:
+        """Yield the first thread of each place where threads of a block wait."""
+        m = self.machine
+        for waiting in m.at_barrier:
+            does = f"waits at barrier {waiting.barrier}" + (f" for {waiting.count} threads" if waiting.count else "")
+            yield from filter(None, [self.of_group(waiting.group, does, block)])
+        for checks in m.at_phase:
+            does = f"waits for the mbarrier at {int(checks.offset[0]):#x}"
+            yield from filter(None, [self.of_group(checks.group, does, block)])
+        for group in m.at_cluster:
+            yield from filter(None, [self.of_group(group, "waits at the barrier of the cluster", block)])
+        held = (m.synced | m.arrived.any(axis=0)) & (m.block_of == block)[:, None]
+        for number in np.unique(m.waits_at[held]).tolist():
+            warp, lane = np.argwhere(held & (m.waits_at == number))[0].tolist()
+            yield self.party(number, "waits for its warp", warp, lane)
+
+    def at_barrier(self) -> None:
+        """Record that not all threads of a block reach a barrier, although no other one can go on."""
+        m = self.machine
+        if m.order_lost or not m.at_barrier:
+            return
+        waiting = m.at_barrier[0]
+        block = int(m.block_of[waiting.group.warps[0]])
+        here = m.block_of == block
+        there = np.zeros_like(m.live)
+        for other in m.at_barrier:
+            if other.barrier == waiting.barrier:
+                there[other.group.warps] |= other.group.mask
+        arrived = 32 * int(there[here].any(axis=1).sum()) + m.arrivals.get((waiting.barrier, block), 0)
+        left, ended = int((m.live & ~there)[here].sum()), int((~m.live & (m.thread < m.threads))[here].sum())
+        wanted = f"{waiting.count} threads" if waiting.count else "all threads of the block"
+        arrived = arrived if waiting.count else int(there[here].sum())
+        what = f"barrier {waiting.barrier} waits for {wanted}, of which {arrived} arrive; {left} wait elsewhere"
+        what += f", and {ended} have ended" if ended else ""
+        places = tuple(dict.fromkeys(self.waiting(block)))[:MOST_PARTIES]
+        self.record(codes.STUCK, places, block, f"{what}{_cycle(places)}")
+
+    def in_phase(self, checks: AtPhaseCheck) -> None:
+        """Record the waits for phases that cannot complete: how many arrivals or bytes they lack."""
+        m = self.machine
+        for row, (warp, offset) in enumerate(zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True)):
+            block = int(m.block_of[warp])
+            barrier = m.mbarriers.at.get(offset)
+            if barrier is None or barrier.unsure[block] or barrier.blurred[block]:
+                continue
+            pending, bytes_ = int(barrier.pending[block]), int(barrier.transactions[block])
+            if not pending and self._follows_tiles:  # `tile_record` says how many bytes lack, and of which copies
+                continue
+            lacks = [f"{pending} of {int(barrier.expected[block])} arrivals"] if pending else []
+            lacks += [f"{bytes_:,} bytes"] if bytes_ > 0 else []
+            too_many = f"; {-bytes_:,} bytes more than expected have come" if bytes_ < 0 else ""
+            lane = int(checks.selected[row].argmax())
+            mine = self.party(checks.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
+            others = [party for party in dict.fromkeys(self.waiting(block)) if party.offset != mine.offset]
+            places = (mine, *self._last_arrival(offset, block), *others)[:MOST_PARTIES]
+            what = f"its phase of parity {int(checks.parity[row])} cannot complete: {' and '.join(lacks) or 'nothing'} "
+            self.record(
+                codes.PHASE if pending else codes.BYTES,
+                places,
+                block,
+                f"{what}lack{'' if len(lacks) else 's'}{too_many}{_cycle(places)}",
+            )
+
+    @cached_property
+    def _follows_tiles(self) -> bool:
+        opcodes = {each.opcode for each in self.program.instructions if not each.never}
+        return "UTMALDG" in opcodes and bool(opcodes & WGMMA)
+
+    def _last_arrival(self, offset: int, block: int) -> Iterator[Party]:
+        """Yield the last instruction that arrived at an mbarrier."""
+        m = self.machine
+        events = [] if m.events is None else m.events.events[: m.happened]
+        for event in reversed(events):
+            if event.kind is Kind.COUNT and event.data[1] == offset and block in event.data[0]:
+                yield Party(offset=self.program.instructions[event.number].offset, does="arrives last")
+                return
+
+    def meets(self, group: Group, barrier: int, count: int) -> None:
+        """Record threads that are at a barrier with another count than others, or without the rest of their warp."""
+        m = self.machine
+        blocks = m.block_of[group.warps]
+        for block in np.unique(blocks).tolist():
+            earlier = m.meeting.setdefault((barrier, block), (count, group.pc))
+            if earlier[0] != count:
+                mine = self.of_group(group, f"waits at barrier {barrier} for {count or 'all'} threads", block)
+                other = Party(
+                    offset=self.program.instructions[earlier[1]].offset,
+                    does=f"waits at barrier {barrier} for {earlier[0] or 'all'} threads",
+                )
+                if mine is not None:
+                    what = f"barrier {barrier} has two counts: {count or 'all'} threads, and {earlier[0] or 'all'}"
+                    self.record(codes.BARRIER_COUNT, (mine, other), block, what)
+        apart = (m.live[group.warps] & ~group.mask).any(axis=1)
+        if apart.any():
+            row = int(apart.argmax())
+            mine = self.party(group.pc, "is at the barrier", int(group.warps[row]), int(group.mask[row].argmax()))
+            some, every = int(group.mask[row].sum()), int(m.live[group.warps[row]].sum())
+            what = f"only {some} of the {every} threads of its warp are at the barrier of the block"
+            self.record(codes.DIVERGENT, (mine,), int(blocks[row]), what)
+
+
+def _cycle(places: tuple[Party, ...]) -> str:
+    """Return who waits for whom in words, if several do."""
+    if len(places) < 2:
+        return ""
+    return "; at the same time, " + ", ".join(
+        f"thread {p.thread} {p.does}" if p.thread else f"one {p.does}" for p in places[1:]
+    )

@@ -1,0 +1,115 @@
+"""What threads do in shared memory, in the order of execution; and the hazards that `races` and `waits` find in it.
+
+An event is one instruction of some warps, or what lets warps go on that waited. Importing this loads no emulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Any, NamedTuple
+
+from ncu_swizzle.smem.operations import Ints
+
+SHOWN = 2  # of what could not be followed
+MOST_EVENTS = 1 << 19
+MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
+
+
+class Kind(IntEnum):
+    """What happens in an event, and what its data are; arrays have a row for each of its G warps."""
+
+    ACCESS = auto()  # `requests.SharedRequests`, of the block's own shared memory
+    REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
+    COPY_IN = auto()  # blocks, first bytes, sizes, and of the mbarriers blocks and offsets, (n,) each
+    READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads
+    TILE = auto()  # chunks that a wgmma reads, one array per warp
+    UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
+    WARP = auto()  # the lanes of a warp wait for each other
+    BARRIER = auto()  # warps go on that waited: the barrier's number
+    ARRIVE = auto()  # BAR.ARV: the barrier's number
+    INITIALISE = auto()  # blocks and offsets of mbarriers
+    COUNT = auto()  # arrivals: blocks, offsets, and the phases that are complete then
+    PASS = auto()  # warps go on whose mbarrier's phase is complete: offsets, and the phases that are
+    COMMIT = auto()  # copies so far are a group
+    AWAIT = auto()  # how many groups of copies may be left
+    AWAIT_TILES = auto()  # how many groups of wgmmas may be left
+    PROXY = auto()  # fence.proxy.async
+    MEMORY = auto()  # a memory fence
+    CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
+    CLUSTER_PASS = auto()
+    MISSED = auto()  # accesses that threads may have made: why they are not known
+    JOIN = auto()  # an order that cannot be followed: why
+
+
+class Event(NamedTuple):
+    kind: Kind
+    number: int  # of the instruction
+    warps: Ints  # (G,)
+    data: Any
+
+
+@dataclass
+class EventLog:
+    """The events of a run; how many of them have happened is in the state, so that it can go back."""
+
+    events: list[Event] = field(default_factory=list)
+    nbytes: int = 0
+    full: bool = False
+
+    def add(self, event: Event, happened: int, nbytes: int = 0) -> None:
+        """Add an event after those that have happened."""
+        if len(self.events) > happened:  # the run went back
+            del self.events[happened:]
+        self.nbytes += nbytes
+        self.full |= len(self.events) >= MOST_EVENTS or self.nbytes > MOST_EVENT_BYTES
+        if not self.full:
+            self.events.append(event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Party:
+    """One side of a hazard: what it does, at which instruction, and which thread, if one is known."""
+
+    offset: int  # of the instruction, in bytes from the function's start
+    does: str
+    thread: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hazard:
+    """Two accesses to one byte without an order between them, or a wait that cannot end."""
+
+    code: str
+    parties: tuple[Party, ...]  # the later one first
+    block: tuple[int, int, int]
+    what: str  # what is wrong, in words
+    address: int | None = None  # in the block's shared memory
+
+    def described(self, lines: Sequence[str]) -> str:
+        """Return it in words; `lines` are those of the parties, empty if not known."""
+        who = [f"thread {party.thread}" if party.thread else "a warp" for party in self.parties]
+        if self.address is None or len(self.parties) < 2:
+            return f"{self.what} (block {self.block})"
+        later, earlier = self.parties
+        there = f" at {lines[1]}" if lines[1] and lines[1] != lines[0] else " on the same line" if lines[1] else ""
+        return (
+            f"{who[0]} {later.does} byte {self.address:#x} of shared memory, which {who[1]} {earlier.does}{there}: "
+            f"{self.what} (block {self.block})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hazards:
+    """The hazards of a launch, in so many blocks; `lacking` says what could not be followed."""
+
+    found: tuple[Hazard, ...] = ()
+    blocks: int = 0
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def unfollowed(self) -> str:
+        """What could not be followed, in words: the first few things."""
+        more = len(self.lacking) - SHOWN
+        return "; ".join(self.lacking[:SHOWN]) + (f"; and {more} more" if more > 0 else "")

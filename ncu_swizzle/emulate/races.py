@@ -1,0 +1,621 @@
+"""Find accesses to shared memory that nothing orders, also if they happened one after the other in this run.
+
+Happens-before by vector clocks (Mattern, "Virtual Time and Global States of Distributed Systems"; Flanagan and Freund,
+"FastTrack", PLDI 2009). Clocks count events. What advances by itself, an agent, has a component of its own: each warp;
+the copies of a warp (cp.async, and bulk copies that read); the wgmmas of a warpgroup; what an mbarrier counts (bulk and
+tensor copies that write). An access starts after what its warp knows, and has ended for whoever knows its agent's
+component to be at least its event: a warp for itself at once, for copies once it waited for them.
+
+A second clock has what a warp has made visible to the async proxy (fence.proxy.async).
+
+Shared memory is in units: bytes, or as many as the narrowest access has. N warps run in a domain, the blocks of a
+cluster, with A agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.emulate.accesses import access_width, operation_name
+from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
+from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.order_steps import GROUPS
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.descriptors import CHUNK, WARPS
+from ncu_swizzle.smem.operations import Bools, Ints
+
+ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
+ALL_LANES = -1  # of an access that lanes make together
+MBARRIER = 8  # bytes
+READ, WRITE, ATOMIC, COUNT = "reads", "writes", "updates", "uses the mbarrier"
+WRONG = {
+    codes.RACE: "nothing orders them, such as a barrier between the two",
+    codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
+    codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
+    codes.LANES: "they are lanes of one warp, and no __syncwarp() orders them",
+    codes.SAME_PLACE: "they are lanes of one store, any of which may remain",
+}
+MOST_UNITS = 1 << 27  # of a table of units and agents
+MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
+
+
+class Footprint(NamedTuple):
+    """What an event touches, one row for each unit and lane: (K,) each."""
+
+    warps: Ints  # in the domain
+    units: Ints
+    lanes: Any  # int8
+
+
+@dataclass(kw_only=True)
+class _Mbarrier:
+    """An mbarrier's agent, and the clocks of arrivals: in phases that are complete, and in the current one."""
+
+    agent: int
+    done: Any  # (2, A): what happened before, and what is visible to the async proxy
+    pending: Any
+    completed: int
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What an instruction does to shared memory."""
+
+    does: str
+    width: int
+    matrix: int = 0  # of how many lanes the addresses count, for ldmatrix and stmatrix
+
+    @classmethod
+    def of(cls, instruction: SassInstruction) -> Kinds:
+        opcode = instruction.opcode
+        does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
+        matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
+        return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
+
+
+@dataclass(kw_only=True)
+class Races:
+    """The events of one domain, in the order in which they happened, and what was found."""
+
+    machine: Machine
+    instructions: Sequence[SassInstruction]
+    blocks: range  # of the running ones: those of one cluster
+    found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
+    lacking: dict[str, None] = field(default_factory=dict)
+    work: int = 0  # units that were looked up
+
+    def run(self, events: Sequence[Event]) -> None:
+        """Look at all events; `found` and `lacking` have what came of it."""
+        m = self.machine
+        self.first = self.blocks.start * m.per_block
+        self.n = len(self.blocks) * m.per_block
+        self.events = events
+        self.unit = self._unit(events)
+        self.per_block = -(-m.shared_size // self.unit)
+        total = self.per_block * len(self.blocks)
+        opcodes = {self.instructions[event.number].opcode for event in events}
+        self.copies, self.tiles = self.n, 2 * self.n
+        self.agents = 2 * self.n + -(-self.n // WARPS)
+        self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED) else self.n
+        if total * self.readers > MOST_UNITS:
+            self.lacking["the block has too much shared memory and too many warps to follow"] = None
+            return
+        room = self.agents + 16
+        self.clock = np.zeros((self.n, room), np.int32)
+        self.visible = np.zeros((self.n, room), np.int32)
+        self._know_themselves()
+        self.fenced: Any = None
+        self.mbarriers: dict[tuple[int, int], _Mbarrier] = {}
+        self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
+        self.write_lane = np.zeros(total, np.int8)
+        self.read_event = np.zeros((total, self.readers), np.int32)
+        self.read_lane = np.zeros((total, self.n), np.int8)
+        atomics = bool(opcodes & {"ATOMS", "ATOM", "SYNCS", "ARRIVES"})
+        self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
+        self.in_step = np.zeros(self.n, np.int32)  # by warp, the event since which its lanes have waited for each other
+        self.groups: list[list[int]] = [[] for _ in range(self.n)]
+        self.tile_groups: list[list[int]] = [[] for _ in range(-(-self.n // WARPS))]
+        self.arrived: dict[tuple[int, int], Any] = {}  # clocks of BAR.ARV, by barrier and block
+        self.at_cluster: dict[int, Any] = {}  # clocks of arrivals at the cluster's barrier, by how many
+        self.words: dict[int, Any] = {}  # clocks that atomics after a fence left, by unit
+        self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
+        self.prints: dict[int, Footprint] = {}
+        for at, event in enumerate(events, 1):
+            self.now = at
+            handler = _HANDLERS.get(event.kind)
+            if handler is None:
+                continue
+            low, high = 0, len(event.warps)
+            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN):
+                low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
+                if low == high:
+                    continue
+            handler(self, event, event.warps[low:high] - self.first, slice(low, high))
+        self._judge_exits()
+
+    def _unit(self, events: Sequence[Event]) -> int:
+        """Return the bytes of a unit: those of the narrowest access."""
+        numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.REMOTE)}
+        widths = [16, *(Kinds.of(self.instructions[number]).width for number in numbers)]
+        narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
+        return min(*widths, MBARRIER if narrow else 16)
+
+    # ------------------------------------------------------------------------------------------ clocks
+
+    def _know_themselves(self) -> None:
+        warps = np.arange(self.n)
+        self.clock[warps, warps] = ALWAYS
+
+    def _published(self, warps: Ints) -> Any:
+        """Return the clocks that warps pass on, (G, 2, A): what they know now, their own accesses so far included."""
+        clocks = np.stack([self.clock[warps], self.visible[warps]], axis=1)
+        clocks[np.arange(len(warps)), 0, warps] = self.now
+        return clocks
+
+    def _acquire(self, warps: Ints, clock: Any) -> None:
+        """Let warps know what a clock, (2, A), does, or one for each, (G, 2, A)."""
+        self.clock[warps] = np.maximum(self.clock[warps], clock[..., 0, :])
+        self.visible[warps] = np.maximum(self.visible[warps], clock[..., 1, :])
+
+    def _mbarrier(self, block: int, offset: int) -> _Mbarrier:
+        found = self.mbarriers.get((block, offset))
+        if found is None:
+            agent = self.agents + len(self.mbarriers)
+            if agent >= self.clock.shape[1]:
+                self._widen()
+            nothing = np.zeros((2, self.clock.shape[1]), np.int32)
+            found = _Mbarrier(agent=agent, done=nothing, pending=nothing.copy(), completed=0)
+            self.mbarriers[block, offset] = found
+        return found
+
+    def _widen(self) -> None:
+        """Make room for twice as many agents."""
+        more = self.clock.shape[1]
+
+        def wider(clocks: Any) -> Any:
+            return np.concatenate([clocks, np.zeros((*clocks.shape[:-1], more), np.int32)], axis=-1)
+
+        self.clock, self.visible = wider(self.clock), wider(self.visible)
+        self.fenced = None if self.fenced is None else wider(self.fenced)
+        for each in self.mbarriers.values():
+            each.done, each.pending = wider(each.done), wider(each.pending)
+        self.arrived = {key: wider(clock) for key, clock in self.arrived.items()}
+        self.at_cluster = {key: wider(clock) for key, clock in self.at_cluster.items()}
+        self.words = {key: wider(clock) for key, clock in self.words.items()}
+
+    def _settle(self, mbarrier: _Mbarrier, completed: int) -> None:
+        """Let what has arrived at an mbarrier have happened before a phase that is complete by now."""
+        if completed > mbarrier.completed:
+            mbarrier.done = np.maximum(mbarrier.done, mbarrier.pending)
+            mbarrier.done[:, mbarrier.agent] = self.now
+            mbarrier.pending[:] = 0
+            mbarrier.completed = completed
+
+    # ------------------------------------------------------------------------------------------ what orders
+
+    def _in_warp(self, _event: Event, warps: Ints, _rows: slice) -> None:
+        self.in_step[warps] = self.now
+
+    def _barrier(self, event: Event, warps: Ints, _rows: slice) -> None:
+        """Warps leave a barrier of their block: each knows what all knew, and those that only arrived."""
+        self.in_step[warps] = self.now
+        blocks = warps // self.machine.per_block
+        for block in np.unique(blocks).tolist():
+            here = warps[blocks == block]
+            clock = self._published(here).max(axis=0)
+            earlier = self.arrived.pop((event.data, block), None)
+            if earlier is not None:
+                clock = np.maximum(clock, earlier)
+            self._acquire(here, clock)
+
+    def _arrive(self, event: Event, warps: Ints, _rows: slice) -> None:
+        for warp, clock in zip(warps.tolist(), self._published(warps), strict=True):
+            key = event.data, warp // self.machine.per_block
+            earlier = self.arrived.get(key)
+            self.arrived[key] = clock if earlier is None else np.maximum(earlier, clock)
+
+    def _cluster_arrive(self, event: Event, warps: Ints, rows: slice) -> None:
+        self.in_step[warps] = self.now
+        for times, clock in zip(event.data[rows].tolist(), self._published(warps), strict=True):
+            earlier = self.at_cluster.get(times)
+            self.at_cluster[times] = clock if earlier is None else np.maximum(earlier, clock)
+
+    def _cluster_pass(self, event: Event, warps: Ints, rows: slice) -> None:
+        for warp, times in zip(warps, event.data[rows].tolist(), strict=True):
+            if times in self.at_cluster:
+                self._acquire(np.array([warp]), self.at_cluster[times])
+
+    def _initialise(self, event: Event, warps: Ints, _rows: slice) -> None:
+        block, offset = int(event.data[0][0]) - self.blocks.start, int(event.data[1][0])
+        self._mbarrier(block, offset).pending[:] = 0
+        units = self._units(block, offset, MBARRIER)
+        self._access(_together(warps[:1], units), WRITE)
+
+    def _count(self, event: Event, warps: Ints, _rows: slice) -> None:
+        """Threads, or bytes of copies (then there are no warps), arrive at mbarriers."""
+        blocks, offset, completed = event.data
+        inside = (blocks >= self.blocks.start) & (blocks < self.blocks.stop)
+        if not inside.any():
+            return
+        blocks, completed = blocks[inside] - self.blocks.start, completed[inside]
+        warps = (event.warps[inside] - self.first) if len(event.warps) else warps
+        asynchronous = self.instructions[event.number].opcode == "ARRIVES"
+        for block in np.unique(blocks).tolist():
+            mbarrier, here = self._mbarrier(block, offset), blocks == block
+            if len(warps):
+                arriving = np.unique(warps[here])
+                clocks = self._published(arriving)
+                if asynchronous:  # once the copies that the warp has issued are complete
+                    clocks[np.arange(len(arriving)), 0, self.copies + arriving] = self.now
+                mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
+                units = self._units(block, offset, MBARRIER)
+                self._access(_together(arriving, units), COUNT)
+            self._settle(mbarrier, int(completed[here].max()))
+
+    def _pass(self, event: Event, warps: Ints, rows: slice) -> None:
+        offset, completed = event.data
+        self.in_step[warps] = self.now
+        for warp, phases in zip(warps, completed[rows].tolist(), strict=True):
+            block, one = int(warp) // self.machine.per_block, np.array([warp])
+            mbarrier = self._mbarrier(block, offset)
+            self._settle(mbarrier, phases)
+            self._access(_together(one, self._units(block, offset, MBARRIER)), COUNT)
+            self._acquire(one, mbarrier.done)
+
+    def _commit(self, _event: Event, warps: Ints, _rows: slice) -> None:
+        for warp in warps.tolist():
+            self.groups[warp].append(self.now)
+
+    def _await(self, event: Event, warps: Ints, _rows: slice) -> None:
+        for warp in warps.tolist():
+            groups = self.groups[warp]
+            if len(groups) > event.data:
+                ended = len(groups) - event.data
+                self.clock[warp, self.copies + warp] = groups[ended - 1]
+                del groups[:ended]
+
+    def _await_tiles(self, event: Event, warps: Ints, _rows: slice) -> None:
+        for warp in warps.tolist():
+            groups = self.tile_groups[warp // WARPS]
+            if len(groups) > event.data:
+                ended = groups[len(groups) - event.data - 1]
+                agent = self.tiles + warp // WARPS
+                self.clock[warp, agent] = max(ended, self.clock[warp, agent])
+
+    def _proxy(self, _event: Event, warps: Ints, _rows: slice) -> None:
+        self.visible[warps] = self._published(warps)[:, 0]
+
+    def _memory(self, _event: Event, warps: Ints, _rows: slice) -> None:
+        if self.fenced is None:
+            self.fenced = np.zeros((self.n, 2, self.clock.shape[1]), np.int32)
+        self.fenced[warps] = self._published(warps)
+
+    def _missed(self, event: Event, _warps: Ints, _rows: slice) -> None:
+        self.lacking[event.data] = None
+
+    def _join(self, event: Event, _warps: Ints, _rows: slice) -> None:
+        """An order that is not followed: whatever comes next is taken to be ordered after all before."""
+        self.lacking[event.data] = None
+        self.clock[:] = self.visible[:] = self.now
+        self.in_step[:] = self.now
+        self._know_themselves()
+
+    # ------------------------------------------------------------------------------------------ who accesses what
+
+    def _units(self, block: int, first: int, size: int) -> Ints:
+        """Return the units of some bytes of a block."""
+        low, high = first // self.unit, min(-(-(first + size) // self.unit), self.per_block)
+        return np.arange(low, max(low, high)) + block * self.per_block
+
+    def _lanes(self, event: Event, warps: Ints, rows: slice) -> None:
+        """Lanes access the shared memory of their own block."""
+        instruction, seen = self.instructions[event.number], event.data
+        kinds = Kinds.of(instruction)
+        footprint = self.prints.get(id(seen))
+        if footprint is None:
+            which = np.arange(rows.start, rows.stop) % len(seen.selected)
+            selected = seen.selected[which]
+            if kinds.matrix:
+                selected = selected & (np.arange(operations.WARP) < kinds.matrix)
+            at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
+            block = warps // self.machine.per_block * self.per_block
+            footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, kinds)
+        self._access(footprint, kinds.does, copies=instruction.opcode == "LDGSTS")
+
+    def _footprint(self, warps: Ints, first: Ints, selected: Bools, kinds: Kinds) -> Footprint:
+        """Return the units from the first ones on, (G, 32), that lanes access."""
+        row, lane = np.nonzero(selected)
+        wide = max(1, kinds.width // self.unit)
+        units = (first[row, lane][:, None] + np.arange(wide)).ravel()
+        lanes = np.repeat(lane.astype(np.int8), wide)
+        if kinds.matrix:
+            lanes[:] = ALL_LANES
+        return Footprint(np.repeat(warps[row], wide), units, lanes)
+
+    def _remote(self, event: Event, warps: Ints, rows: slice) -> None:
+        """Lanes access another block of the cluster."""
+        blocks, at, selected = (part[rows] for part in event.data)
+        kinds = Kinds.of(self.instructions[event.number])
+        first = (blocks - self.blocks.start) * self.per_block + at // self.unit
+        self._access(self._footprint(warps, first, selected, kinds), kinds.does)
+        for row, lane in np.argwhere(selected).tolist():
+            self.remote[int(blocks[row, lane]) - self.blocks.start, int(warps[row])] = self.now, event.number
+
+    def _copy_in(self, event: Event, _warps: Ints, _rows: slice) -> None:
+        """A bulk or tensor copy writes; an mbarrier counts its bytes."""
+        written, start, size, counting, offset = event.data
+        warp = event.warps - self.first
+        for k, (block, by) in enumerate(zip((written - self.blocks.start).tolist(), counting.tolist(), strict=True)):
+            if not 0 <= block < len(self.blocks):
+                continue
+            if size < 0:
+                self.lacking[f"how much {self.instructions[event.number].text} copies"] = None
+                return
+            mbarrier = self._mbarrier(by - self.blocks.start, offset)
+            units = self._units(block, start, size)
+            issuing = warp[min(k, len(warp) - 1) : min(k, len(warp) - 1) + 1]
+            self._access(_together(issuing, self._units(by - self.blocks.start, offset, MBARRIER)), COUNT)
+            self._access(_together(issuing, units), WRITE, agent=mbarrier.agent)
+
+    def _read_out(self, event: Event, warps: Ints, rows: slice) -> None:
+        """A bulk copy reads shared memory, in the group of its warp."""
+        starts, sizes = (part[rows].tolist() for part in event.data)
+        for k, warp in enumerate(warps.tolist()):
+            units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
+            self._access(_together(warps[k : k + 1], units), READ, agent=self.copies + warp, proxy=True)
+
+    def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
+        """wgmmas read their tiles, each for its warpgroup."""
+        ends = GROUPS in self.instructions[event.number].text
+        for k, warp in enumerate(warps.tolist()):
+            chunks = event.data[rows.start + k]
+            wide = CHUNK // self.unit
+            block = warp // self.machine.per_block
+            units = (chunks[:, None] // self.unit + np.arange(wide)).ravel()
+            units = units[units < self.per_block] + block * self.per_block
+            agent = self.tiles + warp // WARPS
+            self._access(_together(warps[k : k + 1], units), READ, agent=agent, proxy=True)
+            if ends:
+                self.tile_groups[warp // WARPS].append(self.now)
+
+    def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
+        instruction = self.instructions[event.number]
+        self.lacking[f"what {instruction.text} at {instruction.offset:#x} accesses"] = None
+        if instruction.opcode in WGMMA and GROUPS in instruction.text:
+            for groups in self.tile_groups:
+                groups.append(self.now)
+
+    def _judge_exits(self) -> None:
+        """Accesses to another block have to end before its threads do."""
+        for (block, warp), (at, number) in self.remote.items():
+            own = slice(block * self.machine.per_block, (block + 1) * self.machine.per_block)
+            if not (self.clock[own, warp] >= at).any():
+                index = self.machine.blocks[self.blocks.start + block].tolist()
+                party = Party(offset=self.instructions[number].offset, does="accesses another block")
+                what = f"block {tuple(index)} may have ended by then: no barrier of the cluster follows"
+                self._add(codes.EXITED, (party,), block, what, None)
+
+    # ------------------------------------------------------------------------------------------ judgement
+
+    def _access(
+        self, made: Footprint, does: str, *, agent: int | None = None, copies: bool = False, proxy: bool = False
+    ) -> None:
+        """Compare an access with those before it that touch the same units, and remember it.
+
+        `agent` makes it, if not the warps themselves or, with `copies`, their copies; `proxy`: through the async proxy.
+        """
+        warps, units, lanes = made
+        self.work += len(units)
+        if not len(units):
+            return
+        if self.fenced is not None and does == ATOMIC:
+            self._synchronise(made)
+        by: Any = warps + self.copies if copies else warps if agent is None else agent
+        in_lanes = agent is None and not copies and does != COUNT
+        self._after_writes(made, does, by, proxy=proxy, in_lanes=in_lanes)
+        if does in (WRITE, ATOMIC):
+            self._after_reads(made, self.read_event, READ, does, by)
+            if in_lanes:
+                read = self.read_event[units, warps]
+                apart = (read > self.in_step[warps]) & (self.read_lane[units, warps] != lanes)
+                self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
+        if self.atomic_event is not None and does in (WRITE, READ) and agent is None:
+            self._after_reads(made, self.atomic_event, ATOMIC, does, by)
+        if does == READ:
+            self.read_event[units, warps if agent is None else agent] = self.now
+            if agent is None:
+                self.read_lane[units, warps] = lanes
+        elif does == WRITE:
+            self.write_event[units], self.write_agent[units], self.write_lane[units] = self.now, by, lanes
+            self._together(made, by, in_lanes)
+        elif self.atomic_event is not None:
+            self.atomic_event[units, warps] = self.now
+
+    def _after_writes(self, made: Footprint, does: str, by: Any, *, proxy: bool, in_lanes: bool) -> None:
+        """Compare with the last write of each unit."""
+        warps, units, lanes = made
+        last, writer = self.write_event[units], self.write_agent[units]
+        unordered = last > self.clock[warps, writer]
+        self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
+        if proxy:
+            hidden = (last > self.visible[warps, writer]) & (writer < self.tiles) & ~unordered
+            self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
+        if in_lanes:
+            apart = (writer == warps) & (last > self.in_step[warps]) & (self.write_lane[units] != lanes)
+            self._report(made, apart, last, writer, does=does, before=WRITE, agent=by, code=codes.LANES)
+
+    def _after_reads(self, made: Footprint, table: Any, before: str, does: str, by: Any) -> None:
+        """Compare with earlier reads, or atomics, of all agents."""
+        events = table[made.units]  # (K, agents)
+        unordered = events > self.clock[made.warps, : table.shape[1]]
+        if unordered.any():
+            rows, readers = np.nonzero(unordered)
+            chosen = Footprint(made.warps[rows], made.units[rows], made.lanes[rows])
+            agent = by[rows] if np.ndim(by) else by
+            every = np.ones(len(rows), bool)
+            self._report(chosen, every, events[rows, readers], readers, does=does, before=before, agent=agent)
+
+    def _together(self, made: Footprint, by: Any, in_lanes: bool) -> None:
+        """Report what lanes of one instruction write to the same units."""
+        others = self.write_agent[made.units]
+        apart = others != by
+        last = np.full(len(made.units), self.now, np.int32)
+        self._report(made, apart, last, others, does=WRITE, before=WRITE, agent=by)
+        if in_lanes:
+            lanes = ~apart & (self.write_lane[made.units] != made.lanes)
+            self._report(made, lanes, last, others, does=WRITE, before=WRITE, agent=by, code=codes.SAME_PLACE)
+
+    def _synchronise(self, made: Footprint) -> None:
+        """An atomic passes on what its warp had fenced, and knows what earlier ones passed on."""
+        for unit, warp in dict.fromkeys(zip(made.units.tolist(), made.warps.tolist(), strict=True)):
+            if unit in self.words:
+                self._acquire(np.array([warp]), self.words[unit])
+            mine = self.fenced[warp]
+            earlier = self.words.get(unit)
+            self.words[unit] = mine.copy() if earlier is None else np.maximum(earlier, mine)
+
+    def _report(
+        self,
+        made: Footprint,
+        where: Bools,
+        last: Any,
+        agents: Any,
+        *,
+        does: str,
+        before: str,
+        agent: Any,
+        code: str = "",
+    ) -> None:
+        """Record a hazard for each pair of instructions, at the units `where` it is: (K,) each."""
+        if not where.any():
+            return
+        rows = np.flatnonzero(where)[:MOST_LOOKED_AT]
+        now = self.events[self.now - 1]
+        for row in rows.tolist():
+            earlier = self.events[int(last[row]) - 1]
+            other = int(agents[row])
+            mine = int(agent[row]) if np.ndim(agent) else int(agent)
+            kind = code or (codes.ASYNC_RACE if max(other, mine) >= self.n else codes.RACE)
+            key = kind, now.number, earlier.number
+            if key in self.found:
+                continue
+            unit, warp = int(made.units[row]), int(made.warps[row])
+            block = unit // self.per_block
+            lane = int(made.lanes[row])
+            parties = (
+                self._party(now, does, mine, warp, lane),
+                self._party(earlier, before, other, other, self._lane_of(earlier, unit, other, lane, earlier is now)),
+            )
+            self._add(kind, parties, block, WRONG[kind], unit % self.per_block * self.unit, key)
+
+    def _party(self, event: Event, does: str, agent: int, warp: int, lane: int) -> Party:
+        instruction = self.instructions[event.number]
+        thread = None
+        if agent < self.n and warp < self.n and lane >= 0:
+            x, y, _ = self.machine.block
+            number = int(self.machine.thread[self.first + warp, lane])
+            thread = number % x, number // x % y, number // (x * y)
+        return Party(offset=instruction.offset, does=does, thread=thread)
+
+    def _lane_of(self, event: Event, unit: int, agent: int, lane: int, same: bool) -> int:
+        """Return a lane that touched a unit in an earlier event; in the same one, another lane."""
+        footprint = self.prints.get(id(event.data))
+        if footprint is None or agent >= self.n:
+            return ALL_LANES
+        here = (footprint.units == unit) & (footprint.warps == agent)
+        if same and (here & (footprint.lanes != lane)).any():
+            here &= footprint.lanes != lane
+        return int(footprint.lanes[here.argmax()]) if here.any() else ALL_LANES
+
+    def _add(
+        self, code: str, parties: tuple[Party, ...], block: int, what: str, address: int | None, key: Any = None
+    ) -> None:
+        x, y, z = self.machine.blocks[self.blocks.start + block].tolist()
+        hazard = Hazard(code=code, parties=parties, block=(x, y, z), what=what, address=address)
+        self.found.setdefault(key or (code, parties[0].offset, -1), hazard)
+
+
+def _together(warps: Ints, units: Ints) -> Footprint:
+    """Return what one warp touches as a whole, or each of several."""
+    many = np.repeat(warps, len(units))
+    return Footprint(many, np.tile(units, len(warps)), np.full(len(many), ALL_LANES, np.int8))
+
+
+_HANDLERS = {
+    Kind.ACCESS: Races._lanes,
+    Kind.REMOTE: Races._remote,
+    Kind.COPY_IN: Races._copy_in,
+    Kind.READ_OUT: Races._read_out,
+    Kind.TILE: Races._tile,
+    Kind.UNKNOWN: Races._unknown,
+    Kind.WARP: Races._in_warp,
+    Kind.BARRIER: Races._barrier,
+    Kind.ARRIVE: Races._arrive,
+    Kind.INITIALISE: Races._initialise,
+    Kind.COUNT: Races._count,
+    Kind.PASS: Races._pass,
+    Kind.COMMIT: Races._commit,
+    Kind.AWAIT: Races._await,
+    Kind.AWAIT_TILES: Races._await_tiles,
+    Kind.PROXY: Races._proxy,
+    Kind.MEMORY: Races._memory,
+    Kind.CLUSTER_ARRIVE: Races._cluster_arrive,
+    Kind.CLUSTER_PASS: Races._cluster_pass,
+    Kind.MISSED: Races._missed,
+    Kind.JOIN: Races._join,
+}
+
+
+MOST_WORK = 1 << 24  # units and agents that are looked at in a launch
+MOST_DOMAINS = 16
+
+
+@dataclass(kw_only=True)
+class RaceCheck:
+    """The races in a launch: in the first block of each kind, as far as that takes little."""
+
+    kinds: set[bytes] = field(default_factory=set)
+    found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
+    lacking: dict[str, None] = field(default_factory=dict)
+    blocks: int = 0
+    work: int = 0
+    domains: int = 0
+
+    def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> None:
+        """Look at the events of blocks that ran together; `kinds` are digests of what each of them did."""
+        log = machine.events
+        if log is None:
+            return
+        self.found = {**machine.hazards, **self.found}
+        if log.full:
+            self.lacking["more accesses and barriers than are kept"] = None
+            return
+        size = machine.clusters.size
+        events = log.events[: machine.happened]
+        for first in range(0, len(kinds), size):
+            new = set(kinds[first : first + size]) - self.kinds
+            if not new:
+                continue
+            self.kinds |= new
+            if self.domains == MOST_DOMAINS or self.work > MOST_WORK:
+                self.lacking["more kinds of blocks than are looked at"] = None
+                return
+            races = Races(machine=machine, instructions=instructions, blocks=range(first, first + size))
+            races.run(events)
+            self.found = {**races.found, **self.found}
+            self.lacking.update(races.lacking)
+            self.work += races.work
+            self.domains += 1
+            self.blocks += size
+
+    def hazards(self) -> Hazards:
+        """Return what was found."""
+        ordered = tuple(self.found[key] for key in sorted(self.found))
+        return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking))
