@@ -1,4 +1,4 @@
-"""Hostile text on the command line, in files and their names, from ncu and from compilers; names that are not UTF-8."""
+"""Hostile text on the command line, in files and their names, in every field of every input; no output is harmed."""
 
 import contextlib
 import json
@@ -7,17 +7,36 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncu_swizzle import cli
+from ncu_swizzle.render import formats, terminal
 from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.model import Profile
+from tests.support import writers
 from tests.support.fake_ncu import VERSION
-from tests.support.hostile import ARGUMENT, CHECKS, EVERYTHING, NAME, check_terminal, outputs_below
+from tests.support.hostile import (
+    ARGUMENT,
+    CHECKS,
+    EVERYTHING,
+    NAME,
+    PARTS,
+    STARTS,
+    check_json,
+    check_terminal,
+    outputs_below,
+    poisoned,
+    text_fields,
+    texts_in,
+)
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import TYPED
 from tests.support.process import Done, Typed, environment, run
+from tests.support.writers import Made, Writer
 
 LIMIT_S = 120
 ODD = os.fsdecode(b"k\xff")
@@ -191,3 +210,57 @@ def test_a_missing_file_with_a_hostile_name_is_quoted(typed: Typed) -> None:
     done = typed("report", f"missing{NAME}")
     assert done.returncode == 2
     harmless(done)
+
+
+GROUPS = 2  # of fields
+KINDS = ("profiles", "verdict", "sweep", "catalog", "times", "diagnosis", "maps")
+Inputs = dict[str, tuple[Any, Made]]
+
+
+def check_all(made: Iterator[Writer]) -> None:
+    for kind, write in made:
+        CHECKS[kind](write())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_text_harms_no_output(kind: str, inputs: Inputs) -> None:
+    """In every field at once, and in some beside good text, so that everything is written that is written of that."""
+    value, made = inputs[kind]
+    check_all(made(lambda text: f"{STARTS[0]}{text}{EVERYTHING}", ()))
+    fields = text_fields(value)
+    for group in filter(None, (fields[first::GROUPS] for first in range(GROUPS))):
+        check_all(made(lambda text: f"{STARTS[1]}{text}{EVERYTHING}", group))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_hostile_text_alone_harms_no_output(kind: str, inputs: Inputs) -> None:
+    value, made = inputs[kind]
+    fields = text_fields(value)
+    for number, part in enumerate((*STARTS, *PARTS)):
+        check_all(made(lambda text, part=part: part, fields[number % GROUPS :: GROUPS]))  # type: ignore[misc]
+
+
+def test_saved_profiles_and_json_keep_hostile_text_exactly(pair: tuple[Profile, ...]) -> None:
+    hostile = poisoned(pair, lambda text: f"{text}{EVERYTHING}")
+    for profile in hostile:
+        text = profile.to_json()
+        check_json(text)
+        assert Profile.from_json(text) == profile
+    whole = formats.to_json(writers.result_of(hostile))
+    assert f"{pair[0].kernel.name}{EVERYTHING}" in set(texts_in(json.loads(whole)))
+
+
+@pytest.mark.long
+def test_styles_are_the_only_control_characters_on_a_terminal(pair: tuple[Profile, ...]) -> None:
+    hostile = poisoned(pair, lambda text: f"{text}{EVERYTHING}")
+    for kind, write in writers.profiles(hostile, styled=True):
+        CHECKS[kind](write())
+    (shown,) = {writers.printed(terminal.show, writers.result_of(hostile), styled=True)}
+    assert "\x1b[1" in shown
+
+
+def test_markup_in_a_name_is_text(pair: tuple[Profile, ...]) -> None:
+    name = "[red]a[/] ns::x::f [/] \\"
+    made = poisoned(pair[:1], lambda text: name, ["KernelId.name"])
+    assert name in " ".join(writers.printed(terminal.show, writers.result_of(made)).split())

@@ -1,5 +1,6 @@
-"""Programs are run within their time, and nothing of them is left."""
+"""Programs end within their time, and with a command that is killed; the next one removes what it left."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import pytest
 
 from ncu_swizzle.base import child
 from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit
+from ncu_swizzle.reports import container
+from tests.support import fake_ncu, process
+from tests.support.places import RECORDINGS
 from tests.support.processes import alive
 
 
@@ -80,3 +84,122 @@ def test_a_signal_while_the_program_starts_does_not_leave_it_running(monkeypatch
         child.run(["sleep", "60"], 60)
     assert not alive(started[0])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+LIMIT_S = 60
+
+# A program that starts three more: in a session of its own, in its group, and with job control in a group of its own.
+TREE = """
+named='echo $$ >> "$PIDS"; exec sleep 61'
+sh -c 'echo $PPID >> "$PIDS"'
+setsid sh -c "$named" &
+sh -c "$named" &
+set -m
+sh -c "$named" &
+wait
+"""
+FORKS = """
+import multiprocessing, threading, time
+from ncu_swizzle.base import child
+program = ["sh", "-c", "echo $$ >> $PIDS; sleep 61 & echo $! >> $PIDS; wait"]
+threading.Thread(target=child.run, args=(program, 60)).start()
+time.sleep(1)
+worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(63,))
+worker.start()
+print(worker.pid, flush=True)
+worker.join()
+"""
+
+
+def script(file: Path, *lines: str) -> Path:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n".join(["#!/bin/bash", *lines, ""]), encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def environment(work: Path, **more: str) -> dict[str, str]:
+    own = {"PIDS": str(work.parent / "pids"), "TMPDIR": str(work.parent / "tmp")}
+    return process.environment(XDG_CACHE_HOME=str(work.parent / "cache"), **own, **more)
+
+
+def named(pids: Path, number: int, command: subprocess.Popen[str]) -> list[int]:
+    """Return the process IDs once so many processes below the command have noted theirs."""
+    deadline = time.monotonic() + LIMIT_S
+    while not pids.is_file() or len(pids.read_text(encoding="utf-8").split()) < number:
+        assert command.poll() is None, command.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
+
+
+def killed(work: Path, arguments: tuple[str, ...], number: int, **more: str) -> list[int]:
+    """Start the command, kill it once so many processes below it named themselves, and return their IDs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", *arguments], cwd=work, env=environment(work, **more),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as started:  # fmt: skip
+        below = named(work.parent / "pids", number, started)
+        assert all(Path(f"/proc/{pid}").exists() for pid in below)
+        started.kill()
+    return below
+
+
+def fake_tools(work: Path, compiles: str) -> Path:
+    """Return an nvcc, beside which is an nvdisasm that fails."""
+    version = 'case "$1" in --version) echo "release 13.0, V13.0.88"; exit;; esac'
+    script(work.parent / "bin" / "nvdisasm", version, "exit 1")
+    return script(work.parent / "bin" / "nvcc", version, compiles)
+
+
+@pytest.mark.long
+def test_a_compiler_and_what_it_starts_end(work: Path) -> None:
+    nvcc = fake_tools(work, TREE)
+    command = ("profile", "transpose-plain", "--engine", "emulated", "--nvcc", str(nvcc), "--baseline", "none")
+    pids = killed(work, command, 4)
+    assert not [pid for pid in pids if alive(pid)]
+    assert list((work.parent / "tmp").iterdir()), "its scratch folder is still there"
+    (result,) = container.inspect(RECORDINGS / "transpose" / "transpose-plain.ncu-rep").results
+    (work.parent / "recorded.cubin").write_bytes(result.cubin)
+    fake_tools(work, f'while [ "$1" != -o ]; do shift; done; cp {work.parent}/recorded.cubin "$2"')
+    process.run(*command, folder=work, env=environment(work))
+    assert list((work.parent / "tmp").iterdir()) == [], "the next command removed it"
+    assert not list(work.rglob(".*")), "and the unfinished run"
+
+
+@pytest.mark.long
+def test_the_reader_of_reports_ends(work: Path, report_file: Path) -> None:
+    shell = script(work.parent / "bin" / "slow", TREE)
+    code = f"import subprocess\ndef load_report(path):\n    subprocess.run([{str(shell)!r}])\n"
+    (work.parent / "bin" / "ncu_report.py").write_text(code, encoding="utf-8")
+    path = os.pathsep.join([str(work.parent / "bin"), process.environment()["PYTHONPATH"]])
+    pids = killed(work, ("report", str(report_file)), 4, PYTHONPATH=path)
+    assert not [pid for pid in pids if alive(pid)]
+
+
+@pytest.mark.long
+def test_ncu_and_the_program_end(work: Path, pids: Path) -> None:
+    ncu = fake_ncu.install(work.parent / "bin" / "ncu")
+    command = ("profile", "kernel2", "--engine", "ncu", "--ncu", str(ncu), "--baseline", "none", "--reference", "none")
+    below = killed(work, command, 2, FAKE_NCU="hang", FAKE_NCU_TREE=str(pids))
+    assert not [pid for pid in below if alive(pid)]
+    assert list(work.rglob(".kernel2.*")), "the unfinished run is still there"
+    done = process.run(*command, folder=work, env=environment(work, FAKE_NCU="ok"))
+    assert done.returncode == 0, done.stderr
+    assert not list(work.rglob(".*"))
+    assert [path.name for path in (work / "swizzle-out").iterdir()] == ["kernel2"]
+
+
+def test_a_forked_worker_that_outlives_us_does_not_keep_them(work: Path, pids: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    with subprocess.Popen(command, env=environment(work), stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        worker = int(started.stdout.readline())
+        below = named(pids, 2, started)
+        started.kill()
+        started.stdout.close()
+    try:
+        assert not [pid for pid in below if alive(pid)]
+        assert Path(f"/proc/{worker}").exists(), "the worker is not ours to end"
+    finally:
+        os.kill(worker, signal.SIGKILL)

@@ -1,14 +1,23 @@
-"""Profiles side by side: the tables, the sentence, the warnings."""
+"""Profiles side by side: tables, the sentence, warnings; which line an access is blamed on."""
 
 import dataclasses
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NotComparable
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.gate import verdict
+from ncu_swizzle.gate.verdict import Place
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
+from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, STALLED, Metric, Profile
 from tests.support.recordings import Recorded, faster
+from tests.support.reports import EMPTY
 
 
 def timed(profile: Profile, value: float | None) -> Profile:
@@ -127,3 +136,57 @@ def test_the_headline_leaves_the_counts_to_the_picture_and_short_times_are_in_mi
     pair = [recorded("transpose-plain"), recorded("transpose-xor")]
     before, after = ((profile.duration_ns or 0) / 1000 for profile in pair)
     assert compare(pair).verdict.endswith(f": {before:.2f} → {after:.2f} µs.")
+
+
+CUDA = "/usr/local/cuda/include"
+MMA: Location = (f"{CUDA}/crt/mma.hpp", 91)
+FUNCTOR: Location = ("/home/ci/work/src/functor.cuh", 20)
+CUB: Location = ("/home/ci/venv/lib/python3.12/site-packages/nvidia/cu13/include/cub/agent.cuh", 120)
+OWN: Location = ("k.cu", 14)
+
+
+def access(*stack: Location, samples: int = 0) -> Instruction:
+    return Instruction(16, "LDSM.16.M88.4 R0, [R1]", "LDSM.16.M88.4", "LDSM", stack, 1, 8, 1, {"stalled": samples})
+
+
+def profile(*instructions: Instruction) -> Profile:
+    return replace(EMPTY, instructions=instructions)
+
+
+def blamed(*stack: Location) -> tuple[Location, tuple[Location, ...]]:
+    (site,) = attribution.sites(profile(access(*stack)))
+    return site.line, site.through
+
+
+def test_headers_lead_to_the_nearest_line_that_the_user_wrote() -> None:
+    for own in ("/home/ci/work/src/k.cu", "k.cu", "C:\\work\\k.cu"):
+        assert blamed(MMA, (own, 14)) == ((own, 14), (MMA,))
+    inner: Location = (f"{CUDA}/sm_20_atomic_functions.hpp", 84)
+    outer: Location = (f"{CUDA}/device_atomic_functions.hpp", 112)
+    assert blamed(inner, outer, OWN) == (OWN, (inner, outer))
+    assert blamed(FUNCTOR, CUB) == (FUNCTOR, ()), "code that a library calls is the user's"
+    assert blamed(MMA, FUNCTOR, CUB) == (FUNCTOR, (MMA,))
+    line, through = blamed(CUB, (CUB[0], 300))
+    assert (line[0], through) == (CUB[0], ()), "a library alone is blamed itself"
+
+
+def test_a_file_of_the_checkout_beats_one_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "k.cu").touch()
+    vendored: Location = ("/home/ci/vendor/tile.cuh", 5)
+    launched = profile(access(vendored, ("/home/ci/work/src/k.cu", 14)))
+    (site,) = attribution.sites(launched, verdict.files_in(tmp_path))
+    assert (site.line, site.through) == (("/home/ci/work/src/k.cu", 14), (vendored,))
+    place = verdict.worst(launched, here=verdict.files_in(tmp_path))
+    assert verdict.moved(place, tmp_path) == Place("src/k.cu", 14, (Place(*vendored),))
+    (tmp_path / "mma.hpp").touch()
+    assert verdict.in_checkout(MMA[0], tmp_path) == MMA[0], "a library's header is not sought in the checkout"
+
+
+def test_the_slowest_line_and_that_of_a_finding_are_the_user_s_too() -> None:
+    slow = replace(access(MMA, OWN, samples=9), access="", wavefronts=None, ideal=None)
+    assert verdict.worst(profile(slow)) == Place(*OWN)
+    shown = access(MMA, OWN)
+    assert FrameOwners(profile(shown)).named(shown) == OWN
+    below: Location = ("include/cute/arch/copy.hpp", 7)  # of the profile's source folders: as ncu shows it
+    assert FrameOwners(profile()).named(access(below, OWN)) == below
