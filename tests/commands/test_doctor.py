@@ -17,15 +17,15 @@ from ncu_swizzle.commands import doctor
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status, bad, good
 from ncu_swizzle.engines.machine import Ran, System
 from ncu_swizzle.kernels import device, toolchain
+from tests.support.places import table
 from tests.support.process import Typed
 
+FACTS = table("facts/doctor.toml")
 H100 = ("NVIDIA H100 80GB HBM3", (9, 0))
 NCU = "/opt/nvidia/nsight-compute/2025.3.1/ncu"
 OLDER = "/usr/local/cuda/bin/ncu"
 MIG = "nvidia-smi --query-gpu=mig.mode.current --format=csv,noheader"
 CLOCKS = "nvidia-smi --query-gpu=clocks.current.sm,clocks.max.sm,persistence_mode --format=csv,noheader"
-LOCK = "/tmp/nsight-compute-lock"
-NVCC = "/usr/local/cuda/bin/nvcc"
 
 
 @dataclass
@@ -140,54 +140,16 @@ def test_a_machine_where_all_is_well_has_only_ticks() -> None:
     assert named(found, "trial").said == "done"
 
 
-def one_ncu(answer: Ran) -> dict[str, Any]:
-    """Return the changes that leave one ncu, and what it answers when it is asked for its version."""
-    return {"ncus": (OLDER,), "programs": {f"{OLDER} --version": answer}}
-
-
-PROC = "/proc/driver/nvidia"
-RESTRICTED = {f"{PROC}/params": "RmProfilingAdminOnly: 1\n"}
-SLOW = {CLOCKS: Ran(0, "345 MHz, 1980 MHz, Disabled\n")}
-NO_NVCC = {"nvcc --version": None}
-
-# What is unlike a machine where all is well; the check that tells, its outcome, what it says, and the cure.
-LACKS: tuple[tuple[dict[str, Any], str, str, str, str], ...] = (
-    ({"no_gpu": "no NVIDIA driver", "files": {f"{PROC}/version": None}}, "driver", "bad", "no NV", "--gpus all"),
-    ({"no_gpu": "the NVIDIA driver finds no GPU"}, "GPU", "bad", "finds no GPU", "nvidia-smi -L"),
-    ({"cards": (("Tesla P100", (6, 0)),)}, "GPU", "bad", "no longer supports it", "7.0"),
-    ({"cards": (("Tesla T4", (7, 5)),)}, "GPU", "doubtful", "need 8.0", "your own"),
-    ({"ncus": ()}, "ncu", "bad", "not found on PATH", "--ncu PATH"),
-    (one_ncu(Ran(1, "")), "ncu", "doubtful", "does not report its version", "--version"),
-    (one_ncu(Ran(0, "Version 2021.1.0.0")), "ncu", "doubtful", "older than", "--ncu"),
-    ({"packages": {"ncu-report": None}}, "ncu-report", "bad", "not installed", "pip install ncu-report"),
-    ({"packages": {"ncu-report": "2025.1.0"}}, "ncu-report", "doubtful", "older than ncu 2025.3.1", "--upgrade"),
-    ({"files": RESTRICTED}, "counters", "bad", "only privileged users", "--cap-add=SYS_ADMIN"),
-    ({"files": RESTRICTED}, "counters", "bad", "only privileged users", "ncu-swizzle capture -- ./app && "),
-    ({"files": RESTRICTED, "privileged": True}, "counters", "good", "and this user is privileged", ""),
-    ({"files": {f"{PROC}/params": None}}, "counters", "doubtful", "does not show who", "NVreg"),
-    ({"programs": NO_NVCC}, "nvcc", "bad", "cannot be run", "install the CUDA toolkit"),
-    ({"programs": NO_NVCC, "files": {NVCC: ""}}, "nvcc", "bad", "cannot", "export PATH"),
-    ({"packages": {"pycuda": None}}, "PyCUDA", "bad", "not installed", "ncu-swizzle[gpu]"),
-    ({"packages": {"torch": "2.9"}}, "PyTorch", "good", "2.9", ""),
-    ({"running": ("nv-hostengine",)}, "other profilers", "doubtful", "nv-hostengine", "dcgmi profile --pause"),
-    ({"running": ("nsys", "ncu")}, "other profilers", "doubtful", "ncu, nsys", "wait for it"),
-    ({"programs": {MIG: Ran(0, "Enabled\n")}}, "MIG", "doubtful", "the GPU is partitioned", "-mig 0"),
-    ({"programs": SLOW}, "clocks", "doubtful", "345 MHz of 1980 MHz", "-pm 1"),
-    ({"files": {"/.dockerenv": ""}}, "container", "doubtful", "without CAP_SYS_ADMIN", "--cap-add"),
-    ({"files": {"/.dockerenv": ""}, "privileged": True}, "container", "good", "with CAP_SYS_ADMIN", ""),
-    ({"files": {"/proc/1/cgroup": "0::/kubepods/pod7"}}, "container", "doubtful", "kubepods", "--cap-add"),
-    ({"variables": {"HOME": None}}, "HOME", "doubtful", "not set", "export HOME"),
-    ({"unwritable": ("/home/ada",)}, "HOME", "doubtful", "is not writable", "export HOME"),
-    ({"unwritable": ("/tmp",)}, "TMPDIR", "bad", "is not writable", "export TMPDIR"),
-    ({"files": {LOCK: ""}, "unwritable": (LOCK,)}, "TMPDIR", "bad", "belongs to bob", "export TMPDIR"),
-    ({"free": 1000}, "disk", "bad", "0.0 GiB free", "free some space"),
-    ({"free": 5 << 26}, "disk", "doubtful", "0.3 GiB free", "free some space"),
-    ({"free": None}, "disk", "doubtful", "unknown", "df"),
-)
+def read(value: Any) -> Any:
+    """Return a change as `made` takes it: a dash stands for None, a list in a table for a program's answer."""
+    if isinstance(value, dict):
+        return {key: Ran(*one) if isinstance(one, list) else read(one) for key, one in value.items()}
+    return tuple(map(read, value)) if isinstance(value, list) else None if value == "-" else value
 
 
 def test_each_lack_is_named_with_its_cure() -> None:
-    for changes, name, outcome, said, cure in LACKS:
+    for row, name, outcome, said, cure in FACTS["lacks"]:
+        changes = {key: read(value) for key, value in row.items()}
         diagnosis = doctor.examine(made(**changes), trial=lambda ncu: good("trial", "made"))
         one = named(diagnosis, name)
         assert one.outcome == outcome, changes
@@ -212,30 +174,12 @@ def tool(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
-VERSION = 'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
-WRITES = 'while [ "$1" != -o ]; do shift; done; echo code > "$2"'
-
-
-PACKAGED = "pip install 'ncu-swizzle[nvcc]'"
-# What nvcc and nvdisasm do; the check that fails, what it says, and the cure.
-TOOLS = (
-    (VERSION + WRITES, VERSION + "echo sass", "", "a kernel was compiled for sm_90 and disassembled", ""),
-    (VERSION + WRITES, "", "disassembler", "nvdisasm was not found", PACKAGED),
-    ("", VERSION + "echo sass", "compiler", "nvcc was not found", PACKAGED),
-    (VERSION + "echo 'sh: 1: gcc: not found'; exit 1", VERSION, "host compiler", "host C++", "apt-get install g++"),
-    (VERSION + "echo 'error: old'; exit 1", VERSION, "trial kernel", "could not be compiled", "--nvcc PATH"),
-    (VERSION, VERSION, "trial kernel", "could not be compiled", "--nvcc PATH"),
-    (VERSION + WRITES, VERSION + "exit 1", "trial kernel", "disassembled for sm_90", "--nvcc PATH"),
-    ("exit 1", VERSION, "compiler", "nvcc does not work", "--nvcc PATH"),
-)
-
-
 def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(toolchain, "TOOLKIT", tmp_path / "none")
     monkeypatch.setattr(toolchain, "packaged", list)
-    for number, (nvcc, nvdisasm, name, said, cure) in enumerate(TOOLS):
+    for number, (nvcc, nvdisasm, name, said, cure) in enumerate(FACTS["tools"]):
         monkeypatch.setenv("PATH", f"{tmp_path}/{number}:/bin")
         for program, text in (("nvcc", nvcc), ("nvdisasm", nvdisasm)):
             if text:

@@ -15,6 +15,7 @@ from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.gate.checking import CheckOptions
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from tests.support.corpus import bytewise, originals, trees
+from tests.support.places import table
 from tests.support.properties import chances, examples, holds
 from tests.support.refusals import refused, unlike
 
@@ -78,37 +79,14 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert checking._policy(CheckOptions(profiles=(), baseline="none"), tmp_path).baseline is None
 
 
-MISTAKES = {
-    "[check]\nmax_degree = 1": r"unknown key 'max_degree', did you mean 'max-degree'\?",
-    "[chek]\n": r"unknown key 'chek', did you mean 'check'\?",
-    "[[check.rule]]\nkernal = 'x'\nmax-degree = 1": r"rule 1: unknown key 'kernal', did you mean 'kernel'\?",
-    "[[check.rule]]\nkernel = 'x'": "rule 1 sets no limit",
-    "[[check.rule]]\nkernel = '('\nmax-degree = 1": "is not a valid regular expression",
-    "[[check.rule]]\nkernel = 3\nmax-degree = 1": "must be strings",
-    "[[check.rule]]\naccess = 'LDS'\nmax-regression = 1": "max-regression for LDS accesses",
-    "[check]\nrule = 3": "rule is not an array of tables",
-    "[check]\nrule = [3]": "rule 1 is not a table",
-    "check = 3": r"\[check\] is not a table",
-    "[check]\nmax-degree = '1'": "max-degree is '1'",
-    "[check]\nmax-degree = nan": "max-degree is nan",
-    "[check]\nmax-degree = 0.5": r"max-degree is 0\.5",
-    "[check]\nmax-excessive = 1.5": r"max-excessive is 1\.5",
-    "[check]\nmax-excessive = true": "max-excessive is True",
-    "[check]\nmax-excessive = -1": "max-excessive is -1",
-    "[check]\nmax-regression = inf": "max-regression is inf",
-    "[check]\nbaseline = 3": "baseline is 3",
-    "[check]\nallow-recorded = 'yes'": "allow-recorded is 'yes'",
-    "[check": "is not valid TOML",
-}
-
-
 def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:
     def told(text: str) -> str:
         (tmp_path / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
         return refused(checking.find, tmp_path)
 
-    assert not unlike(MISTAKES, told)
-    assert not unlike(dict.fromkeys(MISTAKES, r"^(UsageError|BadFile): (?s:.*)  try: ."), told)
+    mistakes = table("facts/check_settings.toml")["mistakes"]
+    assert not unlike(mistakes, told)
+    assert not unlike(dict.fromkeys(mistakes, r"^(UsageError|BadFile): (?s:.*)  try: ."), told)
 
 
 def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:

@@ -15,39 +15,22 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.project import project_in
 from tests.support.gate_profiles import measured
+from tests.support.places import table
 from tests.support.recordings import Recorded
 
-# A line of a source, and what its comment says: codes, reason, and the line that it is about.
-CUDA = {
-    "t[x] = v; // ncu-swizzle: ignore SW001 — no time": (("SW001",), "no time", 1),
-    "t[x] = v; // ncu-swizzle: ignore SW001, UN001 - hyphen": (("SW001", "UN001"), "hyphen", 1),
-    "t[x] = v; /* ncu-swizzle: ignore sw001: colon */ f();": (("SW001",), "colon", 1),
-    "t[x] = v; //ncu-swizzle:ignore SW001": (("SW001",), "", 1),
-    "// ncu-swizzle: ignore SW001 – next\n// why\n\n  t[x] = v;": (("SW001",), "next", 4),
-    "/* ncu-swizzle: ignore SW001 */\nt[x] = v;": (("SW001",), "", 2),
-    "t[x] = 1'000; // ncu-swizzle: ignore SW001 — don't": (("SW001",), "don't", 1),
-    "t[x] = v; // ncu-swizzle: ignore — all": ((), "all", 1),
-    "t[x] = v; // ncu-swizzle: ignore SW001 because": (("SW001", "BECAUSE"), "", 1),
-    't[x] = "// ncu-swizzle: ignore SW001";': None,
-    "t[x] = v; // ncu-swizzle: ignored SW001": None,
-    "t[x] = v; # ncu-swizzle: ignore SW001": None,
-}
-PYTHON = {
-    "tl.store(p, v)  # ncu-swizzle: ignore SW006 — the compiler's": (("SW006",), "the compiler's", 1),
-    "# ncu-swizzle: ignore SW006\n\ntl.store(p, v)": (("SW006",), "", 3),
-    'help = "# ncu-swizzle: ignore SW006"': None,
-    "tl.store(p, v)  // ncu-swizzle: ignore SW006": None,
-}
+FACTS = table("facts/suppressions.toml")
 
 
-@pytest.mark.parametrize(("suffix", "texts"), [(".cu", CUDA), (".cuh", CUDA), (".py", PYTHON)])
+@pytest.mark.parametrize(
+    ("suffix", "texts"), [(".cu", FACTS["cuda"]), (".cuh", FACTS["cuda"]), (".py", FACTS["python"])]
+)
 def test_what_a_comment_says(suffix: str, texts: dict[str, object], tmp_path: Path) -> None:
     file = tmp_path / f"k{suffix}"
     said = {}
     for text in texts:
         file.write_text(f"{text}\n", encoding="utf-8")
         found = checking.in_source(str(file))
-        said[text] = (found[0].codes, found[0].reason, found[0].line) if found else None
+        said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
     assert said == texts
     assert checking.in_source(str(tmp_path / "absent.cu")) == ()
 
