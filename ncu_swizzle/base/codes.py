@@ -1,7 +1,7 @@
 """Stable codes: one for each finding of lint, check and the rule pack, and one for each reason for an unknown.
 
 A code is never reused for something else. Each has a page, ``docs/rules/CODE.md``, which the site shows and the
-terminal prints. MEM0xx (global memory) and TC0xx (fifth-generation tensor cores) are reserved.
+terminal prints. MEM0xx (global memory) is reserved.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ def _rows(
 CONFLICT, MATRIX, COPY, ATOMIC, WMMA, COMPILER = (f"SW00{n}" for n in range(1, 7))
 TILE, ALONG_K, TENSOR_MAP, VALUES, TARGET, BYTES, UNREAD = (f"SW01{n}" for n in range(7))
 OUTSIDE, BUILD = "SW020", "SW021"
+DESCRIPTOR, INSTRUCTION, TENSOR_ALLOCATION, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_ORDER = (
+    f"TC00{n}" for n in range(1, 7)
+)
 EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT, HISTORY_LIMIT = (f"SW03{n}" for n in range(5))
 RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED = (f"RACE00{n}" for n in range(1, 9))
 STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
@@ -85,13 +88,19 @@ CATALOGUE: dict[str, RuleCode] = {
             (COMPILER, "compiler-layout-conflict", "A compiler of kernels in Python chose a layout that conflicts."),
         ]),
         *_rows(Severity.error, LINT, LINE, [
-            (TILE, "descriptor-mismatch", "wgmma reads no tile of the tensor through its descriptor."),
-            (ALONG_K, "k-mismatch", "A and B of a wgmma do not go together along K, or rows are mixed in a sum."),
+            (TILE, "descriptor-mismatch", "wgmma or tcgen05.mma reads no tile of the tensor through its descriptor."),
+            (ALONG_K, "k-mismatch", "A and B of a product do not go together along K, or rows are mixed in a sum."),
             (TENSOR_MAP, "tensor-map-mismatch", "A tensor map does not describe the matrix in its buffer."),
             (VALUES, "tensor-map-values", "A tensor map changes values on their way: its type or its fill."),
             (TARGET, "misaligned-box", "A tensor copy goes to where TMA cannot write."),
             (BYTES, "mbarrier-bytes", "An mbarrier expects another number of bytes than its copies bring."),
             (UNREAD, "tile-unread", "TMA copies a box of which wgmma reads only a part, or nothing."),
+            (DESCRIPTOR, "tcgen05-descriptor", "A shared-memory descriptor is not one that tcgen05 reads."),
+            (INSTRUCTION, "tcgen05-instruction", "An instruction descriptor fits no tcgen05.mma of its kind."),
+            (TENSOR_ALLOCATION, "tensor-memory-allocation", "Columns are allocated or freed as tcgen05 refuses."),
+            (TENSOR_COLUMNS, "tensor-memory-columns", "Columns of tensor memory are used that are not allocated."),
+            (TENSOR_LANES, "tensor-memory-lanes", "Lanes of tensor memory are used that the warp may not."),
+            (TENSOR_ORDER, "tensor-memory-order", "Tensor memory is read before it is written, or overwritten unread."),
             (OUTSIDE, "out-of-bounds", "An access to global memory is outside of the launch's buffers."),
         ]),
         *_rows(Severity.error, LINT, LINE, [

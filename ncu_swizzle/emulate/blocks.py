@@ -32,6 +32,7 @@ from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.traffic import FIGURES, TrafficLog
 from ncu_swizzle.emulate.worlds import World
+from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # The part of a grid that no block that ran represents yet, as disjoint sets of evenly spaced blocks.
@@ -265,7 +266,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     machine.log = log = RequestLog(machine, setting.program.instructions)
     machine.guards = setting.program.guards
     if setting.program.contents:
-        machine.keep_contents()
+        machine.keep_contents(RESERVED_BYTES if setting.program.allocates else 0)
     if setting.program.tallies is not None:
         machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock)
     if setting.races is not None:

@@ -14,6 +14,7 @@ from ncu_swizzle.smem.access import RESERVED_BYTES
 
 
 STEP = 16  # bytes of an instruction
+_GUARDRAIL = "guardrail_trap"
 
 Span = tuple[int, int]  # from the first byte to before the last
 
@@ -35,18 +36,56 @@ class Sass:
     targets: tuple[int, ...] = ()  # of an indirect branch, if the disassembler lists them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class ClusterConstants:
+    """Where constant bank 0 holds what %cluster_nctaid, %nclusterid and their like read."""
+
+    explicit: int
+    extents: int  # three words, and the three inverses as floats
+    inverses: int
+    clusters: int  # of the grid, three words
+    size: int
+    parameters: int  # the generic address of the parameters, 8 bytes
+    dynamic: int  # bytes of dynamic shared memory
+    # Bytes before these, there is the same for a second cluster size of the launch: SR_CgaSize selects it (sm_100).
+    second: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaunchConstants:
     """Where constant bank 0 holds what a launch is: block and grid, three words each, and the end of local memory."""
 
     block: int = 0x0
     grid: int = 0xC
     stack: int = 0x28
+    cluster: ClusterConstants | None = None
 
 
-# By where parameters begin: 0x160 to sm_89, 0x210 on sm_90, 0x380 from sm_100 on.
-_BLACKWELL_PARAMETERS = 0x380
-_BLACKWELL = LaunchConstants(0x360, 0x370, 0x37C)
+# By where parameters begin: 0x160 to sm_89, 0x210 on sm_90, 0x380 from sm_100 on. Found in what ptxas 13.0 makes of
+# reads of the special registers.
+_HOPPER_PARAMETERS, _BLACKWELL_PARAMETERS = 0x210, 0x380
+_LAUNCH_CONSTANTS = {
+    _HOPPER_PARAMETERS: LaunchConstants(
+        cluster=ClusterConstants(
+            explicit=0x140, extents=0x144, inverses=0x150, clusters=0x15C, size=0x188, parameters=0x198, dynamic=0x2C
+        )
+    ),
+    _BLACKWELL_PARAMETERS: LaunchConstants(
+        block=0x360,
+        grid=0x370,
+        stack=0x37C,
+        cluster=ClusterConstants(
+            explicit=0x36C,
+            extents=0x2A0,
+            inverses=0x2B0,
+            clusters=0x2C0,
+            size=0x2CC,
+            parameters=0x348,
+            dynamic=0x2AC,
+            second=0xA0,
+        ),
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +100,11 @@ class Code:
     parameter_bytes: int = 0
     unknown_constants: Mapping[int, Sequence[Span]] = field(default_factory=dict)  # bank → bytes that are unknown
     externals: Mapping[int, str] = field(default_factory=dict)  # address → function that is not part of the module
+    guardrails: Mapping[int, str] = field(default_factory=dict)  # offset → where a check of tcgen05 traps
 
     @property
     def launch_constants(self) -> LaunchConstants:
-        return _BLACKWELL if self.parameter_offset == _BLACKWELL_PARAMETERS else LaunchConstants()
+        return _LAUNCH_CONSTANTS.get(self.parameter_offset, LaunchConstants())
 
 
 def from_disassembly(
@@ -100,6 +140,7 @@ def from_disassembly(
         parameter_bytes=parameter_bytes,
         unknown_constants=dict(unknown_constants or {}),
         externals=dict(externals or {}),
+        guardrails={offset: label for label, offset in labels.items() if _GUARDRAIL in label},
     )
 
 
@@ -176,6 +217,7 @@ def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]
 # Kinds of operands
 REG, UREG, PRED, UPRED, BARRIER = "R", "UR", "P", "UP", "B"
 INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
+TENSOR, INSTRUCTION = "tmem", "idesc"  # an address in tensor memory; a descriptor of the instruction itself
 
 ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
@@ -187,6 +229,7 @@ _EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG")
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
+_TENSOR = re.compile(rf"({TENSOR}|{INSTRUCTION})\[([^\]]*)\]")
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 
 
@@ -293,9 +336,10 @@ def _operand(word: str) -> Operand:
         bank = int(match[2], 16) if match[1] == "c" and _HEX.fullmatch(match[2]) else -1
         after = tuple(body[match.end() :].strip(".").split(".")) if match.end() < len(body) else ()
         return marked(kind=CONSTANT, number=bank, terms=terms, offset=offset, suffixes=after)
-    if match := _ADDRESS.match(body):
-        terms, offset = _sum(match[1] if match[1] is not None else match[2])
-        return Operand(kind=MEMORY, text=body, terms=terms, offset=offset)
+    if match := _TENSOR.match(body) or _ADDRESS.match(body):
+        kind, inside = (match[1], match[2]) if match.re is _TENSOR else (MEMORY, match[1] or match[2] or "")
+        terms, offset = _sum(inside)
+        return Operand(kind=kind, text=body, terms=terms, offset=offset)
     name, *suffixes = body.split(".")
     if match := _REGISTER.fullmatch(name):
         kept = tuple(suffix for suffix in suffixes if suffix != "reuse")

@@ -196,6 +196,14 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
     m.shared_origin = m.now
 
 
+def write_known(m: Machine, blocks: Ints, start: int, content: Bits) -> None:
+    """Write bytes that are the same in each of these blocks, if the contents of shared memory are tracked."""
+    end = min(start + len(content), m.shared.shape[1])
+    if start < end:
+        m.shared[blocks, start:end], m.shared_known[blocks, start:end] = content[: end - start], True
+        m.shared_written = True
+
+
 def forget_range(m: Machine, blocks: Ints, start: int = 0, size: int | None = None) -> None:
     """Forget some bytes of these blocks' shared memory; all from `start` on if their number is not given."""
     m.shared_known[blocks, start : None if size is None else start + size] = False

@@ -12,7 +12,8 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
-from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
+from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors, write_known
+from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
@@ -166,8 +167,12 @@ class ToShared:
         target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
         self.target, self.barrier = _registers(target)
         self.source = _registers(source)
-        rank = next((int(word[0]) for word in instruction.modifiers if word[1:] == "D"), 0) if self.tensor else 0
-        self.corner = [operands.raw(target.terms[0], 2 + axis) for axis in range(rank)]
+        # Of GATHER4 and its like, a column and four rows.
+        self.corner = [
+            operands.raw(target.terms[0], 2 + axis) for axis in range(coordinates(instruction) if self.tensor else 0)
+        ]
+        self.boxes = 4 if instruction.has("GATHER4") else 1
+        self.pair = instruction.has("2CTA")
         extra = instruction.operands[2:]
         self.extra = operands.raw(extra[0]) if extra else None
 
@@ -186,10 +191,10 @@ class ToShared:
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
-            blocks = self.blocks(m, rows[alike], waiting[alike], extra)
+            blocks = self.counting(m, rows[alike], waiting[alike], extra)
             for k in alike.tolist() if m.events is not None else ():
                 one = slice(k, k + 1)
-                there = [self.blocks(m, rows[one], to[one], extra) for to in (starts, waiting)]
+                there = self.blocks(m, rows[one], starts[one], extra), self.counting(m, rows[one], waiting[one], extra)
                 m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted))
             if known is None:
                 m.mbarriers.blur(counted, blocks)
@@ -200,14 +205,31 @@ class ToShared:
 
     def blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
         """Return the blocks that the rows' addresses mean: one each, or those in the multicast's mask."""
+        return self._reached(m, rows, addresses, extra)[1]
+
+    def _reached(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> tuple[Ints, Ints]:
+        """Return pairs of a row, by its position, and a block."""
         mine = m.view_blocks()[rows]
         if not self.multicast or extra is None:
-            return m.clusters.at(mine, addresses)
+            return np.arange(len(mine)), m.clusters.at(mine, addresses)
         # A bit per rank in the upper half of the register; the lower half is the size of a bulk copy in units of 16
         # bytes.
         masks = of_rows(extra, rows) >> np.uint32(16)
         which, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
-        return m.clusters.base(mine[which]) + ranks
+        return which, m.clusters.base(mine[which]) + ranks
+
+    def counting(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
+        """Return the blocks whose mbarriers count the bytes, one for each of `blocks`.
+
+        A multicast by a pair (.2CTA) counts those of both at the even or the odd one, as its own mbarrier is
+        (PTX ISA, "cp.async.bulk.tensor", .cta_group::2).
+        """
+        which, receivers = self._reached(m, rows, addresses, extra)
+        if not (self.multicast and self.pair):
+            return receivers
+        parity = m.clusters.ranks[m.clusters.at(m.view_blocks()[rows], addresses)] % 2
+        counting: Ints = receivers - m.clusters.ranks[receivers] % 2 + parity[which]
+        return counting
 
     def _bytes(self, m: Machine, rows: Ints, extra: Value | None) -> Ints:
         """Return the bytes that the copy of each of these R warps moves, (R,); -1 if unknown."""
@@ -221,7 +243,8 @@ class ToShared:
             return unknown
         maps, which = np.unique(wide(of_rows(low, rows), of_rows(high, rows)), return_inverse=True)
         contents = (map_at(m, int(address)) for address in maps)
-        sizes = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
+        copied = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
+        sizes = [None if size is None else self.boxes * size for size in copied]
         return unknown if None in sizes else np.array(sizes, np.int64)[which]
 
 
@@ -232,6 +255,8 @@ class _StoreToShared:
         self.guard = operands.guard_operands(instruction.guard)
         self.target, self.barrier = _registers(instruction.operands[0])
         self.width = 16 if instruction.has("128") else 8 if instruction.has("64") else 4
+        stored = instruction.operands[1] if instruction.opcode == "STAS" else None
+        self.data = [operands.raw(stored, k) for k in range(self.width // 4)] if stored else []
 
     def step(self, m: Machine) -> None:
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
@@ -243,11 +268,19 @@ class _StoreToShared:
         rows, lanes = np.nonzero(selected)
         to, at = (np.broadcast_to(value.bits, selected.shape)[rows, lanes] for value in (target, barrier))
         blocks = m.clusters.at(m.view_blocks()[rows], to)
+        values = [read(m) for read in self.data]
+        sure = bool(values) and all(value.tag is None and known_in(value, selected) for value in values)
+        words = [np.broadcast_to(value.bits, selected.shape)[rows, lanes] for value in values] if sure else []
+        for number, (block, address) in enumerate(zip(blocks, (to & WINDOW).tolist(), strict=True)):
+            if sure:
+                content = np.array([word[number] for word in words], np.uint32).view(np.uint8)
+                write_known(m, np.array([block]), address, content)
+            else:
+                forget_range(m, np.array([block]), address, self.width)
         waiting = m.clusters.at(m.view_blocks()[rows], at)
         for block, address, there, counted in zip(blocks, to & WINDOW, waiting, at & WINDOW, strict=True):
             written = np.array([block]), int(address), self.width
             m.note(Kind.COPY_IN, m.view.warps[:1], (*written, np.array([there]), int(counted)))
-            forget_range(m, np.array([block]), int(address), self.width)
         for offset in np.unique(at & WINDOW).tolist():
             here = (at & WINDOW) == offset
             arrived = np.full(int(here.sum()), -self.width, np.int64)

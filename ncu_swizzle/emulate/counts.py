@@ -109,9 +109,7 @@ STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvt
 LOCAL_WINDOW_AT = 0x20
 DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
 ALLOCATED = 256  # bytes: shared memory is allocated in multiples of it, or of a part; other sizes may be rounded up
-PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90; the offsets below are sm_90's
-EXPLICIT_CLUSTER_AT, CLUSTER_AT, INVERSE_CLUSTER_AT, CLUSTERS_AT = 0x140, 0x144, 0x150, 0x15C
-CLUSTER_SIZE_AT, PARAMETER_POINTER_AT = 0x188, 0x198
+PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90
 RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
 
 
@@ -133,18 +131,21 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
     if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
         put(DYNAMIC_AT, "<I", launch.shared_dynamic)
     if code.parameter_offset == PARAMETERS_SM90:
-        # What %cluster_nctaid, %nclusterid and their like read; of inverses only those that are exact.
+        put(RESERVED_AT, "<Q", 0)
+    if cluster := at.cluster:
         blocks = math.prod(launch.cluster)
         if blocks > 1:
-            put(EXPLICIT_CLUSTER_AT, "<I", 1)
-        put(CLUSTER_AT, "<3I", *launch.cluster)
-        put(CLUSTERS_AT, "<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True)))
-        put(CLUSTER_SIZE_AT, "<I", blocks)
-        for axis, extent in enumerate(launch.cluster):
-            if extent & extent - 1 == 0:
-                put(INVERSE_CLUSTER_AT + 4 * axis, "<f", 1 / extent)
-        put(RESERVED_AT, "<Q", 0)
-        put(PARAMETER_POINTER_AT, "<Q", PARAMETER_WINDOW + code.parameter_offset)
+            put(cluster.explicit, "<I", 1)
+        put(cluster.parameters, "<Q", PARAMETER_WINDOW + code.parameter_offset)
+        for back in {0, cluster.second}:
+            put(cluster.extents - back, "<3I", *launch.cluster)
+            put(cluster.clusters - back, "<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True)))
+            put(cluster.size - back, "<I", blocks)
+            if cluster.second and launch.shared_dynamic % ALLOCATED == 0:
+                put(cluster.dynamic - back, "<I", launch.shared_dynamic)
+            for axis, extent in enumerate(launch.cluster):  # of inverses only those that are exact
+                if extent & extent - 1 == 0:
+                    put(cluster.inverses - back + 4 * axis, "<f", 1 / extent)
     put(code.parameter_offset, f"{len(launch.parameters)}s", launch.parameters)
     return bytes(content), known
 

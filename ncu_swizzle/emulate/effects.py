@@ -14,9 +14,11 @@ from itertools import takewhile
 
 from ncu_swizzle.emulate.code import (
     CONSTANT,
+    INSTRUCTION,
     MEMORY,
     PRED,
     REG,
+    TENSOR,
     TRUE,
     UPRED,
     UREG,
@@ -32,10 +34,16 @@ from ncu_swizzle.emulate.code import (
 # ncu counts wavefronts for these.
 COUNTED = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"))
 WGMMA = frozenset(("HGMMA", "QGMMA", "IGMMA", "BGMMA"))
+# tcgen05.mma and .cp (Blackwell): they read shared memory, and no count of ncu is known (docs/blackwell.md).
+UMMA = frozenset(("UTCHMMA", "UTCIMMA", "UTCOMMA", "UTCQMMA"))
+TENSOR_READS = UMMA | {"UTCCP"}
 # For these it does if a lane's address is in the block's own shared memory.
 GENERIC = frozenset(("LD", "ST", "ATOM"))
 # These access shared memory, and ncu counts no wavefronts for them (docs/wavefronts.md).
-UNCOUNTED = frozenset(("ARRIVES", "REDAS", "STAS", "SYNCS", "UBLKCP", "UBLKRED", "UTMALDG", "UTMAREDG", "UTMASTG"))
+_UNCOUNTED = """
+    ARRIVES REDAS STAS SYNCS UBLKCP UBLKRED UGETNEXTWORKID UTCBAR UTMALDG UTMAREDG UTMASTG
+"""
+UNCOUNTED = frozenset(_UNCOUNTED.split())
 
 # These compute, move registers, order, or access other memories.
 _ELSEWHERE = """
@@ -44,22 +52,22 @@ _ELSEWHERE = """
     F2IP FADD FADD2 FADD32I FCHK FENCE FFMA FFMA2 FFMA32I FLO FMNMX FMNMX3 FMUL FMUL2 FMUL32I FRND FSEL FSET FSETP
     FSWZADD GETLMEMBASE HADD2 HADD2_32 HFMA2 HFMA2_32 HMMA HMNMX2 HMUL2 HMUL2_32 HSET2 HSETP2 I2F I2FP I2I I2IP IABS
     IADD IADD2 IADD3 IADD32I IDP IDP4A IMAD IMMA IMNMX IMUL IMUL32I ISCADD ISCADD32I ISETP JMP JMX JMXU KILL LDC
-    LDCU LDG LDGDEPBAR LDGMC LDL LEA LEPC LOP LOP3 LOP32I MATCH MEMBAR MOV MOV32I MOVM MUFU NANOSLEEP NOP OMMA P2R
+    LDCU LDG LDGDEPBAR LDGMC LDL LDTM LEA LEPC LOP LOP3 LOP32I MATCH MEMBAR MOV MOV32I MOVM MUFU NANOSLEEP NOP OMMA P2R
     PLOP3 PMTRIG POPC PREEXIT PRMT PSETP QMMA QSPC R2B R2P R2UR RED REDG REDUX RET RPCMOV RTT S2R S2UR SEL SETCTAID
-    SETLMEMBASE SGXT SHF SHFL SHL SHR STG STL SUATOM SULD SUQUERY SURED SUST TEX TLD TLD4 TMML TXD TXQ UBLKPF UBMSK
+    SETLMEMBASE SGXT SHF SHFL SHL SHR STG STL STTM SUATOM SULD SUQUERY SURED SUST TEX TLD TLD4 TMML TXD TXQ UBLKPF UBMSK
     UBREV UCGABAR_ARV UCGABAR_WAIT UCLEA UF2F UF2FP UF2I UF2IP UFADD UFFMA UFLO UFMNMX UFMUL UFRND UFSEL UFSET
     UFSETP UI2F UI2FP UI2I UI2IP UIABS UIADD3 UIDP UIMAD UIMNMX UISETP ULDC ULEA ULEPC ULOP ULOP3 ULOP32I UMOV UMUFU
-    UP2R UP2UR UPLOP3 UPOPC UPRMT UPSETP UR2P UR2UP USEL USETMAXREG USETSHMSZ USGXT USHF USHL USHR USTGR UTMACCTL
-    UTMACMDFLUSH UTMAPF UVIADD UVIADDMNMX UVIMNMX UVIMNMX3 UVIRTCOUNT UVOTE UWARPGROUP VABSDIFF VABSDIFF4 VHMNMX
-    VIADD VIADDMNMX VIMNMX VIMNMX3 VOTE VOTEU WARPGROUP WARPSYNC YIELD
+    UP2R UP2UR UPLOP3 UPOPC UPRMT UPSETP UR2P UR2UP USEL USETMAXREG USETSHMSZ USGXT USHF USHL USHR USTGR UTCATOMSWS
+    UTCSHIFT UTMACCTL UTMACMDFLUSH UTMAPF UVIADD UVIADDMNMX UVIMNMX UVIMNMX3 UVIRTCOUNT UVOTE UWARPGROUP VABSDIFF
+    VABSDIFF4 VHMNMX VIADD VIADDMNMX VIMNMX VIMNMX3 VOTE VOTEU WARPGROUP WARPSYNC YIELD
 """
 ELSEWHERE = frozenset(_ELSEWHERE.split())
-MODELLED = COUNTED | WGMMA | GENERIC | UNCOUNTED | ELSEWHERE
+MODELLED = COUNTED | WGMMA | TENSOR_READS | GENERIC | UNCOUNTED | ELSEWHERE
 
 
 def may_be_counted(opcode: str) -> bool:
     """Return whether ncu may count wavefronts for an opcode."""
-    return opcode in COUNTED | WGMMA | GENERIC or opcode not in MODELLED
+    return opcode in COUNTED | WGMMA | TENSOR_READS | GENERIC or opcode not in MODELLED
 
 
 def always_accesses(opcode: str) -> bool:
@@ -82,9 +90,12 @@ _CONTROL = """
 CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
 _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each address operand names two registers
 _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
-_SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
+# They decide when other threads go on, or what others may allocate.
+_SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS", "UGETNEXTWORKID", "UTCATOMSWS", "UTCBAR"}
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
-TILES = WGMMA | {"UTMALDG"}  # what a tile passes on its way from a tensor to the tensor cores
+# What a tile passes on its way from a tensor to the tensor cores, and their results on their way back.
+TENSOR_MEMORY = TENSOR_READS | {"LDTM", "STTM", "UTCSHIFT"}
+TILES = WGMMA | TENSOR_MEMORY | {"UTMALDG"}
 # What orders accesses to shared memory, or reads it for a copy; control instructions and mbarriers aside.
 ORDERING = frozenset(
     ("DEPBAR", "FENCE", "LDGDEPBAR", "MEMBAR", "UBLKCP", "UBLKRED", "UTMACMDFLUSH", "UTMAREDG", "UTMASTG", "WARPGROUP")
@@ -95,8 +106,8 @@ LOCAL_ACCESS = frozenset(("LDL", "STL"))
 _NO_RESULT = """
     ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
     PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM STTM SURED SUST SYNCSU UBLKCP UBLKPF
-    UBLKRED USTGR UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF
-    UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
+    UBLKRED UGETNEXTWORKID USTGR UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT UTMACCTL
+    UTMACMDFLUSH UTMALDG UTMAPF UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
 """
 NO_RESULT = frozenset(_NO_RESULT.split()) | CONTROL
 _TWO_PREDICATES = frozenset(
@@ -108,6 +119,7 @@ _ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL"
 # Opcodes that read the registers of lanes other than their own.
 ACROSS_LANES = CONTROL | MATRIX | _ACROSS
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
+HALVES = ("16dp32bit_t0_t15", "16dp32bit_t16_t31")  # of a tcgen05.ld or .st.16x32bx2: its threads
 _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
 _WIDE_SOURCES = {
     "I2F": ("U64", "S64"),
@@ -181,7 +193,10 @@ def width(instruction: SassInstruction) -> int:
     if opcode in MATRIX:
         return _matrix_width(instruction)
     if opcode == "LDSM":
-        return int(instruction.modifiers[-1]) if instruction.modifiers[-1].isdigit() else 1
+        count = int(instruction.modifiers[-1]) if instruction.modifiers[-1].isdigit() else 1
+        return 2 * count if instruction.has("MT1616") else count  # a matrix of 16 x 16 takes two registers
+    if opcode == "LDTM":
+        return tensor_registers(instruction)
     if instruction.has("128"):
         return 4
     if opcode in ("I2F", "F2F", "FRND"):
@@ -190,6 +205,13 @@ def width(instruction: SassInstruction) -> int:
     wide |= opcode == "SYNCS" and instruction.has("ARRIVE")
     wide |= opcode in _PAIRS or (opcode == "CS2R" and not instruction.has("32"))
     return 2 if wide else 1
+
+
+def tensor_registers(instruction: SassInstruction) -> int:
+    """Return how many registers an LDTM writes or an STTM reads: 32 bits of each lane, times .xN, times its shape."""
+    times = next((int(word[1:]) for word in instruction.modifiers if word[0] == "x"), 1)
+    # 16 lanes of 128 or 256 bits are 2 or 4 registers in each of 32 threads.
+    return times * (4 if instruction.has("16dp256bit") else 2 if instruction.has("16dp128bit") else 1)
 
 
 def _matrix_width(instruction: SassInstruction) -> int:
@@ -223,8 +245,8 @@ def effects(instruction: SassInstruction) -> Effects:
     guard = _registers(instruction.guard)
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
-        if operand.kind in (MEMORY, CONSTANT):
-            bits = _address_registers(operand, 2 if opcode in _TO_SHARED else 1)
+        if operand.kind in (MEMORY, CONSTANT, TENSOR, INSTRUCTION):
+            bits = _address_registers(operand, 2 if opcode in _TO_SHARED | TENSOR_READS else 1)
             addresses |= bits if operand.kind == MEMORY else 0
         else:
             bits = _registers(operand, source_width(instruction, position))
@@ -240,17 +262,28 @@ def effects(instruction: SassInstruction) -> Effects:
         roots = addresses
     else:  # an opcode in no list may access shared memory if it executes
         roots = guard if may_be_counted(opcode) else 0
-    kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
+    half = instruction.has(*HALVES)  # of a warp's lanes, which alone write
+    kills = 0 if instruction.guard or half else writes & ((1 << REGISTERS) - 1)
     return Effects(reads=reads, roots=roots, writes=writes, kills=kills)
+
+
+def coordinates(instruction: SassInstruction) -> int:
+    """Return how many coordinates a tensor copy takes: one per dimension, or a column and four rows."""
+    if instruction.has("GATHER4", "SCATTER4"):
+        return 5
+    return next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
 
 
 def address_reads(instruction: SassInstruction) -> int:
     """Return what decides whether and where an instruction accesses memory."""
     wide = 1
+    if instruction.opcode in TENSOR_MEMORY:  # all but the data that STTM stores
+        data = functools.reduce(operator.or_, (_registers(o) for o in instruction.operands if o.kind == REG), 0)
+        return effects(instruction).reads & ~data
     if instruction.opcode in WGMMA and len(instruction.operands) > 1:
         wide = 4  # the two descriptors; that of A is unused if A is in registers
     elif instruction.opcode == "UTMALDG":  # target, barrier and coordinates
-        wide = 2 + next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
+        wide = 2 + coordinates(instruction)
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
     guard = _registers(instruction.guard)
     return functools.reduce(operator.or_, (_address_registers(operand, wide) for operand in memory), guard)

@@ -45,7 +45,7 @@ from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.smem.operations import WORD
 
 # Only their addresses matter: their results are unknown whatever they read.
-OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
+OPAQUE = MATRIX | {"LDSM", "LDTM", "TEX", "TLD", "TXQ", "SULD"}
 # Whose addresses a probe needs, and those that decide sectors of global and local memory.
 PROBED, MEMORY_ACCESS = GLOBAL_ACCESS | TILES, GLOBAL_ACCESS | LOCAL_ACCESS
 STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words are behind all others

@@ -75,6 +75,7 @@ class Machine(State, RegisterFile):
         self.begin(self.thread < self.threads, len(self.blocks), REGISTERS)
         self.boxes = Boxes(self.blocks, self.extents)
         self.clusters = Clusters(self.blocks, self.cluster)
+        self.mbarriers.reserved = 1 - self.clusters.ranks % 2 if self.clusters.size > 1 else None
         self.log: Any = None  # a `RequestLog`
         self.traffic: Any = None  # a `TrafficLog`, if global and local memory are counted
         self.everyone = np.arange(self.warps)
@@ -104,13 +105,15 @@ class Machine(State, RegisterFile):
         """The bytes that the tracked words of local memory take here."""
         return len(self.local) * self.warps * 32 * 5  # 4 of bits, 1 of which are known
 
-    def keep_contents(self) -> None:
-        """Track the contents of shared memory, unknown at first."""
+    def keep_contents(self, cleared: int = 0) -> None:
+        """Track the contents of shared memory, unknown at first, but for so many bytes that are 0."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
         if self.world is not None:
             self.shared[:], self.shared_known[:] = self.world.shared[: self.shared_size], True
             self.shared_written = True
+        if cleared:
+            self.shared_known[:, :cleared] = self.shared_written = True
 
     def note(self, kind: Kind, warps: Ints, data: Any = None, *, number: int | None = None, nbytes: int = 0) -> None:
         """Note an event of some warps, (G,), if events are noted; `number` is the instruction's."""

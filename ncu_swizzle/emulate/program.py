@@ -11,7 +11,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, traffic
+from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic
 from ncu_swizzle.emulate.code import BARRIER, PRED, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
@@ -21,6 +21,7 @@ from ncu_swizzle.emulate.effects import (
     MODELLED,
     PHASE_CHECK,
     REGISTERS,
+    TENSOR_READS,
     UNCOUNTED,
     WGMMA,
     Effects,
@@ -88,13 +89,14 @@ _DATA = """
     TEX TLD TLD4 TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC
 """
 DATA = frozenset(_DATA.split())
-_UNTRACKED = WGMMA | UNCOUNTED | {"BMOV"}
+_UNTRACKED = WGMMA | TENSOR_READS | UNCOUNTED | {"BMOV", "UTCATOMSWS"}
 # What an instruction's unknown result is, in words, and the code of what depends on it.
 _ORIGINS = {
     "LDG": ("data loaded from global memory", codes.DATA),
     "LD": ("data loaded through a generic address", codes.DATA),
     "LDS": ("what shared memory holds", codes.DATA),
     "LDL": ("what local memory holds", codes.DATA),
+    "LDTM": ("what tensor memory holds", codes.DATA),
     "LDGSTS": ("data copied from global memory", codes.DATA),
     "LDC": ("a constant that was not given", codes.LAUNCH),
     "ULDC": ("a constant that was not given", codes.LAUNCH),
@@ -128,6 +130,7 @@ class PreparedCode:
     untracked: frozenset[int]  # they act on something else than registers and memory: see `Loops.untracked`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
+    allocates: bool  # whether it allocates tensor memory, for which words of the reserved shared memory begin as 0
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
 
@@ -218,6 +221,7 @@ def prepare(
         ),
         unsupported=frozenset(unsupported),
         externals=externals,
+        allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
     )
@@ -297,8 +301,9 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
         return None, True
     if instruction.opcode not in MODELLED:
         return _both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
-    if instruction.opcode in WGMMA:
-        return _both(counted(instruction, index), _forgetting(instruction, index) if matters else None), True
+    if instruction.opcode in WGMMA | TENSOR_READS:
+        count = counted if instruction.opcode in WGMMA else _uncounted
+        return _both(count(instruction, index), _forgetting(instruction, index) if matters else None), True
     access = _access(instruction, index, matters, contents)
     if access is not None or not matters or instruction.opcode in UNCOUNTED:
         return access, True
@@ -315,7 +320,8 @@ def _access(instruction: SassInstruction, index: int, matters: bool, contents: b
     if instruction.opcode in ("SYNCS", "ARRIVES"):
         return syncs.compiled(instruction)
     return (
-        copies.compiled(instruction)
+        tensor_memory.compiled(instruction)
+        or copies.compiled(instruction)
         or syncs.compiled_generic(instruction, index, matters)
         or memory.compiled(instruction, index, matters, contents)
     )
@@ -355,6 +361,12 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
             m.put(register, unknown(index, like), condition)
 
     return step
+
+
+def _uncounted(instruction: SassInstruction, index: int) -> Step:
+    """Return the step of an instruction that reads shared memory, and of which no count is known."""
+    reason = f"what ncu counts for {instruction.opcode} has not been measured: its rule is not known"
+    return lambda m: m.log.miss(index, reason, None, codes.NO_RULE)
 
 
 def _unmodelled(instruction: SassInstruction, index: int) -> Step:

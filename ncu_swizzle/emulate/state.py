@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.values import Bits, Value
+from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.operations import Bools, Ints
 
 
@@ -145,11 +146,26 @@ class Barriers:
     blocks: int
     at: dict[int, Barrier] = field(default_factory=dict)
     changed: bool = True  # since all waits last timed out
+    # (B,): the first phase of the mbarrier in reserved memory by which the blocks of a pair allocate tensor memory
+    # together. No code initialises it: the even block is to pass its first wait, the odd one is to wait for the even.
+    reserved: Ints | None = None
 
     def _barrier(self, offset: int) -> Barrier:
         """Return the barriers at an offset to change them; nothing is known of those that were not initialised."""
         self.changed = True
         if offset not in self.at:
+            if self._is_reserved(offset) and self.reserved is not None:
+                one, nothing = np.ones(self.blocks, np.int64), np.zeros(self.blocks, np.int64)
+                self.at[offset] = Barrier(
+                    expected=one,
+                    pending=one.copy(),
+                    transactions=nothing,
+                    phase=self.reserved.copy(),
+                    unsure=np.zeros(self.blocks, bool),
+                    blurred=np.zeros(self.blocks, bool),
+                    completed=nothing.copy(),
+                )
+                return self.at[offset]
             pending, transactions, expected, phase, completed = (np.zeros(self.blocks, np.int64) for _ in range(5))
             self.at[offset] = Barrier(
                 expected=expected,
@@ -161,6 +177,9 @@ class Barriers:
                 completed=completed,
             )
         return self.at[offset]
+
+    def _is_reserved(self, offset: int) -> bool:
+        return self.reserved is not None and offset < RESERVED_BYTES
 
     def initialise(self, offset: int, blocks: Ints, count: Ints) -> None:
         """Start the first phase of the barrier in these blocks."""
@@ -222,7 +241,8 @@ class Barriers:
 
     def passed(self, offset: int, blocks: Ints, parity: Ints) -> Bools:
         """Return whether the phase of this parity is complete in each of these blocks, (n,); False if unsure."""
-        barrier = self.at.get(offset)
+        fresh = offset not in self.at and self._is_reserved(offset)
+        barrier = self._barrier(offset) if fresh else self.at.get(offset)
         if barrier is None:
             return np.zeros(len(blocks), bool)
         # The phase of a parity is over once the current one has the other parity.
@@ -271,6 +291,7 @@ class State:
     # By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what.
     claims: tuple[Ints, Ints] | None = _part(None)
     mbarriers: Barriers = _part()
+    columns: Ints = _part()  # (B,): a bit per 32 columns of tensor memory that the block has allocated
     # Waits for bytes that never come: block, barrier, bytes. Nothing is decided by this record.
     starved: list[tuple[int, int, int]] = _part(list, compare=False)
 
@@ -315,7 +336,7 @@ class State:
         self.registers = [None] * registers
         self.asked = np.zeros(blocks, bool)
         self.shared, self.shared_known = np.zeros((blocks, 0), np.uint8), np.zeros((blocks, 0), bool)
-        self.mbarriers = Barriers(blocks)
+        self.mbarriers, self.columns = Barriers(blocks), np.zeros(blocks, np.int64)
         self.cluster_arrivals = np.zeros(warps, np.int64)
         # 16 convergence barriers, B0 to B15, of each warp.
         self.tokens, self.arrived = np.zeros((16, warps, 32), np.int64), np.zeros((16, warps, 32), bool)

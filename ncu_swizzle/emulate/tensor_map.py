@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, box_chunks
+from ncu_swizzle.smem.descriptors import BOX_ATOMS, BOX_SPANS, CHUNK, box_chunks
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # Tensor maps without a driver: their 128 bytes, and how many bytes a copy by one of them moves.
@@ -28,6 +28,10 @@ _CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512)  # by CUtensorMapD
 _FLAG = 512  # of types that are rounded on their way
 MOST_RANK, MOST_BOX, LEAST_INTERLEAVED = 5, 256, 3
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
+# Larger atoms of the 128-byte swizzle came with Blackwell, where we have no driver: how it encodes them is not known.
+# Ours is beyond what the hardware reads, and says so.
+_ATOMS_AT, _ATOMS = 112, b"atoms"
+_MODE_128 = 3
 
 
 def element_bytes(data_type: int) -> int:
@@ -54,7 +58,10 @@ class Tiled:
         content = bytearray(TENSOR_MAP_BYTES)
         code = _CODES[self.data_type]
         mode = len(self.sizes) - 1 << 4 | code << 7 | self.interleave << 11
-        mode |= self.swizzle << 13 | self.fill << 15 | self.promotion << 17
+        plain = min(self.swizzle, _MODE_128)
+        mode |= plain << 13 | self.fill << 15 | self.promotion << 17
+        if self.swizzle > plain:
+            struct.pack_into("<5sB", content, _ATOMS_AT, _ATOMS, self.swizzle)
         copied = math.prod(self.box) * element_bytes(self.data_type)
         struct.pack_into("<QI", content, 0, self.address, mode)
         for axis, stride in enumerate(self.strides):
@@ -67,7 +74,7 @@ class Tiled:
         for place, length in enumerate(self.box):
             content[_STEPS + 3 + place] = length - 1
         struct.pack_into("<I", content, _COPIED, copied)
-        struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[self.swizzle])
+        struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[plain])
         return bytes(content)
 
     @property
@@ -102,7 +109,7 @@ class Tiled:
     @property
     def refused(self) -> str:
         """Why cuTensorMapEncodeTiled refuses it: which value is wrong, and what would fit; empty if it does not."""
-        span = BOX_SPANS[self.swizzle & 3]
+        span = BOX_SPANS[self.swizzle]
         if self.swizzle and self.row_bytes > span:
             return (
                 f"a box of {self.box[0]} elements, {self.row_bytes} bytes wide, exceeds the {span}-byte swizzle: "
@@ -127,6 +134,7 @@ def decoded(tensor_map: bytes) -> Tiled | None:
         return None
     # Refused above: element strides, of which 3 bits per dimension hold the stride less 1.
     address = struct.unpack_from("<Q", tensor_map, 0)[0]
+    atoms, larger = struct.unpack_from("<5sB", tensor_map, _ATOMS_AT)
     low = [struct.unpack_from("<I", tensor_map, _STRIDES + 4 * axis)[0] for axis in range(rank - 1)]
     high = [tensor_map[_HIGH_STRIDES + axis // 2] >> 4 * (axis % 2) & 15 for axis in range(rank - 1)]
     return Tiled(
@@ -135,7 +143,7 @@ def decoded(tensor_map: bytes) -> Tiled | None:
         sizes=tuple(struct.unpack_from("<I", tensor_map, _SIZES + 4 * axis)[0] + 1 for axis in range(rank)),
         strides=tuple((part | more << 32) << 4 for part, more in zip(low, high, strict=True)),
         box=tuple(tensor_map[_STEPS + 3 + place] + 1 for place in range(rank)),
-        swizzle=mode >> 13 & 3,
+        swizzle=larger if atoms == _ATOMS and larger < len(BOX_SPANS) else mode >> 13 & 3,
         interleave=mode >> 11 & 3,
         promotion=mode >> 17 & 3,
         fill=mode >> 15 & 1,
@@ -208,6 +216,7 @@ class BoxCopy:
     barrier: int
     phase: int  # of the barrier that its bytes are counted in
     start: int  # in shared memory, bytes
+    counted_in: int  # the block whose barrier it is: of a pair, that may be the other one
     read: Bools = field(init=False)  # by chunk: whether a wgmma has read it
     over: bool = False  # something else was written over it
 
@@ -249,7 +258,8 @@ class BoxCopy:
     def addresses(self, start: int) -> Ints:
         """Return where the chunks go in shared memory: byte addresses, (chunks,)."""
         tensor = self.tensor
-        return box_chunks(math.prod(tensor.box[1:]), tensor.row_bytes, BOX_SPANS[tensor.swizzle], start).ravel()
+        span, atom = BOX_SPANS[tensor.swizzle], BOX_ATOMS[tensor.swizzle]
+        return box_chunks(math.prod(tensor.box[1:]), tensor.row_bytes, span, start, atom).ravel()
 
     def reach(self) -> tuple[int, int] | None:
         """Return the first and behind the last byte that it reads of global memory; None if it reads none."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate.tensor_map import NOTHING, OTHER, BoxCopy, PlacedBoxes
-from ncu_swizzle.smem.descriptors import CHUNK
+from ncu_swizzle.smem.descriptors import CHUNK, FLIPPED
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # What one operand of a wgmma is made of: the element of a tensor that arrives as each (m, k) or (n, k).
@@ -69,8 +69,11 @@ class Reading:
     origin: OperandOrigin | None = None  # of the first row
 
 
-def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: bool, element: int) -> Reading:
-    """Return what is at the addresses of a descriptor's chunks, in the shape of `Descriptor.chunks`."""
+def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_major: bool, element: int) -> Reading:
+    """Return what is at the addresses of a descriptor's chunks, in the shape of `Descriptor.chunks`.
+
+    Rows may be in different blocks: `block` is then one of each, (rows, 1).
+    """
     chunks = addresses // CHUNK
     if int(chunks.max()) >= placed.owner.shape[1]:
         return Reading(f"it reaches beyond the block's shared memory, to {int(addresses.max()) + CHUNK:#x}")
@@ -85,6 +88,8 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
     copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
     if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.element_bytes % element), None):
         return Reading(f"the box at {odd.corner} begins inside of an element of {element} bytes")
+    if flipped := next((copy for copy in copies.values() if copy.tensor.swizzle == FLIPPED), None):
+        return Reading(f"the box at {flipped.corner} has the halves of every other chunk of 16 bytes exchanged")
     part = placed.part[block, chunks]
     coordinates = _coordinates(copies, owner, part, element)
     wide = CHUNK // element
@@ -235,8 +240,8 @@ class _Chain:
 class Chains:
     """All chains of a run."""
 
-    def __init__(self, say: Say, doubt: Doubt) -> None:
-        self.say, self.doubt = say, doubt
+    def __init__(self, say: Say, doubt: Doubt, reader: str) -> None:
+        self.say, self.doubt, self.reader = say, doubt, reader
         self.open: dict[Key, _Chain] = {}
 
     def add(self, key: Key, offset: int, here: Pair) -> Pair:
@@ -265,8 +270,8 @@ class Chains:
         self.say(
             offset,
             f"rows {'AB'[side]}",
-            f"wgmma adds up products of different rows: {'AB'[side]} begins with element {now}, and did with {before} "
-            "in the first of them; the box's coordinates across K have to stay the same",
+            f"{self.reader} adds up products of different rows: {'AB'[side]} begins with element {now}, and did with "
+            f"{before} in the first of them; the box's coordinates across K have to stay the same",
         )
 
     def end(self, key: Key) -> None:
@@ -282,8 +287,8 @@ class Chains:
         self.say(
             offset,
             "K",
-            f"wgmma adds up products in which A and B are not side by side along K: A begins with element {a} and B "
-            f"with {b}, after {a0} and {b0} in the first of them; both have to advance alike",
+            f"{self.reader} adds up products in which A and B are not side by side along K: A begins with element {a} "
+            f"and B with {b}, after {a0} and {b0} in the first of them; both have to advance alike",
         )
 
     def touched(self, warps: list[int], spans: Sequence[tuple[int, int]]) -> None:

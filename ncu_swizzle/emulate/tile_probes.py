@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.copies import ToShared, map_at, of_row, of_rows
+from ncu_swizzle.emulate.copies import ASYNC_STORES, ToShared, map_at, of_row, of_rows
 from ncu_swizzle.emulate.effects import WGMMA, effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
@@ -28,7 +29,9 @@ from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
-from ncu_swizzle.emulate.tile_products import OperandSeen, WgmmaProduct
+from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord
+from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
+from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
 from ncu_swizzle.emulate.values import known_in, wide
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
@@ -37,6 +40,7 @@ from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
 
 
 _SHAPE = re.compile(r"64x(\d+)x(\d+)")
+HALF = 2  # bytes of the elements that may be MN-major
 _FOLLOWED_K = (8, 16, 32)  # of types of 32, 16 and 8 bits
 Span = tuple[int, int]
 
@@ -95,10 +99,11 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
                     rows=rows,
                     mn_major=f"tnsp{side}" in instruction.text,
                     element=K_BYTES // shape[1],
+                    either=K_BYTES // shape[1] == HALF,
                 )
                 for (side, _, rows), (low, high) in zip(sides, values, strict=True)
             )
-            WgmmaProduct(
+            MatrixProduct(
                 record=record,
                 placed=record.placed(m),
                 instruction=instruction,
@@ -133,7 +138,7 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
             corner = tuple(int(np.int32(np.uint32(of_row(value, row)))) for value in known[len(readers) :])
             start, waiting = of_row(target, row) & int(WINDOW), of_row(barrier, row) & int(WINDOW)
             here = np.array([row])
-            arrivals = copy.blocks(m, here, of_rows(barrier, here), extra).tolist()
+            arrivals = copy.counting(m, here, of_rows(barrier, here), extra).tolist()
             for index, block in enumerate(copy.blocks(m, here, of_rows(target, here), extra).tolist()):
                 content = map_at(m, map_address)
                 tensor = decoded(content) if content else None
@@ -142,8 +147,8 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
                     record.leave(f"a tensor map is not understood ({kinds})", lost=True)
                     record.placed(m).overwrite(block, slice(start // CHUNK, None))
                     continue
-                counted_here = arrivals[min(index, len(arrivals) - 1)] == block
-                phase = m.mbarriers.phase(waiting, block) if counted_here else None
+                counting = arrivals[min(index, len(arrivals) - 1)]
+                phase = m.mbarriers.phase(waiting, counting) if counting == block or copy.pair else None
                 box = BoxCopy(
                     offset=instruction.offset,
                     map_at=map_address,
@@ -153,6 +158,7 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
                     barrier=waiting,
                     phase=UNKNOWN_PHASE if phase is None else phase,
                     start=start,
+                    counted_in=counting,
                 )
                 record.check_map(box)
                 record.check_target(box)
@@ -164,8 +170,10 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
 
 def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
     """Return the step that forgets tiles to which something else is written."""
-    if instruction.opcode in ("UBLKCP", "STAS", "REDAS"):
+    if instruction.opcode == "UBLKCP":
         return record.forget
+    if instruction.opcode in ASYNC_STORES:
+        return _remote_step(record, instruction)
     guard, width = operands.guard_operands(instruction.guard), access_width(instruction)
     memory = instruction.operands[memory_operands(instruction)[0]]
     generic = instruction.opcode == "ST"
@@ -186,6 +194,48 @@ def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
             if len(at):
                 chunks = np.unique(np.concatenate([at, at + width - 1]) // CHUNK)
                 record.placed(m).overwrite(block, chunks)
+
+    return step
+
+
+def _remote_step(record: TileRecord, instruction: SassInstruction) -> Step:
+    """Return the step that forgets the chunks to which lanes store in a block of the cluster."""
+    guard = operands.guard_operands(instruction.guard)
+    address_of = operands.raw(instruction.operands[0].terms[0])
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        address = address_of(m)
+        if doubtful.any() or not known_in(address, selected):
+            record.lose(m, "where a thread stores is not known")
+            return
+        rows, lanes = np.nonzero(selected)
+        at = np.broadcast_to(address.bits, selected.shape)[rows, lanes]
+        blocks = m.clusters.at(m.view_blocks()[rows], at)
+        for block, chunk in zip(blocks.tolist(), ((at & WINDOW) // CHUNK).tolist(), strict=True):
+            record.placed(m).overwrite(block, np.array([chunk]))
+
+    return step
+
+
+def _load_step(record: TileRecord, instruction: SassInstruction) -> Step | None:
+    """Return the step that finds out whether threads read tiles; None if that is taken for granted."""
+    if record.others_read:
+        return None
+    guard = operands.guard_operands(instruction.guard)
+    address_of = operands.address(instruction.operands[memory_operands(instruction)[0]])
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        address = address_of(m)
+        if doubtful.any() or not known_in(address, selected):
+            record.others_read = True
+            return
+        owner = record.placed(m).owner
+        rows, lanes = np.nonzero(selected)
+        at = (np.broadcast_to(address.bits, selected.shape)[rows, lanes] & WINDOW).astype(np.int64) // CHUNK
+        inside = at < owner.shape[1]
+        record.others_read |= bool((owner[m.view_blocks()[rows[inside]], at[inside]] >= 0).any())
 
     return step
 
@@ -213,25 +263,33 @@ def _store_step(record: TileRecord, instruction: SassInstruction) -> Step:
 # ---------------------------------------------------------------------------------------------- all of a program
 
 
-_READERS = frozenset(("ATOMS", "LD", "LDS", "LDSM", "UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
+_READERS = frozenset(("ATOMS", "LD", "LDS", "LDSM", "UBLKCP", "UBLKRED", "UTCCP", "UTMAREDG", "UTMASTG"))
+_ALLOCATING = frozenset(("ATOMS", "LDS"))  # what tcgen05.alloc is made of: it reads no tile
 _WRITERS = frozenset(("ATOMS", "LDGSTS", "ST", "STS", "STSM", "STAS", "REDAS", "UBLKCP"))
 
 
-def _step_of(record: TileRecord, instruction: SassInstruction, results: frozenset[Span]) -> Step | None:
+_STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
+    **dict.fromkeys(_WRITERS, _write_step),
+    **dict.fromkeys(WGMMA, _product_step),
+    "LDS": _load_step,
+    "STG": _store_step,
+    "UTMALDG": _copy_step,
+}
+
+
+def _step_of(
+    record: TileRecord, tensors: TensorRecord, instruction: SassInstruction, results: frozenset[Span]
+) -> Step | None:
     """Return the step that follows what an instruction does to tiles; None if that is nothing.
 
     `results` are the registers that wgmmas add to: what is added up there ends when another instruction writes them.
     """
     if instruction.never:
         return None
-    if instruction.opcode == "UTMALDG":
-        return _copy_step(record, instruction)
-    if instruction.opcode in WGMMA:
-        return _product_step(record, instruction)
-    if instruction.opcode == "STG":
-        return _store_step(record, instruction)
-    if instruction.opcode in _WRITERS:
-        return _write_step(record, instruction)
+    if step := tensor_step_of(tensors, instruction):
+        return step
+    if make := _STEPS.get(instruction.opcode):
+        return make(record, instruction)
     written = effects(instruction).writes
     ended = [span for span in results if written >> span[0] & (1 << span[1] - span[0]) - 1]
     return (lambda m: record.chains.touched(m.view.warps.tolist(), ended)) if ended else None
@@ -241,21 +299,29 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     """Run the blocks at the grid's corners, and return where tiles do not fit."""
     executed = [instruction for instruction in setting.program.instructions if not instruction.never]
     opcodes = {instruction.opcode for instruction in executed}
-    if "UTMALDG" not in opcodes or not opcodes & WGMMA:
+    blackwell = bool(opcodes & OPCODES)
+    if not blackwell and ("UTMALDG" not in opcodes or not opcodes & WGMMA):
         return FollowedTiles()
-    record = TileRecord(buffers=buffers, others_read=bool(opcodes & _READERS))
+    others = opcodes & (_READERS - _ALLOCATING if blackwell else _READERS)
+    record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=bool(others))
+    tensors = TensorRecord(record, dict(code.guardrails))
     results = set[Span]()
     for instruction in executed:
         if instruction.opcode in WGMMA:
             first, shape = instruction.operands[0].number, _shape(instruction)
             results.add((first, first + (shape[0] // 2 if shape else 1)))
-    step_of = functools.partial(_step_of, record, results=frozenset(results))
+    step_of = functools.partial(_step_of, record, tensors, results=frozenset(results))
     program = prepare(code, arrays=bool(setting.memory), probe=step_of)
     setting = replace(setting, program=program, shortcuts=False)
     try:
         with contextlib.suppress(Enough):
-            record.check_waits(run_batch(setting, np.array(corners(setting.grid))).machine, 0)
+            ends = np.array(corners(setting.grid))
+            # A cluster runs as a whole, and once: its first block stands for all.
+            ends = np.unique(ends // setting.cluster * setting.cluster, axis=0)
+            record.check_waits(run_batch(setting, ends).machine, 0)
+            tensors.finish()
         record.finish()
     except ProgramFailed as error:
+        tensors.fail()
         return record.found(str(error))
     return record.found()

@@ -14,7 +14,8 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tensor_map import MOST_BOX, BoxCopy, PlacedBoxes, Tiled
 from ncu_swizzle.emulate.tile_operands import Key, Pair, Reading, distances, read_operand, together
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, SPANS, Descriptor
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, Descriptor
+from ncu_swizzle.smem.operations import Ints
 
 # The value that would make an operand fit, found by trying: one field of the descriptor, or the way it is read.
 
@@ -25,22 +26,22 @@ _NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1,
 STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
 
 
-def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[Trial]:
+def _trials(given: Descriptor, mn_major: bool, either: bool) -> Iterator[Trial]:
     """Yield what to try, the likeliest first."""
     for offset in range(MOST_BASE_OFFSET + 1):
         yield f"a base offset of {offset} would fit", replace(given, base_offset=offset), mn_major
-    for mode, span in enumerate(SPANS):
-        named = f"the {span}-byte mode" if mode else "the mode without swizzle"
-        yield f"{named} would fit", replace(given, mode=mode), mn_major
-        swizzled = replace(given, mode=mode, stride=GROUP * span)
-        words = f"an SBO of {GROUP * span}" if mode == given.mode else f"{named} with an SBO of {GROUP * span}"
+    for named, other in given.named_modes:
+        yield f"{named} would fit", other, mn_major
+        swizzled = replace(other, stride=GROUP * other.span)
+        sbo = f"an SBO of {swizzled.stride}"
+        words = sbo if other.mode == given.mode else f"{named} with {sbo}"
         yield f"{words} would fit", swizzled, mn_major
     for stride in OFFSETS:
         yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
     for leading in OFFSETS:
         yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
     yield from _starts(given, mn_major)
-    if sixteen_bits:  # the same tile read the other way
+    if either:  # the same tile read the other way
         is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
         words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
         yield words, given, not mn_major
@@ -73,17 +74,29 @@ class OperandSeen:
     rows: int
     mn_major: bool
     element: int  # bytes
+    either: bool  # whether the other major is possible
+    kind: str = ""  # of its elements, if the instruction says so
+    pair: bool = False  # the block after it has as many rows more, at the same addresses
+
+    def places(self, block: int, at: Descriptor | None = None, major: bool | None = None) -> tuple[int | Ints, Ints]:
+        """Return the blocks, one or (rows, 1), and addresses of its chunks, in the shape of `Descriptor.chunks`."""
+        mn_major = self.mn_major if major is None else major
+        addresses = (at or self.descriptor).chunks(self.rows, mn_major, K_BYTES // self.element)
+        if not self.pair:
+            return block, addresses
+        blocks: Ints = np.repeat([block, block + 1], len(addresses))[:, None]
+        return blocks, np.concatenate([addresses, addresses])
 
     def read(self, placed: PlacedBoxes, block: int, at: Descriptor | None = None, major: bool | None = None) -> Reading:
         """Return what is read, by another descriptor or the other way if given."""
-        mn_major = self.mn_major if major is None else major
-        addresses = (at or self.descriptor).chunks(self.rows, mn_major)
-        return read_operand(placed, block, addresses, mn_major, self.element)
+        blocks, addresses = self.places(block, at, major)
+        return read_operand(placed, blocks, addresses, self.mn_major if major is None else major, self.element)
 
     def copy(self, placed: PlacedBoxes, block: int) -> BoxCopy | None:
         """Return the copy that wrote the operand's first chunk, or one that the whole of it reads; None if none did."""
-        chunks = self.descriptor.chunks(self.rows, self.mn_major).ravel() // CHUNK
-        owners = [placed.owner[block, chunk] for chunk in chunks.tolist() if chunk < placed.owner.shape[1]]
+        blocks, addresses = self.places(block)
+        chunks = np.minimum(addresses // CHUNK, placed.owner.shape[1] - 1)
+        owners = placed.owner[blocks, chunks].ravel().tolist()
         return next((placed.copies[number] for number in owners if number >= 0), None)
 
     def copied(self, placed: PlacedBoxes, block: int) -> str:
@@ -101,7 +114,6 @@ class OperandSeen:
 # What would make an operand fit, tried: first its descriptor, then the tensor map that wrote it.
 
 
-HALF = 2  # bytes of the elements that may be MN-major
 Good = Callable[[Reading], bool]
 Read = Callable[[PlacedBoxes, Descriptor, bool], Reading]
 
@@ -122,7 +134,7 @@ class Repair:
         one = self.seen
         for good in self.standards:
             larger = self._of_map(good) if self.missing else ""
-            trials = _trials(one.descriptor, one.mn_major, one.element == HALF)
+            trials = _trials(one.descriptor, one.mn_major, one.either)
             if words := larger or self._first(trials, good) or self._of_map(good):
                 return words
         return ""
@@ -145,7 +157,7 @@ class Repair:
                 continue
             placed = PlacedBoxes(len(owner), owner.shape[1] * CHUNK)
             for other in self.placed.copies:
-                if other.block == self.block and not other.over:
+                if other.block in (self.block, self.block + self.seen.pair) and not other.over:
                     box = replace(other, tensor=tensor) if other.map_at == copy.map_at else other
                     placed.place(box, box.addresses(other.start))
             if good(self.read(placed, self.seen.descriptor, self.seen.mn_major)):
@@ -167,18 +179,19 @@ def _maps(tensor: Tiled) -> Iterator[tuple[str, Tiled]]:
 
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
 ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that change values on their way
-WORD = 4
+HALF, WORD = 2, 4
+_OF_MAPS = {6: "f16", 9: "bf16"}  # by CUtensorMapDataType: the two of two bytes that are not just bits
 
 
 @dataclass(frozen=True, kw_only=True)
-class WgmmaProduct:
-    """One wgmma of a warpgroup, and what is known of the tiles."""
+class MatrixProduct:
+    """One wgmma of a warpgroup, or one tcgen05.mma, and what is known of the tiles."""
 
     record: TileRecord
     placed: PlacedBoxes
     instruction: SassInstruction
     block: int
-    seen: tuple[OperandSeen, ...]  # B alone if A is in registers
+    seen: tuple[OperandSeen, ...]  # B alone if A is in registers or in tensor memory
     chain: Key
 
     def judge(self, m: Machine) -> None:
@@ -187,13 +200,13 @@ class WgmmaProduct:
         for reading in readings:
             for number in reading.owners:
                 copy = self.placed.copies[number]
-                phase = m.mbarriers.phase(copy.barrier, copy.block)
+                phase = m.mbarriers.phase(copy.barrier, copy.counted_in)
                 if phase is not None and 0 <= phase <= copy.phase:  # no thread has waited for it
                     self.record.add(
                         self.instruction.offset,
                         "early",
-                        f"wgmma reads a box before the mbarrier at {copy.barrier:#x} has counted its bytes: fewer are "
-                        "expected than the boxes have",
+                        f"{self.record.reader} reads a box before the mbarrier at {copy.barrier:#x} has counted its "
+                        "bytes: fewer are expected than the boxes have",
                     )
         fits = True
         for number, (one, reading) in enumerate(zip(self.seen, readings, strict=True)):
@@ -218,7 +231,7 @@ class WgmmaProduct:
             return reading
         k = int(np.flatnonzero(np.diff(reading.k) != 1)[0])
         between = f"k {k} is element {int(reading.k[k])} along K and k {k + 1} is element {int(reading.k[k + 1])}"
-        return Reading(f"{between}, but A, in registers, has them in order")
+        return Reading(f"{between}, but A, not in shared memory, has them in order")
 
     def _values(self, readings: list[Reading]) -> None:
         """Record what TMA makes of the values on their way."""
@@ -230,8 +243,15 @@ class WgmmaProduct:
                 self.record.add(
                     self.instruction.offset,
                     f"type {one.side}",
-                    f"the tensor map of {one.side} is of type TFLOAT32, which rounds words of 4 bytes, and wgmma reads "
-                    f"elements of {one.element}: a type of {one.element} bytes would fit",
+                    f"the tensor map of {one.side} is of type TFLOAT32, which rounds words of 4 bytes, and "
+                    f"{self.record.reader} reads elements of {one.element}: a type of {one.element} bytes would fit",
+                )
+            elif one.kind and _OF_MAPS.get(tensor.data_type, one.kind) != one.kind and one.element == HALF:
+                self.record.add(
+                    self.instruction.offset,
+                    f"type {one.side}",
+                    f"the tensor map of {one.side} is of type {_OF_MAPS[tensor.data_type]}, and {self.record.reader} "
+                    f"takes its elements for {one.kind}",
                 )
             elif tensor.data_type in FLUSHED and one.element != WORD:
                 self.record.leave(f"whether words of {one.side} that its FLOAT32_FTZ flushes to zero matter")
@@ -302,7 +322,7 @@ class WgmmaProduct:
         else:
             fit = "without a base offset, each chunk is where its address says"
         copied = one.copied(self.placed, self.block)
-        text = f"wgmma reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
+        text = f"{self.record.reader} reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text, code)
 
     def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:
@@ -334,8 +354,9 @@ class WgmmaProduct:
         for one, reading in zip(self.seen, readings, strict=True):
             if reading.k is None:
                 continue
-            chunks = one.descriptor.chunks(one.rows, one.mn_major) // CHUNK
-            owner, part = self.placed.owner[self.block, chunks], self.placed.part[self.block, chunks]
+            blocks, addresses = one.places(self.block)
+            chunks = addresses // CHUNK
+            owner, part = self.placed.owner[blocks, chunks], self.placed.part[blocks, chunks]
             for number in reading.owners:
                 self.placed.copies[number].read[part[owner == number]] = True
             rows = self.record.rows.setdefault((self.block, one.side), {})

@@ -55,6 +55,7 @@ class TileRecord:
     """The state of a run, and the misfits that were found in it."""
 
     buffers: tuple[Buffer, ...]
+    reader: str = "wgmma"
     misfits: dict[tuple[int, str], Misfit] = field(default_factory=dict)
     followed: int = 0
     lacking: str = ""
@@ -72,7 +73,7 @@ class TileRecord:
 
     def __post_init__(self) -> None:
         # What is added up in the wrong order may follow from another misfit: then that one is enough.
-        self.chains = Chains(lambda *misfit: None if self.misfits else self.add(*misfit), self.leave)
+        self.chains = Chains(lambda *misfit: None if self.misfits else self.add(*misfit), self.leave, self.reader)
 
     def placed(self, m: Machine) -> PlacedBoxes:
         """Return the shared memory of the machine that runs, empty if that is another than before: it started again."""
@@ -156,7 +157,7 @@ class TileRecord:
         if not m.starved:
             return
         block, barrier, lacking = m.starved[0]
-        copies = [copy for copy in self.placed(m).copies if (copy.block, copy.barrier) == (block, barrier)]
+        copies = [copy for copy in self.placed(m).copies if (copy.counted_in, copy.barrier) == (block, barrier)]
         phase = max((copy.phase for copy in copies), default=0)
         brought = sum(len(copy.read) * CHUNK for copy in copies if copy.phase == phase)
         at = copies[-1].offset if copies else offset
@@ -194,15 +195,15 @@ class TileRecord:
                 self.add(
                     copy.offset,
                     "unread",
-                    f"no wgmma reads {share} of the box at {copy.corner}, from element {first} on: they read other "
-                    "parts of its stage in place of it; check the start addresses of the descriptors",
+                    f"no {self.reader} reads {share} of the box at {copy.corner}, from element {first} on: they read "
+                    "other parts of its stage in place of it; check the start addresses of the descriptors",
                 )
             if ended and not self.others_read and (copy.block, copy.map_at) not in maps:
                 self.add(
                     copy.offset,
                     "unused",
-                    f"no wgmma reads any box of this tensor map, such as that at {copy.corner}; check the start "
-                    "addresses of the descriptors",
+                    f"no {self.reader} reads any box of this tensor map, such as that at {copy.corner}; check the "
+                    "start addresses of the descriptors",
                 )
 
     def _judge_filled_rows(self, placed: PlacedBoxes, block: int) -> None:

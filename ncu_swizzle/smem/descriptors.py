@@ -9,7 +9,9 @@ and 144 boxes (tests/data/boxes_h100.csv.gz).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,29 +39,31 @@ def warpgroup_wavefronts(columns: int, a_in_shared: bool, sparse: bool = False) 
 CHUNK = 16  # bytes: what no swizzle divides
 GROUP = 8  # rows of a core matrix
 SPANS = (16, 128, 64, 32)  # bytes of a row, by the descriptor's mode
-BOX_SPANS = (16, 32, 64, 128)  # the same by the tensor map's CUtensorMapSwizzle
+BOX_SPANS = (16, 32, 64, 128, 128, 128, 128)  # the same by the tensor map's CUtensorMapSwizzle
+BOX_ATOMS = (16, 16, 16, 16, 32, 32, 64)  # bytes that it keeps together
+FLIPPED = 5  # the one that also exchanges the halves of every other chunk, of 8 bytes
 MODES = {span: mode for mode, span in enumerate(SPANS)}
 FIELD = 0x3FFF  # 14 bits, in units of 16 bytes
 MOST_BASE_OFFSET = 7
 _LEADING_AT, _STRIDE_AT, _BASE_AT, _MODE_AT = 16, 32, 49, 62
 
 
-def swizzled(addresses: Ints, span: int, base_offset: int = 0) -> Ints:
-    """Return where a swizzle of rows of `span` bytes puts what is at these addresses."""
+def swizzled(addresses: Ints, span: int, base_offset: int = 0, atom: int = CHUNK) -> Ints:
+    """Return where a swizzle of rows of `span` bytes, in atoms of so many, puts what is at these addresses."""
     # The chunk's number in its row XOR that of the 128-byte line: Swizzle<3,4,3>, <2,4,3> or <1,4,3> on bytes, the
     # modes of TMA. A base offset of k moves the pattern k lines on.
-    mask = span // CHUNK - 1
-    moved: Ints = addresses ^ ((addresses // LINE - base_offset) & mask) * CHUNK
+    mask = span // atom - 1
+    moved: Ints = addresses ^ ((addresses // LINE - base_offset) & mask) * atom
     return moved
 
 
-def box_chunks(rows: int, row_bytes: int, span: int, start: int) -> Ints:
+def box_chunks(rows: int, row_bytes: int, span: int, start: int, atom: int = CHUNK) -> Ints:
     """Return the address of each chunk of a box, (rows, chunks of a row).
 
     Rows narrower than the swizzle are as far apart as if they were not.
     """
     plain = start + np.arange(rows)[:, None] * max(row_bytes, span) + np.arange(row_bytes // CHUNK) * CHUNK
-    return swizzled(plain, span)
+    return swizzled(plain, span, atom=atom)
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Descriptor:
     base_offset: int
     mode: int
 
+    spans: ClassVar[Mapping[int, int]] = dict(enumerate(SPANS))
+
     @classmethod
     def of_bits(cls, bits: int) -> Descriptor:
         """Return the descriptor that 64 bits encode."""
@@ -81,15 +87,15 @@ class Descriptor:
     @property
     def span(self) -> int:
         """The bytes of a row that the swizzle permutes; 16 without one."""
-        return SPANS[self.mode]
+        return self.spans[self.mode]
 
-    def chunks(self, rows: int, mn_major: bool) -> Ints:
+    def chunks(self, rows: int, mn_major: bool, deep: int = 2 * GROUP) -> Ints:
         """Return the address of each chunk: of row m at [m, chunk along K], or MN-major at [chunk of M, k].
 
         `rows` of A or columns of B. MN-major tiles have elements of 16 bits.
         """
         if mn_major:
-            chunk, k = np.arange(rows // GROUP)[:, None], np.arange(2 * GROUP)
+            chunk, k = np.arange(rows // GROUP)[:, None], np.arange(deep)
             # Without a swizzle, the two offsets of an MN-major tile change roles.
             across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
             wide = self.span // CHUNK  # chunks of a row that the swizzle permutes
@@ -104,6 +110,12 @@ class Descriptor:
     def moved(self, start: int) -> Descriptor:
         """Return the same matrix elsewhere."""
         return replace(self, start=start)
+
+    @property
+    def named_modes(self) -> Iterator[tuple[str, Descriptor]]:
+        """The modes in words, and the descriptor with each."""
+        for mode, span in self.spans.items():
+            yield f"the {span}-byte mode" if mode else "the mode without swizzle", replace(self, mode=mode)
 
     def __str__(self) -> str:
         """The fields as CUDA programmers call them."""

@@ -66,7 +66,7 @@ def test_what_no_rule_covers_is_unknown(emulated: Callable[..., Profile]) -> Non
     (product,) = [one for one in profile.shared() if one.access == "UTCHMMA"]
     assert product.wavefronts is None
     assert profile.total.excessive is None
-    assert any("whether UTCHMMA accesses shared memory, and how, is not modelled" in note for note in profile.notes)
+    assert any("what ncu counts for UTCHMMA has not been measured" in note for note in profile.notes)
 
 
 SMALL = {

@@ -31,14 +31,14 @@ from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
 
 DATA = ALL_DATA / "emulate"
-HOPPER = ("cluster", "hopper", "shapes", "tiles")  # the files that need sm_90a
+ARCHS = {**dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a"), "umma": "sm_100a"}  # the others: sm_90
 OUT, IN = 0x7F0000000000, 0x7F1000000000
 
 
 @cache
 def compiled(file: str) -> tuple[Cubin, str]:
     """Return the cubin of a file of tests/data/emulate, and its SASS."""
-    unit, arch = f'#include "{DATA / file}.cu"\n', "sm_90a" if file in HOPPER else "sm_90"
+    unit, arch = f'#include "{DATA / file}.cu"\n', ARCHS.get(file, "sm_90")
     cubin = Cubin(Toolchain().compile(unit, ["-O3", "-fmad=false"], arch, []), f"{file}.cu")
     return cubin, Toolchain().disassemble(cubin.data, cubin.name)
 
@@ -49,8 +49,15 @@ def kernel(file: str, name: str) -> Code:
     cubin, text = compiled(file)
     constants = module_image.constants(cubin, name)
     constants.pop(0, None)  # it comes with the launch
-    shared_bytes = emulated_launch.static_shared(cubin, cubin.attributes(name))
-    return code.from_disassembly(text, name, constants=constants, shared_bytes=shared_bytes)
+    attributes = cubin.attributes(name)
+    shared_bytes = emulated_launch.static_shared(cubin, attributes)
+    return code.from_disassembly(
+        text,
+        name,
+        constants=constants,
+        shared_bytes=shared_bytes,
+        parameter_offset=attributes.parameter_offset,
+    )
 
 
 def pointers(n: int, *, arrays: int = 2) -> bytes:

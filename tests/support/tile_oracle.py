@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 READ_SPANS = {0: 16, 1: 128, 2: 64, 3: 32}  # bytes of a row, by the descriptor's mode
-WRITE_SPANS = {0: 16, 1: 32, 2: 64, 3: 128}  # the same by CUtensorMapSwizzle
+WRITE_SPANS = {0: 16, 1: 32, 2: 64, 3: 128, 4: 128}  # the same by CUtensorMapSwizzle; of 4, atoms have 32 bytes
 MAP_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # of an element, by CUtensorMapDataType
 FLOATS = (6, 7, 8, 9, 10, 11, 12)
 
 
-def exchanged(address: Array, span: int, base: int = 0) -> Array:
+def exchanged(address: Array, span: int, base: int = 0, atom: int = 16) -> Array:
     """Return addresses with bits 4 to 6 XORed by bits 7 to 9, as many as the span has."""
-    row = ((address >> 7) - base) & (span // 16 - 1)
-    result: Array = address ^ (row << 4)
+    row = ((address >> 7) - base) & (span // atom - 1)
+    result: Array = address ^ (row * atom)
     return result
 
 
@@ -113,7 +113,7 @@ class TensorMap:
         values = buffer[np.where(inside, source, 0)[..., None] + within]
         filled = np.full(element, 0xFF if self.fill else 0, np.uint8)
         values = self._rounded(np.where(inside[..., None], values, filled))
-        places = exchanged(to[..., None] + within, span)
+        places = exchanged(to[..., None] + within, span, atom=32 if self.swizzle == 4 else 16)
         shared[places] = values
 
     def _rounded(self, values: Array) -> Array:

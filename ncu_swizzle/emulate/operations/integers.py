@@ -225,11 +225,11 @@ def _extreme_halves(a: Value, b: Value, smaller: Value, like: type) -> Value:
 
 @operation("MOV", "UMOV", "CS2R", "MOV32I")
 def mov(ins: SassInstruction) -> Compute | None:
-    """A copy; CS2R of the zero register, twice."""
+    """A copy; CS2R of the zero register, twice, or of which cluster size runs: the constants of both are alike."""
     source = ins.operands[1]
     if ins.opcode == "CS2R":
         zeros = (constant(0),) * (1 if ins.has("32") else 2)
-        return (lambda m: zeros) if source.text == "SRZ" else None
+        return (lambda m: zeros) if source.text in ("SRZ", "SR_CgaSize") else None
     return applied(lambda m, *words: words, *([raw(source), raw(source, 1)] if ins.has("64") else [integer(source)]))
 
 

@@ -1,0 +1,146 @@
+"""Tensor memory of Blackwell as threads drive it: columns allocated, arrivals of commits, work taken over.
+
+ptxas expands tcgen05.alloc and its like into calls of UTCATOMSWS around words of the reserved shared memory, with
+checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring columns are a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.code import MEMORY, SassInstruction
+from ncu_swizzle.emulate.contents import forget_range, write_known
+from ncu_swizzle.emulate.copies import of_rows
+from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.values import Bits, Value, unknown
+from ncu_swizzle.smem.operations import Ints
+
+LANES, COLUMNS, UNIT = 128, 512, 32
+UNITS = COLUMNS // UNIT
+RESPONSE = 16  # bytes that clusterlaunchcontrol.try_cancel writes, and its mbarrier counts
+
+
+def compiled(instruction: SassInstruction) -> Step | None:
+    """Return the step of an instruction that allocates columns, commits, or asks for work; None for others."""
+    step = _STEPS.get(instruction.opcode)
+    return step(instruction) if step else None
+
+
+def first_free(taken: int, units: int) -> int | None:
+    """Return the first aligned place for some units, given a bit per unit that is taken; None if there is none."""
+    step = 1 << max(0, units - 1).bit_length()
+    places = range(0, UNITS - units + 1, step) if units > 0 else ()
+    return next((first for first in places if not taken >> first & (1 << units) - 1), None)
+
+
+class _Allocation:
+    """UTCATOMSWS: takes columns (.FIND_AND_SET, which says whether there were enough) or gives some back (.AND)."""
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.guard = operands.guard_operands(instruction.guard)
+        self.takes, self.pair = instruction.has("FIND_AND_SET"), instruction.has("2CTA")
+        *self.results, source = instruction.operands
+        self.source = operands.raw(source)
+
+    def step(self, m: Machine) -> None:
+        condition = self.guard(m) if self.guard else None
+        selected, doubtful = m.selection(condition)
+        source = first_lane(self.source(m), m.view.mask)
+        rows = np.flatnonzero(selected.any(axis=1))
+        sure = source.certain and not doubtful.any()
+        if not self.takes:
+            if sure:
+                np.bitwise_and.at(m.columns, m.view_blocks()[rows], of_rows(source, rows).astype(np.int64))
+            return
+        worked, place = np.ones((len(m.view.warps), 1), bool), np.zeros((len(m.view.warps), 1), np.uint32)
+        for row, units in zip(rows.tolist(), of_rows(source, rows).tolist(), strict=True) if sure else ():
+            first = self._take(m, int(m.view_blocks()[row]), units)
+            worked[row], place[row] = first is not None, first or 0
+        success, column = (operand_number(operand) for operand in self.results)
+        m.put(success, Value(worked), condition)
+        m.put(column, Value(place) if sure else unknown(m.now, uniform=True), condition)
+
+    def _take(self, m: Machine, block: int, units: int) -> int | None:
+        """Take columns, of both blocks of a pair the same ones; return the first unit, or None if too few are free."""
+        first_block = block - int(m.clusters.ranks[block]) % 2
+        blocks = [first_block, first_block + 1] if self.pair and m.clusters.size > 1 else [block]
+        first = first_free(int(np.bitwise_or.reduce(m.columns[blocks])), units)
+        if first is not None:
+            m.columns[blocks] |= (1 << units) - 1 << first
+        return first
+
+
+class _Commit:
+    """UTCBAR: an arrival at an mbarrier, or at those of several blocks (.MULTICAST), when earlier work is complete.
+
+    Here it is at once.
+    """
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.guard = operands.guard_operands(instruction.guard)
+        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
+        self.address = operands.address(memory)
+        self.mask = operands.raw(instruction.operands[-1]) if instruction.has("MULTICAST") else None
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        address = first_lane(self.address(m), m.view.mask)
+        mask = first_lane(self.mask(m), m.view.mask) if self.mask else None
+        if doubtful.any() or not address.certain or (mask is not None and not mask.certain):
+            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            return
+        rows = np.flatnonzero(selected.any(axis=1))
+        addresses = of_rows(address, rows)
+        which, blocks = _receivers(m, m.view_blocks()[rows], addresses, None if mask is None else of_rows(mask, rows))
+        offsets = (addresses[which] & WINDOW).astype(np.int64)
+        for offset in np.unique(offsets).tolist():
+            here = blocks[offsets == offset]
+            m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
+
+
+def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> tuple[Ints, Ints]:
+    """Return pairs of a row and a block that its arrival reaches: by its address, or by a mask of 16 ranks."""
+    if masks is None:
+        return np.arange(len(mine)), m.clusters.at(mine, addresses)
+    rows, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
+    return rows, m.clusters.base(mine[rows]) + ranks
+
+
+class _Request:
+    """UGETNEXTWORKID: clusterlaunchcontrol.try_cancel. No block takes over another's work: the response says so."""
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.guard = operands.guard_operands(instruction.guard)
+        memories = [operand for operand in instruction.operands if operand.kind == MEMORY]
+        self.target, self.barrier = (operands.address(memory) for memory in memories)
+        self.everywhere = instruction.has("BROADCAST")
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        target, barrier = (first_lane(read(m), m.view.mask) for read in (self.target, self.barrier))
+        if doubtful.any() or not (target.certain and barrier.certain):
+            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            forget_range(m, m.clusters.around(m.view_blocks()))
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            here = np.array([row])
+            block = m.view_blocks()[here]
+            blocks = m.clusters.around(block) if self.everywhere else block
+            start, at = (int(of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
+            write_known(m, blocks, start, np.zeros(RESPONSE, np.uint8))
+            arrived = np.full(len(blocks), -RESPONSE)
+            m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
+
+
+_STEPS: dict[str, Callable[[SassInstruction], Step]] = {
+    "UTCATOMSWS": lambda instruction: _Allocation(instruction).step,
+    "UTCBAR": lambda instruction: _Commit(instruction).step,
+    "UGETNEXTWORKID": lambda instruction: _Request(instruction).step,
+}

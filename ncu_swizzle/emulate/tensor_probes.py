@@ -1,0 +1,495 @@
+"""Follow tiles into tcgen05.mma, and judge what a kernel does with tensor memory: allocate, write, read, free.
+
+What is asynchronous is taken as complete at once, but an MMA that nobody has committed when its result is read was
+waited for by nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.copies import of_row
+from ncu_swizzle.emulate.effects import HALVES, UMMA
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.tensor_map import NOTHING
+from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
+from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
+from ncu_swizzle.emulate.tile_record import TileRecord
+from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.smem.descriptors import CHUNK, GROUP
+from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
+
+SIXTEENTHS, ROWS_OF_ONE = 8, 16  # the 128 lanes in parts of 16, which no layout divides
+NOBODY = -1
+OPCODES = UMMA | {"LDTM", "STTM", "UTCATOMSWS", "UTCBAR", "UTCCP", "UTCSHIFT"}
+
+Parts = Sequence[int]  # sixteenths of the lanes
+
+
+@dataclass
+class TensorWrite:
+    """What wrote columns of tensor memory."""
+
+    offset: int  # of the instruction
+    results: bool  # of an MMA
+    committed: bool
+
+
+@dataclass
+class TensorRecord:
+    """What each of B blocks has in tensor memory, (B, 8, 512), and who wrote it."""
+
+    record: TileRecord
+    guardrails: dict[int, str]  # traps by their offset
+    writes: list[TensorWrite] = field(default_factory=list)
+    pending: dict[int, list[TensorWrite]] = field(default_factory=dict)  # by warp that issued them, until it commits
+    allocations: dict[int, int] = field(default_factory=dict)  # by block: the instruction that last allocated
+    starved: tuple[int, int, int] | None = None  # an allocation that failed: its instruction, units, units taken
+    _machine: Machine | None = None
+    _owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _unread: Bools = field(default_factory=lambda: np.zeros(0, bool))
+
+    def owner(self, m: Machine) -> Ints:
+        """Return the number of the write that each place has last been written by, (B, 8, 512)."""
+        if self._machine is not m:
+            self._machine, self.pending = m, {}
+            self._owner = np.full((len(m.blocks), SIXTEENTHS, COLUMNS), NOBODY, np.int64)
+            self._unread = np.zeros(self._owner.shape, bool)
+        return self._owner
+
+    def allowed(self, m: Machine, offset: int, block: int, first: int, count: int, what: str) -> bool:
+        """Return whether columns are there and allocated; record it if they are not."""
+        end = first + count
+        named = f"{what} columns {first} to {end - 1} of tensor memory"
+        if end > COLUMNS:
+            self.record.add(offset, "columns", f"{named}, which has {COLUMNS}", codes.TENSOR_COLUMNS)
+            return False
+        taken = int(m.columns[block])
+        units = range(first // UNIT, -(-end // UNIT))
+        if all(taken >> unit & 1 for unit in units):
+            return True
+        has = [unit for unit in range(UNITS) if taken >> unit & 1]
+        least = 1 << max(UNIT, end - min([first, *(unit * UNIT for unit in has)])).bit_length() - 1
+        least = least if least >= end else 2 * least
+        allocated = f"of which {len(has) * UNIT} are allocated" if has else "of which the block has allocated none"
+        fits = f"; an allocation of {least} would fit" if least <= COLUMNS else ""
+        self.record.add(offset, "columns", f"{named}, {allocated}{fits}", codes.TENSOR_COLUMNS)
+        return False
+
+    def write(
+        self,
+        m: Machine,
+        offset: int,
+        block: int,
+        parts: Parts,
+        span: tuple[int, int],
+        *,
+        issuer: int | None,
+        adds: bool = False,
+    ) -> None:
+        """Record a write to columns from the first to before the last of a span: an MMA's if `issuer` is its warp."""
+        here = np.ix_([block], parts, range(*span))
+        owner = self.owner(m)
+        if issuer is not None and not adds and bool(self._unread[here].all()):
+            self.record.add(
+                offset,
+                "overwritten",
+                f"it overwrites results in columns {span[0]} to {span[1] - 1} of tensor memory that nothing has read",
+                codes.TENSOR_ORDER,
+            )
+        done = TensorWrite(offset, issuer is not None, issuer is None)
+        owner[here] = len(self.writes)
+        self._unread[here] = issuer is not None
+        self.writes.append(done)
+        if issuer is not None:
+            self.pending.setdefault(issuer, []).append(done)
+
+    def read(
+        self, m: Machine, offset: int, block: int, parts: Parts, span: tuple[int, int], *, by_threads: bool, what: str
+    ) -> None:
+        """Judge a read: what it reads was written, and what an MMA wrote was committed before threads read it."""
+        here = np.ix_([block], parts, range(*span))
+        owner = self.owner(m)
+        self._unread[here] = False
+        numbers = np.unique(owner[here]).tolist()
+        # Threads may load lanes and columns beside what they want; an MMA uses every column.
+        missing = (owner[here] == NOBODY).all(axis=(0, 1))
+        named = f"columns {span[0]} to {span[1] - 1} of tensor memory"
+        if missing.all() or (missing.any() and not by_threads):
+            some = "which" if missing.all() else "some of which"
+            self.record.add(offset, "unwritten", f"{what} {named}, {some} nothing has written", codes.TENSOR_ORDER)
+        elif by_threads and any(not self.writes[number].committed for number in numbers if number != NOBODY):
+            self.record.add(
+                offset,
+                "uncommitted",
+                f"{what} {named} before tcgen05.commit: no thread can have waited for what writes them",
+                codes.TENSOR_ORDER,
+            )
+
+    def commit(self, warps: Sequence[int]) -> None:
+        """Commit what these warps have issued."""
+        for warp in warps:
+            for write in self.pending.pop(warp, ()):
+                write.committed = True
+
+    def finish(self) -> None:
+        """Record columns that are still allocated when the blocks have ended."""
+        m = self._machine
+        for block, offset in self.allocations.items() if m is not None else ():
+            left = int(m.columns[block]).bit_count() * UNIT if m is not None else 0
+            if left:
+                message = f"{left} columns of tensor memory that are allocated here are not freed when the block ends"
+                self.record.add(offset, "left", message, codes.TENSOR_ALLOCATION)
+
+    def fail(self) -> None:
+        """Record an allocation that never succeeded, in a run that did not end."""
+        if self.starved is not None:
+            offset, units, taken = self.starved
+            left = COLUMNS - taken * UNIT
+            message = f"it asks for {units * UNIT} columns of tensor memory, of which {left} are free, and never ends"
+            self.record.add(offset, "starved", message, codes.TENSOR_ALLOCATION)
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+def _halves(operand: Operand) -> list[operands.Reader]:
+    return [operands.raw(operand.terms[0], plus) for plus in (0, 1)]
+
+
+def _values(m: Machine, readers: Sequence[operands.Reader]) -> list[Value] | None:
+    """Return what the readers read in each warp; None if some of it is unknown."""
+    values = [first_lane(read(m), m.view.mask) for read in readers]
+    return values if all(value.certain for value in values) else None
+
+
+def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that follows the operands of a tcgen05.mma."""
+    record, offset = tensors.record, instruction.offset
+    guard = operands.guard_operands(instruction.guard)
+    a, b, d = instruction.operands[:3]
+    number = next(k for k, operand in enumerate(instruction.operands) if operand.kind == INSTRUCTION)
+    scales = next((operand for operand in instruction.operands[number + 1 :] if operand.kind == TENSOR), None)
+    flag = next(operand for operand in reversed(instruction.operands) if operand.kind == UPRED)
+    adds = operands.predicate(flag)
+    in_shared = a.kind == MEMORY
+    readers = [
+        operands.address(instruction.operands[number]),
+        operands.address(d),
+        *_halves(b),
+        *(_halves(a) if in_shared else [operands.address(a)]),
+        *(_halves(scales) if scales else []),
+    ]
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        values, more = _values(m, readers), first_lane(adds(m), m.view.mask)
+        if doubtful.any() or values is None or not more.certain:
+            record.lose(m, f"what {instruction.text} reads is not known")
+            return
+        record.check_waits(m, offset)
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            bits, column, low, high, first, *others = (of_row(value, row) for value in values)
+            shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=scales is not None)
+            if why := shape.refused:
+                record.add(offset, "instruction", f"its instruction descriptor {bits:#010x}: {why}", codes.INSTRUCTION)
+                record.leave(f"{instruction.text} is not valid", lost=True)
+                continue
+            mine = int(m.view_blocks()[row])
+            leader = mine - int(m.clusters.ranks[mine]) % 2 if shape.pair else mine
+            adds_up, issuer = bool(of_row(more, row)), int(m.view.warps[row])
+            _in_tensor_memory(tensors, m, offset, leader, shape, column, adds_up, issuer)
+            if scales:
+                _scale_factors(tensors, m, offset, leader, shape, others[-2:])
+            chain = leader, column
+            if not adds_up:
+                record.chains.end(chain)
+            described = (
+                [("A", first | others[0] << 32), ("B", low | high << 32)] if in_shared else [("B", low | high << 32)]
+            )
+            if not in_shared:
+                record.leave(
+                    f"A of {instruction.text} is in tensor memory: whether its K goes with that of B is not known"
+                )
+                _operand_in_tensor_memory(tensors, m, offset, leader, shape, first)
+            seen = tuple(_seen(record, offset, shape, side, UmmaDescriptor.of_bits(bits)) for side, bits in described)
+            if shape.sparse or any(one is None for one in seen):
+                record.leave(f"{instruction.text} is not followed", lost=True)
+                continue
+            MatrixProduct(
+                record=record,
+                placed=record.placed(m),
+                instruction=instruction,
+                block=leader,
+                seen=tuple(one for one in seen if one is not None),
+                chain=chain,
+            ).judge(m)
+            record.count()
+
+    return step
+
+
+def _seen(
+    record: TileRecord, offset: int, shape: UmmaShape, side: str, descriptor: UmmaDescriptor
+) -> OperandSeen | None:
+    """Return an operand in shared memory; None if its descriptor is not valid or not followed."""
+    mn_major = shape.a_mn_major if side == "A" else shape.b_mn_major
+    why = descriptor.refused
+    if not why and descriptor.atom > CHUNK and not (mn_major and shape.element == 4):
+        why = "128-byte rows with 32-byte atoms are for tf32, MN-major"
+    if why:
+        record.add(offset, f"descriptor {side}", f"the descriptor of {side}: {why}", codes.DESCRIPTOR)
+        return None
+    if descriptor.absolute:
+        return None
+    rows = shape.rows[side == "B"]
+    either = shape.opcode != "UTCOMMA" and rows % (CHUNK // shape.element) == 0
+    return OperandSeen(
+        side=side,
+        descriptor=descriptor,
+        rows=rows,
+        mn_major=mn_major,
+        element=shape.element,
+        either=either,
+        kind=shape.types[side == "B"],
+        pair=shape.pair,
+    )
+
+
+def _blocks(shape: UmmaShape, leader: int) -> tuple[int, ...]:
+    return (leader, leader + 1) if shape.pair else (leader,)
+
+
+def _split(address: int) -> tuple[int, int]:
+    """Return the lane and the column of an address in tensor memory."""
+    return address >> 16 & 0xFFFF, address & 0xFFFF
+
+
+def _in_tensor_memory(
+    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, address: int, adds: bool, issuer: int
+) -> None:
+    """Judge where D goes."""
+    (lane, column), (parts, count) = _split(address), shape.result_lanes
+    odd = lane // ROWS_OF_ONE
+    if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
+        fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
+        tensors.record.add(
+            offset, "lane", f"D begins in lane {lane} of tensor memory: {fits} would fit", codes.TENSOR_LANES
+        )
+        return
+    for block in _blocks(shape, leader):
+        if tensors.allowed(m, offset, block, column, count, "it writes D to"):
+            here = [part + odd for part in parts]
+            tensors.write(m, offset, block, here, (column, column + count), issuer=issuer, adds=adds)
+
+
+def _operand_in_tensor_memory(
+    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, address: int
+) -> None:
+    (lane, column), (parts, count) = _split(address), shape.a_lanes
+    for block in _blocks(shape, leader):
+        if tensors.allowed(m, offset, block, column, count, "it reads A from"):
+            here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
+            tensors.read(m, offset, block, here, (column, column + count), by_threads=False, what="it reads A from")
+
+
+def _scale_factors(
+    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, addresses: Sequence[int]
+) -> None:
+    for side, address, count in zip("AB", addresses, shape.scale_columns, strict=True):
+        column, what = _split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
+        for block in _blocks(shape, leader):
+            if tensors.allowed(m, offset, block, column, count, what):
+                every = range(SIXTEENTHS)
+                tensors.read(m, offset, block, every, (column, column + count), by_threads=False, what=what)
+
+
+# ---------------------------------------------------------------------------------------------- loads, stores, copies
+
+# Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
+_WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
+_COPY_COLUMNS = {"128dp128bit": 4, "4dp256bit": 8}
+
+
+def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that judges an LDTM or STTM: allocated columns, the warp's own lanes, and what is there."""
+    offset, loads = instruction.offset, instruction.opcode == "LDTM"
+    guard = operands.guard_operands(instruction.guard)
+    address = operands.address(next(operand for operand in instruction.operands if operand.kind == TENSOR))
+    shape = next((word for word in instruction.modifiers if word in (*_WIDE, *HALVES)), "")
+    times = next((int(word[1:]) for word in instruction.modifiers if re.fullmatch(r"x\d+", word)), 1)
+    columns = times * _WIDE.get(shape, 1) * (2 if instruction.has("PACK16BIT", "EXPAND16BIT") else 1)
+    high = 1 if shape else 2  # sixteenths of the lanes
+    what = "it loads" if loads else "it stores to"
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        values = _values(m, [address])
+        if doubtful.any() or values is None:
+            tensors.record.leave(f"which columns {instruction.text} accesses is not known")
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            (lane, column), block = _split(of_row(values[0], row)), int(m.view_blocks()[row])
+            own = 32 * (int(m.view.warps[row]) % m.per_block % 4)
+            if lane not in ((own, own + ROWS_OF_ONE) if high == 1 else (own,)):
+                message = (
+                    f"warp {int(m.view.warps[row]) % m.per_block} accesses lane {lane} of tensor memory, and has lanes "
+                    f"{own} to {own + 31}: an address of {own} << 16 plus the column would fit"
+                )
+                tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
+                continue
+            if not tensors.allowed(m, offset, block, column, columns, what):
+                continue
+            parts = range(lane // ROWS_OF_ONE, min(SIXTEENTHS, lane // ROWS_OF_ONE + high))
+            span = column, column + columns
+            if loads:
+                tensors.read(m, offset, block, parts, span, by_threads=True, what="it loads")
+            else:
+                tensors.write(m, offset, block, parts, span, issuer=None)
+
+    return step
+
+
+def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that judges a tcgen05.cp from shared to tensor memory, or a shift."""
+    offset, copies = instruction.offset, instruction.opcode == "UTCCP"
+    guard = operands.guard_operands(instruction.guard)
+    target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
+    source = next((operand for operand in instruction.operands if operand.kind == MEMORY), None)
+    readers = [operands.address(target), *(_halves(source) if source else [])]
+    shape = next((word for word in instruction.modifiers if "dp" in word), "")
+    columns = 8 if not shape else _COPY_COLUMNS.get(shape, 4)
+    pair = instruction.has("2CTA")
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        values = _values(m, readers)
+        if doubtful.any() or values is None:
+            tensors.record.leave(f"which columns {instruction.text} writes is not known")
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            address, *halves = (of_row(value, row) for value in values)
+            column, mine = _split(address)[1], int(m.view_blocks()[row])
+            first = mine - int(m.clusters.ranks[mine]) % 2 if pair else mine
+            for block in (first, first + 1) if pair else (first,):
+                if tensors.allowed(m, offset, block, column, columns if copies else UNIT, "it writes"):
+                    tensors.write(m, offset, block, range(SIXTEENTHS), (column, column + columns), issuer=None)
+                if copies:
+                    _check_source(tensors.record, m, offset, block, UmmaDescriptor.of_bits(halves[0] | halves[1] << 32))
+
+    return step
+
+
+def _check_source(record: TileRecord, m: Machine, offset: int, block: int, descriptor: UmmaDescriptor) -> None:
+    """Record a descriptor that is not valid, or whose first eight rows nothing has written."""
+    if why := descriptor.refused:
+        record.add(offset, "descriptor", f"its descriptor: {why}", codes.DESCRIPTOR)
+        return
+    chunks = descriptor.chunks(GROUP, False)[:, 0] // CHUNK
+    owner = record.placed(m).owner
+    if chunks.max() < owner.shape[1] and bool((owner[block, chunks] == NOTHING).all()):
+        where = f"{int(chunks[0]) * CHUNK:#x}"
+        record.add(
+            offset, "source", f"it copies from {where} in shared memory, where nothing has been written", codes.TILE
+        )
+
+
+# ---------------------------------------------------------------------------------------------- allocation and traps
+
+
+def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that judges how many columns are asked for, and what is given back."""
+    offset, takes = instruction.offset, instruction.has("FIND_AND_SET")
+    guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
+
+    def step(m: Machine) -> None:
+        selected, _ = m.selection(guard(m) if guard else None)
+        values = _values(m, [source])
+        owner = tensors.owner(m)
+        for row in np.flatnonzero(selected.any(axis=1)).tolist() if values else ():
+            block, number = int(m.view_blocks()[row]), of_row(values[0], row) if values else 0
+            if takes:
+                _take(tensors, m, offset, block, number)
+                continue
+            freed = [unit for unit in range(UNITS) if int(m.columns[block]) >> unit & 1 and not number >> unit & 1]
+            places = [column for unit in freed for column in range(unit * UNIT, (unit + 1) * UNIT)]
+            held = np.unique(owner[block][:, places]) if places else np.zeros(0, np.int64)
+            if any(number >= 0 and not tensors.writes[number].committed for number in held.tolist()):
+                message = "it frees columns of tensor memory that an MMA writes which no tcgen05.commit has followed"
+                tensors.record.add(offset, "freed", message, codes.TENSOR_ORDER)
+            owner[block][:, places] = NOBODY
+
+    return step
+
+
+def _take(tensors: TensorRecord, m: Machine, offset: int, block: int, units: int) -> None:
+    tensors.allocations[block] = offset
+    if units not in (1, 2, 4, 8, 16):
+        message = f"it asks for {units * UNIT} columns of tensor memory: 32, 64, 128, 256 or 512 would fit"
+        tensors.record.add(offset, "size", message, codes.TENSOR_ALLOCATION)
+    elif first_free(int(m.columns[block]), units) is None:
+        tensors.starved = tensors.starved or (offset, units, int(m.columns[block]).bit_count())
+
+
+_GUARDRAILS = {
+    "phase_invalid_during_alloc": "columns are allocated after tcgen05.relinquish_alloc_permit",
+    "unallocated_columns_being_dealloced": "columns are freed that are not allocated",
+    "col_being_dealloced_not_returned_by_alloc": "columns are freed from another one on than tcgen05.alloc returned",
+}
+RETURNS_TO = 2  # the register that has the address behind the call of a check's trap
+CALL = 16  # bytes
+
+
+def _trap_step(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
+    """Return the step that records a trap of the checks that ptxas adds to tcgen05; None for other traps."""
+    label = tensors.guardrails.get(instruction.offset)
+    if label is None:
+        return None
+    name = label.partition("guardrail_trap_")[2]
+    message = _GUARDRAILS.get(name, name.replace("_", " "))
+    guard = operands.guard_operands(instruction.guard)
+
+    def step(m: Machine) -> None:
+        selected, _ = m.selection(guard(m) if guard else None)
+        back = m.get(RETURNS_TO)
+        if selected.any() and back.certain:
+            offset = int(back.bits.flat[0]) - CALL
+            tensors.record.add(offset, "trap", f"{message}: tcgen05 traps here", codes.TENSOR_ALLOCATION)
+
+    return step
+
+
+def _commit_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    guard = operands.guard_operands(instruction.guard)
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        tensors.commit(m.view.warps[(selected | doubtful).any(axis=1)].tolist())
+
+    return step
+
+
+_STEPS: dict[str, Callable[[TensorRecord, SassInstruction], Step | None]] = {
+    **dict.fromkeys(UMMA, product_step),
+    **dict.fromkeys(("LDTM", "STTM"), _access_step),
+    **dict.fromkeys(("UTCCP", "UTCSHIFT"), _copy_step),
+    "UTCATOMSWS": _allocation_step,
+    "UTCBAR": _commit_step,
+    "BPT": _trap_step,
+}
+
+
+def step_of(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
+    """Return the step that judges what an instruction does to tensor memory; None if that is nothing."""
+    make = _STEPS.get(instruction.opcode)
+    return make(tensors, instruction) if make else None

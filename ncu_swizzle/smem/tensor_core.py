@@ -1,0 +1,252 @@
+"""What tcgen05.mma of Blackwell is told: descriptors of its operands and of itself, places of its results, its time.
+
+Nothing here was measured by us: no Blackwell was at hand. The fields are those of the PTX ISA 9.0 ("tcgen05") and of
+CUTLASS's mma_sm100_desc.hpp; layouts were compared with CUTLASS's, element by element (docs/blackwell.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ncu_swizzle.smem.descriptors import (
+    CHUNK,
+    FIELD,
+    GROUP,
+    K_BYTES,
+    MOST_BASE_OFFSET,
+    Descriptor,
+    swizzled,
+)
+from ncu_swizzle.smem.operations import LINE, Ints
+
+# ---------------------------------------------------------------------------------------------- shared memory
+
+ATOMS_32 = 1  # the layout of 128-byte rows in which atoms of 32 bytes are permuted: tf32, MN-major
+VERSION = 1  # of a descriptor that Blackwell reads
+_LEADING_AT, _STRIDE_AT, _VERSION_AT, _BASE_AT, _ABSOLUTE_AT, _LAYOUT_AT = 16, 32, 46, 49, 52, 61
+
+
+@dataclass(frozen=True)
+class UmmaDescriptor(Descriptor):
+    """A shared-memory descriptor of tcgen05; offsets in bytes, `mode` its layout."""
+
+    version: int = VERSION
+    absolute: bool = False  # LBO is an address, not a distance
+
+    # Bytes of a row that the swizzle permutes, by layout. 3, 5 and 7 are none.
+    spans: ClassVar[Mapping[int, int]] = {0: CHUNK, ATOMS_32: LINE, 2: LINE, 4: 64, 6: 32}
+
+    @classmethod
+    def of_bits(cls, bits: int) -> UmmaDescriptor:
+        """Return the descriptor that 64 bits encode."""
+        start, leading, stride = ((bits >> at & FIELD) * CHUNK for at in (0, _LEADING_AT, _STRIDE_AT))
+        base, mode = bits >> _BASE_AT & MOST_BASE_OFFSET, bits >> _LAYOUT_AT & 7
+        return cls(start, leading, stride, base, mode, bits >> _VERSION_AT & 3, bool(bits >> _ABSOLUTE_AT & 1))
+
+    @property
+    def atom(self) -> int:
+        """The bytes that the swizzle keeps together."""
+        return 2 * CHUNK if self.mode == ATOMS_32 else CHUNK
+
+    @property
+    def refused(self) -> str:
+        """Why no tcgen05.mma reads it, and what would fit; empty if one may."""
+        if self.version != VERSION:
+            return f"its version (bits 46 and 47) is {self.version}, and Blackwell's is {VERSION}"
+        if self.mode not in self.spans:
+            layouts = "0 none, 1 128B with 32-byte atoms, 2 128B, 4 64B, 6 32B"
+            return f"its layout (bits 61 to 63) is {self.mode}, and the layouts are {layouts}"
+        return ""
+
+    def chunks(self, rows: int, mn_major: bool, deep: int = 2 * GROUP) -> Ints:
+        """Return the address of each chunk: of row m at [m, chunk along K], or MN-major at [chunk of M, k].
+
+        `deep`: values of k, if the tile is MN-major.
+        """
+        if not mn_major:
+            row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
+            apart = self.leading if self.span == CHUNK else CHUNK
+            plain = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
+            return swizzled(plain, self.span, self.base_offset, self.atom)
+        per_row = CHUNK * deep // K_BYTES  # rows of M or N in a chunk: 32 bytes are `deep` elements
+        chunk, k = np.arange(rows // per_row)[:, None], np.arange(deep)
+        # Without a swizzle, the two offsets change roles. With atoms of 32 bytes, the pattern has four rows, not eight.
+        across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
+        group, wide = GROUP // 2 if self.mode == ATOMS_32 else GROUP, self.span // CHUNK
+        plain = self.start + chunk // wide * across + chunk % wide * CHUNK
+        plain = plain + k // group * along + k % group * self.span
+        return swizzled(plain, self.span, self.base_offset, self.atom)
+
+    @property
+    def named_modes(self) -> Iterator[tuple[str, UmmaDescriptor]]:
+        """The other layouts in words, and the descriptor with each."""
+        for mode, span in self.spans.items():
+            atoms = " with 32-byte atoms" if mode == ATOMS_32 else ""
+            words = f"the {span}-byte mode{atoms}" if mode else "the mode without swizzle"
+            yield words, replace(self, mode=mode)
+
+    def __str__(self) -> str:
+        """The fields as CUDA programmers call them."""
+        atoms = " with 32-byte atoms" if self.mode == ATOMS_32 else ""
+        mode = f"{self.span}-byte swizzle{atoms}" if self.mode else "no swizzle"
+        base = f", base offset {self.base_offset}" if self.base_offset else ""
+        return f"{mode}, LBO {self.leading}, SBO {self.stride}{base}"
+
+
+# ---------------------------------------------------------------------------------------------- the instruction
+
+HALF, TF32, QUARTER, INTEGER8, PACKED = "f16", "tf32", "f8f6f4", "i8", "mxf4"  # kinds
+# By opcode: what the three bits of a type mean, and the bytes of an element in shared memory.
+_FORMATS = {
+    "UTCHMMA": {0: ("f16", 2), 1: ("bf16", 2), 2: ("tf32", 4)},
+    "UTCIMMA": {0: ("u8", 1), 1: ("s8", 1)},
+    "UTCQMMA": {0: ("e4m3", 1), 1: ("e5m2", 1), 3: ("e2m3", 1), 4: ("e3m2", 1), 5: ("e2m1", 1)},
+    "UTCOMMA": {1: ("e2m1", 1)},  # two in a byte: K counts bytes here
+}
+_RESULTS = {0: "f16", 1: "f32", 2: "s32"}
+K_ONLY = frozenset(("e2m3", "e3m2"))  # and all that is packed: no MN-major form
+
+
+@dataclass(frozen=True, kw_only=True)
+class UmmaShape:
+    """A tcgen05.mma: what its instruction descriptor says, and what its opcode and modifiers do."""
+
+    opcode: str
+    pair: bool  # cta_group::2
+    stationary: bool  # tcgen05.mma.ws
+    scaled: bool  # it has scale factors
+    m: int
+    n: int
+    a_format: int
+    b_format: int
+    d_format: int
+    a_mn_major: bool
+    b_mn_major: bool
+    sparse: bool
+    scale_ids: tuple[int, int] = (0, 0)  # which of the four bytes of a word has the scale factor of A and of B
+
+    @classmethod
+    def of_bits(cls, bits: int, opcode: str, modifiers: tuple[str, ...], *, scaled: bool) -> UmmaShape:
+        """Return what the 32 bits of an instruction descriptor say."""
+        return cls(
+            opcode=opcode,
+            pair="2CTA" in modifiers,
+            stationary="WS" in modifiers,
+            scaled=scaled,
+            m=(bits >> 24 & 31) << 4,
+            n=(bits >> 17 & 63) << 3,
+            a_format=bits >> 7 & 7,
+            b_format=bits >> 10 & 7,
+            d_format=1 if scaled else bits >> 4 & 3,
+            a_mn_major=bool(bits >> 15 & 1),
+            b_mn_major=bool(bits >> 16 & 1),
+            sparse=bool(bits >> 2 & 1),
+            scale_ids=(bits >> 29 & 3, bits >> 4 & 3) if scaled else (0, 0),
+        )
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """The types of A and B; empty for a code that is none."""
+        formats = _FORMATS[self.opcode]
+        a, b = (formats.get(code, ("", 0))[0] for code in (self.a_format, self.b_format))
+        return a, b
+
+    @property
+    def element(self) -> int:
+        """The bytes of an element in shared memory."""
+        return _FORMATS[self.opcode].get(self.a_format, ("", 1))[1]
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The rows of A and the columns of B that each block of the pair, or the only one, has in its shared memory."""
+        return (self.m // 2, self.n // 2) if self.pair else (self.m, self.n)
+
+    @property
+    def refused(self) -> str:
+        """Why the descriptor fits no instruction of its kind, and what would; empty if it does.
+
+        Where the PTX ISA and CUTLASS disagree about N, all that one of them allows fits.
+        """
+        for side, code, name in zip("AB", (self.a_format, self.b_format), self.types, strict=True):
+            if not name:
+                known = ", ".join(f"{number} {kind}" for number, (kind, _) in _FORMATS[self.opcode].items())
+                return f"its type of {side} is {code}; of this kind are {known}"
+        a, b = self.types
+        if self.opcode == "UTCHMMA" and (a == "tf32") != (b == "tf32"):
+            return f"its types are {a} and {b}, of which one instruction takes only one width"
+        wanted = {"UTCIMMA": (2,)}.get(self.opcode, (1,) if self.scaled or a == "tf32" else (0, 1))
+        if self.d_format not in wanted:
+            fits = " or ".join(f"{code} ({_RESULTS[code]})" for code in wanted)
+            return f"its type of D is {self.d_format}; {fits} would fit"
+        return self._refused_shape() or self._refused_major() or self._refused_scales()
+
+    def _refused_shape(self) -> str:
+        if self.stationary:
+            fits: dict[int, range | tuple[int, ...]] = dict.fromkeys((32, 64, 128), (64, 128, 256))
+        elif self.pair:
+            fits = dict.fromkeys((128, 256), range(16, 257, 16))
+        else:
+            fits = dict.fromkeys((128,) if self.scaled else (64, 128), range(8, 257, 8))
+        if self.m not in fits:
+            return f"M is {self.m}: {' or '.join(map(str, fits))} would fit"
+        if self.n not in fits[self.m]:
+            steps = fits[self.m]
+            words = f"multiples of {steps.step} up to 256" if isinstance(steps, range) else ", ".join(map(str, steps))
+            return f"N is {self.n} with M = {self.m}: {words} fit"
+        return ""
+
+    def _refused_major(self) -> str:
+        for side, mn_major, name in zip("AB", (self.a_mn_major, self.b_mn_major), self.types, strict=True):
+            if mn_major and (self.opcode == "UTCOMMA" or name in K_ONLY or name == "e2m1"):
+                return f"{side} is {name} and MN-major: only K-major fits"
+        return ""
+
+    def _refused_scales(self) -> str:
+        for side, number in zip("AB", self.scale_ids, strict=True):
+            if self.opcode == "UTCOMMA" and number % 2:
+                return f"its scale factor ID of {side} is {number}: 0 or 2 would fit, as it takes two of the four bytes"
+        return ""
+
+    # ------------------------------------------------------------------------------------------ tensor memory
+
+    @property
+    def result_lanes(self) -> tuple[tuple[int, ...], int]:
+        """The sixteenths of the 128 lanes that D has in each block, and how many columns.
+
+        Rows beyond what the lanes hold are in further columns (PTX ISA, "Data path layout"; CUTLASS, tmem_frg).
+        """
+        if self.stationary:
+            return _ALL, self.n * self.m // 128
+        if self.pair:
+            return _ALL, self.n // (2 if self.m == 128 else 1)
+        return (_ALL, self.n) if self.m == 128 else (_EVEN, self.n)
+
+    @property
+    def a_lanes(self) -> tuple[tuple[int, ...], int]:
+        """The same of A if it is in tensor memory: 32 bytes of a row in 8 columns."""
+        return (_EVEN if self.m == 64 and not self.pair and not self.stationary else _ALL), K_BYTES // 4
+
+    @property
+    def scale_columns(self) -> tuple[int, int]:
+        """The columns of the scale factors of A and B: 32 rows in a column of all lanes, four bytes each."""
+        return -(-self.rows[0] // 32), -(-self.n // 32)
+
+    # ------------------------------------------------------------------------------------------ time
+
+    def cycles(self, a_in_shared: bool) -> tuple[float, float]:
+        """Return the cycles that shared memory takes, and those of the math, for one instruction.
+
+        From 264 intervals that SemiAnalysis measured on a B200 and published: of these the larger one is within 2 % in
+        222, and in all 120 of one SM.
+        """
+        rows, columns = self.rows
+        loaded = (rows if a_in_shared else 0) + columns
+        # Rows of A and columns of B, 32 bytes each, at 128 bytes a cycle. A pair of M = 128 takes half the math.
+        return loaded * K_BYTES / LINE, self.n / (4 if self.pair and self.m == 128 else 2)
+
+
+_ALL, _EVEN = tuple(range(8)), (0, 2, 4, 6)

@@ -1,0 +1,179 @@
+// GEMMs on tcgen05 for tests/support/umma_cases.py: C = A * B^T. Every layout, every coordinate and both descriptors come
+// with the launch, right or wrong. Kernels are named after kind and cta_group, `f16_2` for a pair of blocks. Never run on
+// hardware.
+#include <cstdint>
+#include <cuda.h>
+
+struct Side {
+    int boxes, apart, at, stage; // boxes of a tile; bytes between them, from the base to the tile, and between stages
+    int start;                   // bytes from the tile to where the descriptor begins
+    int pair, further, per;      // bytes from one K step to the next: odd ones, and after each `per` of them
+    int rank;                    // of the tensor map: 2 or 3
+    int box[3], block[3], peer[3], depth[3], origin[3]; // coordinates: by box, by block of the grid, by rank in the pair,
+                                                        // by tile along K, and the first
+    uint32_t low, high;          // the descriptor's words, but for the address
+};
+
+struct Shape {
+    Side a, b;
+    int base, expected, tiles, steps, stages; // bytes; bytes of a stage; tiles along K, instructions of one; stages
+    uint32_t instruction;                     // descriptor
+    int allocated, freed, column, loaded;     // columns of tensor memory: taken, given back, where D is, read of it
+    int scales_a, scales_b;                   // columns of scale factors (mxf8)
+    int commits, waits;                       // whether the last tile is committed, and waited for
+};
+
+enum Kind { kF16, kTf32, kF8, kI8, kMxf8 };
+
+namespace {
+
+__device__ void wait(uint32_t barrier, uint32_t parity) {
+    uint32_t done;
+    do {
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
+template <int group>
+__device__ void load(const CUtensorMap &map, const Side &s, uint32_t tile, int block, int rank, int t, uint32_t barrier) {
+#pragma unroll 1
+    for (int i = 0; i < s.boxes; i++) {
+        int at[3];
+        for (int axis = 0; axis < 3; axis++)
+            at[axis] = s.origin[axis] + i * s.box[axis] + block * s.block[axis] + rank * s.peer[axis] + t * s.depth[axis];
+        const uint32_t target = tile + i * s.apart;
+        if (group == 2) barrier &= 0xFEFFFFFF; // of the even block
+#define COPY(rank, suffix, coordinates)                                                                                \
+    asm volatile("cp.async.bulk.tensor." rank ".shared::cluster.global.mbarrier::complete_tx::bytes" suffix              \
+                 " [%0], [%1, " coordinates "], [%2];"                                                                  \
+                 ::"r"(target), "l"(&map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]) : "memory")
+        if (s.rank == 2) {
+            if (group == 2) COPY("2d", ".cta_group::2", "{%3, %4}"); else COPY("2d", "", "{%3, %4}");
+        } else {
+            if (group == 2) COPY("3d", ".cta_group::2", "{%3, %4, %5}"); else COPY("3d", "", "{%3, %4, %5}");
+        }
+    }
+}
+
+__device__ uint64_t descriptor(const Side &s, uint32_t tile, int step) {
+    const uint32_t address = (tile & 0xFFFFFF) + s.start + step % s.per * s.pair + step / s.per * s.further;
+    return (uint64_t)s.high << 32 | (s.low | (address >> 4 & 0x3FFF));
+}
+
+template <int kind, int group>
+__device__ void multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction, uint32_t sfa, uint32_t sfb, int adds) {
+#define MULTIPLY(name, scales)                                                                                         \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %4, 0;\n"                                                           \
+                 "tcgen05.mma.cta_group::%7.kind::" name " [%0], %1, %2, %3, " scales "p;\n}"                           \
+                 ::"r"(d), "l"(a), "l"(b), "r"(instruction), "r"(adds), "r"(sfa), "r"(sfb), "n"(group) : "memory")
+    if (kind == kF16) MULTIPLY("f16", "");
+    if (kind == kTf32) MULTIPLY("tf32", "");
+    if (kind == kF8) MULTIPLY("f8f6f4", "");
+    if (kind == kI8) MULTIPLY("i8", "");
+    if (kind == kMxf8) MULTIPLY("mxf8f6f4.block_scale", "[%5], [%6], ");
+}
+
+template <int kind, int group>
+__device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, uint32_t *c, const Shape &shape) {
+    extern __shared__ __align__(1024) char shared[];
+    __shared__ __align__(8) uint64_t barriers[9];
+    __shared__ uint32_t tensor;
+    const uint32_t tiles = ((uint32_t)__cvta_generic_to_shared(shared) + 1023 & ~1023) + shape.base;
+    const uint32_t full = (uint32_t)__cvta_generic_to_shared(barriers), empty = full + 32, done = full + 64;
+    uint32_t rank = 0;
+    if (group == 2) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, x = blockIdx.x / group;
+    if (warp == 0)
+        asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;"
+                     ::"r"((uint32_t)__cvta_generic_to_shared(&tensor)), "r"(shape.allocated), "n"(group) : "memory");
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 9; i++)
+            asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(full + 8 * i) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;\ntcgen05.fence::before_thread_sync;" ::: "memory");
+    if (group == 2) asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    else __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    const uint32_t d = tensor + shape.column;
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+        for (int t = 0; t < shape.tiles; t++) {
+            const int stage = t % shape.stages, turn = t / shape.stages;
+            const uint32_t a = tiles + shape.a.at + stage * shape.a.stage, b = tiles + shape.b.at + stage * shape.b.stage;
+            if (turn > 0) wait(empty + 8 * stage, turn - 1 & 1);
+            if (rank == 0)
+                asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(full + 8 * stage), "r"(shape.expected) : "memory");
+            load<group>(map_a, shape.a, a, blockIdx.y, rank, t, full + 8 * stage);
+            load<group>(map_b, shape.b, b, x, rank, t, full + 8 * stage);
+            if (rank == 0) {
+                wait(full + 8 * stage, turn & 1);
+                asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+#pragma unroll 1
+                for (int step = 0; step < shape.steps; step++)
+                    multiply<kind, group>(d, descriptor(shape.a, a, step), descriptor(shape.b, b, step), shape.instruction,
+                                          tensor + shape.scales_a, tensor + shape.scales_b, t + step > 0);
+                const uint16_t both = 3;
+                if (group == 2)
+                    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                                 ::"r"(empty + 8 * stage), "h"(both) : "memory");
+                else
+                    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                                 ::"r"(empty + 8 * stage) : "memory");
+                if (t == shape.tiles - 1 && shape.commits) {
+                    if (group == 2)
+                        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                                     ::"r"(done), "h"(both) : "memory");
+                    else
+                        asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                                     ::"r"(done) : "memory");
+                }
+            }
+        }
+    }
+    __syncwarp();
+    if (shape.waits) wait(done, 0);
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+#pragma unroll 1
+    for (int n = 0; n < shape.loaded; n += 32) {
+        uint32_t r[32];
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,"
+                     "%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, [%32];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]),
+                       "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]),
+                       "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]),
+                       "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]),
+                       "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
+                     : "r"(d + n + (warp * 32 << 16)));
+        asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+        uint32_t *row = c + ((blockIdx.y * gridDim.x + blockIdx.x) * 128 + warp * 32 + lane) * shape.loaded + n;
+        for (int i = 0; i < 32; i += 4) *(uint4 *)(row + i) = make_uint4(r[i], r[i + 1], r[i + 2], r[i + 3]);
+    }
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    if (group == 2) asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    else __syncthreads();
+    if (warp == 0) {
+        if (shape.freed)
+            asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(tensor), "r"(shape.freed), "n"(group));
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(group));
+    }
+}
+
+} // namespace
+
+#define KERNEL(name, kind, group)                                                                                      \
+    extern "C" __global__ void __cluster_dims__(group, 1, 1) __launch_bounds__(128)                                    \
+        name(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, uint32_t *c,                \
+             const __grid_constant__ Shape shape) {                                                                    \
+        gemm<kind, group>(a, b, c, shape);                                                                             \
+    }
+
+KERNEL(f16_1, kF16, 1)
+KERNEL(f16_2, kF16, 2)
+KERNEL(tf32_1, kTf32, 1)
+KERNEL(tf32_2, kTf32, 2)
+KERNEL(f8_1, kF8, 1)
+KERNEL(f8_2, kF8, 2)
+KERNEL(i8_1, kI8, 1)
+KERNEL(i8_2, kI8, 2)
+KERNEL(mxf8_1, kMxf8, 1)
+KERNEL(mxf8_2, kMxf8, 2)

@@ -1,0 +1,98 @@
+"""Mutations of the GEMMs of umma_cases.py: one field of a map, a descriptor, an instruction, tensor memory changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tests.support.umma_cases import UmmaCase, right_cases
+from tests.support.umma_oracle import ELEMENT, Side, TensorMap, Umma, timed
+
+# A field of a side, and what is put in its place: numbers, or a factor of what it was.
+SIDE: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("leading", (0, 128, "x2", "x0.5")),
+    ("stride", (128, 512, "x2", "x0.5")),
+    ("base_offset", (1, 4)),
+    ("layout", (0, 1, 2, 4, 6, 3)),
+    ("version", (0, 2)),
+    ("start", (16, 32, 128, 1024)),
+    ("further", ("x2", "x0.5")),
+    ("pair", (0, 16, 64)),
+    ("at", ("+128", "+64", "+1024")),
+    ("apart", ("x2", "x0.5")),
+    ("boxes", ("x0.5",)),
+    ("depth", ("x2", "x0.5")),
+    ("box", ("x2",)),
+    ("peer", ("x0",)),
+)
+MAP: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("swizzle", (0, 1, 2, 3, 4)),
+    ("box", ("x2", "x0.5", "second x0.5")),
+    ("strides", ("x2", "+16")),
+    ("sizes", ("x0.5", "second x0.5")),
+    ("offset", (16, 128)),
+)
+LAUNCH: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("expected", ("x2", "x0.5", "+16")),
+    ("base", (128, 64, 512)),
+    ("steps", (2,)),
+    ("stages", (1,)),
+    ("allocated", (48, 96, "x0.5", "x2")),
+    ("freed", (0, "x0.5")),
+    ("column", (8, 32)),
+    ("commits", (0,)),
+)
+# Bits of the instruction descriptor that are turned over: types, majors, M, N, sparse.
+BITS = (5, 7, 8, 10, 15, 16, 18, 20, 24, 26, 27, 28)
+BITS_OF_BYTES = tuple(bit for bit in BITS if bit not in (7, 10))  # which type a byte has, no tensor map says
+
+
+def _changed(value: Any, how: Any) -> Any:
+    if not isinstance(how, str):
+        return how
+    if how.startswith("second"):
+        return (value[0], int(value[1] * float(how.split("x")[1])), *value[2:])
+    if isinstance(value, tuple):
+        if how.startswith("x"):
+            first = next((axis for axis, part in enumerate(value) if part), 0)
+            return tuple(int(part * float(how[1:])) if axis == first else part for axis, part in enumerate(value))
+        return (value[0] + int(how), *value[1:])
+    return int(value * float(how[1:])) if how.startswith("x") else value + int(how)
+
+
+def _mutations(g: Umma) -> Iterator[tuple[str, Umma]]:
+    for name in ("a", "b"):
+        side: Side = getattr(g, name)
+        for field, values in SIDE:
+            for how in values:
+                yield (
+                    f"{name} {field} {how}",
+                    replace(g, **{name: replace(side, **{field: _changed(getattr(side, field), how)})}),
+                )
+        tensor: TensorMap = getattr(g, f"map_{name}")
+        for field, values in MAP:
+            for how in values:
+                other = replace(tensor, **{field: _changed(getattr(tensor, field), how)})
+                changed = replace(g, **{f"map_{name}": other})
+                # What a box brings may change with the map: then the barrier expects that, or the bytes decide.
+                yield (
+                    f"map {name} {field} {how}",
+                    replace(changed, expected=changed.brought) if field == "box" else changed,
+                )
+    for field, values in LAUNCH:
+        for how in values:
+            yield f"{field} {how}", replace(g, **{field: _changed(getattr(g, field), how)})
+    for bit in (*(BITS if ELEMENT[g.kind] > 1 else BITS_OF_BYTES), *((4,) if g.kind in ("tf32", "i8") else ())):
+        yield f"instruction bit {bit}", replace(g, instruction=g.instruction ^ 1 << bit)
+
+
+def mutated_cases() -> Iterator[UmmaCase]:
+    """Yield mutations of all right cases; equal ones once."""
+    for case in right_cases():
+        seen = {case.gemm}
+        for label, gemm in _mutations(case.gemm):
+            if gemm not in seen and min(gemm.map_a.box + gemm.map_b.box + gemm.map_a.sizes + gemm.map_b.sizes) > 0:
+                seen.add(gemm)
+                if not timed(gemm):  # what no one can know has no right verdict
+                    yield UmmaCase(f"{case.label} {label}", gemm)
