@@ -1,4 +1,4 @@
-"""A command line's words, split as a shell would, in bounded time."""
+"""What may take forever, in bounded time: code, other programs, users' patterns, a command line's words, quotations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from typing import Any, Literal
 from ncu_swizzle.base.errors import UsageError
 
 # A limit on processor time that interrupts pure Python, and the matching of regular expressions.
-
 
 AGAIN_S = 0.5  # an inner limit may catch what an outer one raised: the outer one raises again
 
@@ -68,7 +67,6 @@ def within(seconds: float) -> Iterator[None]:
 
 
 # Work in a process of its own that is limited in time, memory and output: for what cannot be interrupted here.
-
 
 MEMORY_BYTES = 1 << 30
 LONGEST_ANSWER = 64 << 20
@@ -136,7 +134,6 @@ def answered(program: str, question: Any, seconds: float, memory_bytes: int = ME
 
 # Quotations of what other programs printed: a few lines of bounded length, whatever the program printed.
 
-
 LINES = 5
 CHARACTERS = 300  # of a line
 CUT = "…"
@@ -168,7 +165,6 @@ def some(names: Iterable[str], most: int = 8) -> str:
 #
 # An expression such as ``(.*)*X`` takes longer than the age of the universe to not match a name of 100 letters. All
 # expressions of a process share one allowance of processor time; it refills slowly, so that a long session keeps it.
-
 
 ALLOWANCE_S = 3.0  # of processor time
 REFILL = 0.1  # of the time that passes

@@ -22,7 +22,6 @@ from typing import Any, TextIO
 # `commands.groups` turns such fields into command-line options, and the Python API takes them as keywords, so that an
 # option shared by several commands is described once.
 
-
 KEY = "option"
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 # in another PID namespace. Some file systems keep locks to one machine; so files of another machine, or of an earlier
 # boot, must also be older than ELSEWHERE_S. Without any locks nothing is removed.
 
-
 FOLDER_LOCK = ".lock"  # what a marked folder's lock file, which lies beside it, adds to its name
 ELSEWHERE_S = 7 * 86400.0
 LONGEST_PREFIX = 100  # bytes; file systems allow 255 for the whole name

@@ -42,7 +42,6 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 
 # What the stand-in for CUDA's runtime wrote, as launches.
 
-
 INITIAL = "initial"  # a variable that nobody has written yet
 OF_CONSTANTS, OF_GLOBALS = ".nv.constant3", (".nv.global.init", ".nv.global")
 
@@ -100,7 +99,6 @@ def _initial(cubin: Cubin, name: str, size: int) -> bytes | None:
 # A fat binary is a header of 16 bytes (magic, version, header's size, size of the rest) and entries: each a header with
 # its kind, its own size, that of what follows, the architecture and the compression, and then the cubin or PTX. The
 # layout is documented nowhere; it was read off what nvcc 13.0 writes.
-
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
 HEADER, ENTRY = 16, 64  # bytes; an entry's header may be longer

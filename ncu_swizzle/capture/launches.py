@@ -29,7 +29,6 @@ from ncu_swizzle.reports.model import MachineInfo
 
 # From a manifest's JSON to a Manifest, and what no capture writes.
 
-
 MOST_LAUNCHES = 100_000
 MOST_BUFFERS = 4096  # of a launch, and as many variables
 MOST_PARAMETER_BYTES = 1 << 16
@@ -302,7 +301,6 @@ def summary(manifest: Manifest) -> dict[str, Any]:
 
 
 # What a launches file holds: plain data, and the bytes that it names by their SHA-256.
-
 
 GPU, DRY = "gpu", "dry"
 

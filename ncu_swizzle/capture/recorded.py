@@ -21,7 +21,6 @@ from ncu_swizzle.reports.model import MachineInfo
 # by that call. Of the runtime's modules, the names of all functions tell, and what the driver says of the launched one:
 # registers, shared, constant and local bytes, and the layout of its parameters.
 
-
 STATIC_SHARED, REGISTERS = 1, 4  # in the attributes of a launch
 
 

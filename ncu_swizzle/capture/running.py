@@ -22,7 +22,6 @@ from ncu_swizzle.reports.model import MachineInfo
 
 # Where CUPTI is: in a toolkit, in an installed Python package, or beside ncu.
 
-
 VARIABLE = "NCU_SWIZZLE_CUPTI"
 CUPTI_INSTALL = f"pip install nvidia-cuda-cupti, or name libcupti.so: {VARIABLE}=/…/libcupti.so.13"
 IN_TOOLKIT = ("extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
@@ -120,7 +119,6 @@ def header(gpu: StandInGpu, runtime_version: int) -> str:
 
 
 # The C libraries of the capture, built on first use with the C compiler that is there, and cached.
-
 
 KIND = "libraries"
 COMPILERS = ("cc", "gcc", "clang")

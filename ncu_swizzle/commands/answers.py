@@ -235,7 +235,6 @@ class BankMaps(tuple[BankMap, ...]):
 
 # Assertions on profiles, for any test runner. An unknown count never passes.
 
-
 WORST_SHOWN = 5
 
 

@@ -22,7 +22,6 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 
 # The command that was typed, with the options that it lacked.
 
-
 PROGRAM = "ncu-swizzle"
 
 

@@ -27,7 +27,6 @@ from ncu_swizzle.reports.options import NCU, Engine
 
 # The finding of each check, and the diagnosis that they add up to.
 
-
 SCHEMA = 1
 
 
@@ -151,7 +150,6 @@ def _conclude(what: str, obstacles: Sequence[HealthCheck], console: Console) -> 
 
 # Checks of what the emulated engine needs: CUDA's compiler, its disassembler, and a host compiler. No GPU.
 
-
 INSTALL = "pip install 'ncu-swizzle[nvcc]'"
 ANOTHER = f"{INSTALL}, or name a working one: ncu-swizzle doctor --nvcc PATH"
 HOST = "host compiler"
@@ -188,7 +186,6 @@ def _tried(toolchain: Toolchain) -> HealthCheck:
 
 
 # Checks of what ncu runs in: a container, the home and temporary folders, the disk.
-
 
 LITTLE_BYTES = 1 << 30
 CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
@@ -245,7 +242,6 @@ def disk(system: System) -> HealthCheck:
 
 
 # Checks of the driver, the GPU, and the permission to read its counters.
-
 
 OLDEST = (7, 0)  # the lowest compute capability that Nsight Compute still profiles: Volta
 OURS = (8, 0)  # what the catalogue's kernels require
@@ -333,7 +329,6 @@ def clocks(system: System) -> HealthCheck:
 
 
 # Checks of the programs and packages that measuring needs.
-
 
 ANOTHER_NCU = "to use another one: ncu-swizzle doctor --ncu PATH"
 # Programs that reserve the counters while they run.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # ``ncu-swizzle lint``: bank conflicts in sources, without a GPU.
 
-
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 STDOUT = Path("-")
 

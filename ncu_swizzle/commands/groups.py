@@ -212,7 +212,6 @@ class Selection(Pairs):
 # @grouped
 # def run(kernels: Kernels, request: Annotated[Request, Only("problem")], own: PairOptions) -> None: …
 
-
 Command = Callable[..., None]
 MORE = "More options"  # the group of what is not common, unless its record has one
 

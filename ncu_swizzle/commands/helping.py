@@ -18,7 +18,6 @@ from ncu_swizzle.base.errors import Hint, Typed, UsageError
 
 # Names of earlier releases: each answers with the command to type now, with what was typed. To go in the next one.
 
-
 Words = Sequence[str]
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # ``ncu-swizzle capture``: keep what a program launches, to check it anywhere.
 
-
 MEMORY_MIB = 1024
 REPEATS = 15  # timed samples per kernel
 

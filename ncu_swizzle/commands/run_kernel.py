@@ -33,7 +33,6 @@ from ncu_swizzle.reports.pack import LaunchFindings
 
 # Load what is needed after ncu while ncu measures.
 
-
 WARM_UP_AFTER_S = 0.5
 
 

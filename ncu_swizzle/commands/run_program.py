@@ -38,7 +38,6 @@ from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Des
 
 # What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
 
-
 _NCU_SAYS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==")
 _LISTED = re.compile(r"\s*\d+\. (.*)")
 _AVAILABLE = "Available Kernels:"
@@ -109,7 +108,6 @@ class ProgramOutput:
 
 
 # Profile any program under ncu: one profile per kernel launch, in the folder of one run.
-
 
 MOST_LAUNCHES = 32  # the default limit: a training loop has thousands
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")

@@ -19,7 +19,6 @@ from ncu_swizzle.reports.options import Formats
 
 # ``ncu-swizzle rules``: the rule pack for Nsight Compute.
 
-
 app = CommandGroup(help="The rule pack for Nsight Compute: its sections and rules.")
 
 DestOption = Annotated[
@@ -127,7 +126,6 @@ def list_(
 
 
 # ``ncu-swizzle doctor``: check whether this machine can measure, and say what to type if it cannot.
-
 
 TOOL_S = 60.0  # for each of CUDA's tools
 

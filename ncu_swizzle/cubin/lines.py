@@ -26,7 +26,6 @@ from ncu_swizzle.cubin.elf import open_elf
 #
 # A report may come from another machine, so nothing is looked up on this one.
 
-
 _INSTALLED = (
     r"^/usr/(local/)?(include|lib\w*|share)/",
     r"^/nix/store/",
@@ -72,7 +71,6 @@ def _plain_path(file: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------- line tables
-
 
 Location = tuple[str, Count]  # file and line of a source
 

@@ -231,7 +231,6 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
 
 # Find a kernel in a cubin by any spelling of its name, and the kernels that a source declares.
 
-
 MOST_LISTED = 8
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)

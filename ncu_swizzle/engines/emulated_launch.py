@@ -34,7 +34,6 @@ from ncu_swizzle.smem import access
 # Nothing is allocated: buffers get addresses like those of cuMemAlloc, distinct and 512-byte aligned. A buffer's
 # contents are known if the family defines them (index arrays, lengths); random inputs are unknown.
 
-
 HEAP = 0x7F00_0000_0000  # address of the first buffer
 MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer

@@ -56,7 +56,6 @@ from ncu_swizzle.smem import operations
 # A packed value is zlib-compressed: the length of a JSON text (8 bytes), the text, the arrays one after the other. An
 # array is stored in the smallest type that holds its values.
 
-
 MOST_PACKED_BYTES = 256 << 20  # unpacked
 LENGTH_BYTES = 8
 SMALLER = ("u1", "i2", "i4")  # what integers are stored as if they fit

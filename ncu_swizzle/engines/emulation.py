@@ -47,7 +47,6 @@ from ncu_swizzle.smem.operations import LINE
 
 # The last few disassemblies, remembered: a sweep emulates one cubin at many sizes.
 
-
 MOST, MOST_CHARACTERS = 8, 4 << 20  # of those kept, and of the longest of them
 
 _texts: dict[tuple[str, str, int], str] = {}  # the last one used is the last
@@ -70,7 +69,6 @@ def disassembled(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str
 
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
-
 
 MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"

@@ -24,7 +24,6 @@ from ncu_swizzle.kernels import device
 # All their queries go through a `System`, so tests can substitute one. Nothing here raises: what is unavailable is
 # None, empty or False.
 
-
 QUICK_S = 4.0  # the time limit of a program that only prints something
 
 

@@ -214,7 +214,6 @@ def _reported(facts: Path) -> NcuSwizzleError | None:
 
 # Launches under compute-sanitizer, which comes with the CUDA toolkit.
 
-
 SANITIZER = "compute-sanitizer"
 TOOLS = ("memcheck", "racecheck")
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")

@@ -34,7 +34,6 @@ from ncu_swizzle.engines.settings import SECTION, Done, OnDone, Options, unheard
 
 # ncu's progress, from what it prints.
 
-
 MARK = "==PROF== Profiling "
 BAR = re.compile(MARK + r".*?(?: - (\d{1,9}))?: ([\d%.]+)")
 LONGEST_LINE = 4_000  # characters of a line of progress; a longer one is something else

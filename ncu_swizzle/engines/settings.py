@@ -17,7 +17,6 @@ from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine, kernel_
 
 # ncu's own options and filters, under ncu's names, and how they are passed to ncu.
 
-
 SECTION = "SwizzleConflicts"
 
 

@@ -29,7 +29,6 @@ from ncu_swizzle.smem.operations import LINE, Ints
 
 # What is written as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
 
-
 NO_ACCESS = ("--show phases needs an access", "--access row, column or ldmatrix")
 
 
@@ -76,7 +75,6 @@ def _request(query: ExplainQuery, maps: Sequence[BankMap]) -> int:
 #
 # Memory in lines of 128 bytes, as chunks of 16. A chunk is numbered ROW.CHUNK: of a box, and of the rows that wgmma
 # takes for M or N, or MN-major for K. Where both have the same number, the tile fits.
-
 
 _PART = re.compile(r"(box|k-major|mn-major)\((\d{1,7}(?:,\d{1,7})*)\)")
 _SPANS = {"none": 16, **{f"{span}b": span for span in BOX_SPANS[1:]}}

@@ -30,7 +30,6 @@ from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
 
 # The mapping that ``ncu-swizzle explain`` finds for a user's tile or for the tiles of a catalogue kernel.
 
-
 SHOWN = 5  # candidates in a table
 
 

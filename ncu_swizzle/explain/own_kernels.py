@@ -30,7 +30,6 @@ from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, p
 
 # Own kernels: emulated, or saved by an earlier run with their addresses.
 
-
 SAVED = (".json", ".ncu-rep", ".launches")
 
 

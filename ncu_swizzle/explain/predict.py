@@ -33,7 +33,6 @@ from ncu_swizzle.smem.wavefronts import wavefronts
 
 # Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
 
-
 REQUESTS = (".csv", ".csv.gz")  # files of requests
 SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
 
@@ -152,7 +151,6 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 # Predictions for an emulated kernel: its counts by source line, and what its requests take under another mapping.
-
 
 ORIGIN = "Computed by the emulator from the kernel's own addresses, for the whole launch."
 PARTIAL = "Counts are over the blocks that the emulator ran; every other block behaves like one of them."

@@ -111,7 +111,6 @@ class RowXor:
 
 # Expressions as a person would write them.
 
-
 _ATOM = re.compile(r"(\(\w+\))?[\w.:]+|\w+\([\w., ]*\)|\w+(\[[\w ]*\])+")
 EFFECTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 

@@ -23,7 +23,6 @@ from ncu_swizzle.smem.swizzle import Padding
 
 # A mapping that a source has, as the proof is given it.
 
-
 NO_OTHER = "no other mapping that was tried leaves fewer"
 FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
 

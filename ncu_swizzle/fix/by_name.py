@@ -36,7 +36,6 @@ from ncu_swizzle.smem.operations import Ints
 # Nothing is believed of it: a place that the accesses do not agree on is refused here, and what is inferred is proved
 # like any other mapping.
 
-
 ENOUGH = 1 << 22  # accesses to units that the places are inferred from
 LARGEST = 16  # bytes of an element: the widest access of a lane
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 5, np.uint64) | np.uint64(1)  # that hash accesses

@@ -221,7 +221,6 @@ def _guarded(text: bytes, name: str) -> bool:
 
 # The user's own headers: those of a kernel's project, which a fix rewrites together with its source.
 
-
 LARGEST = 1 << 18  # bytes; a larger header holds tables
 
 

@@ -18,7 +18,6 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 # Where the elements of a shared array lie before and after a fix.
 
-
 NOWHERE = -1  # the place of what is never accessed
 
 
@@ -54,7 +53,6 @@ class Moved:
 # What moved is given. Arrays that moved as a whole are known if both cubins say where they lie, and so are the parts of
 # dynamic shared memory between what moved. The places of other bytes are guessed from what the same lines access. A
 # wrong guess does no harm: any one-to-one relation will do, since the traces are compared through it.
-
 
 UNRESOLVED, GAP = -1, -2  # nothing is known of the byte; it belongs to no element
 SPACE = 1 << 18  # bytes of shared memory, more than any block has

@@ -30,7 +30,6 @@ from ncu_swizzle.smem.judge import Constraints
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
-
 COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # What a patch asks of launches other than the one that it was proved for, and of the layouts of tensors.
 
-
 BOUNDING = ("%", "&")  # by a constant: whatever the other side is
 
 

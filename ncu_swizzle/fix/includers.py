@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # preprocessor. What may be an include is one, also in comments, strings and branches that are not taken; a name that is
 # not beside its file means every file of that name; and an include that a macro names may mean any file.
 
-
 MOST_FILES = 100_000  # of any kind in the checkout
 MOST_BYTES = 256 << 20  # of those that are read
 MOST_COMMENTS = 100  # between # and include, and from there to the name

@@ -68,7 +68,6 @@ def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
 # Each probe is a register in PTX, named after its number, that a value is moved to; if the compiler knows the value, it
 # comes from a number. So sizes, template parameters, macros and offsets need no evaluation of our own.
 
-
 MARK = "ncu_swizzle_probe_"  # comments do not reach the PTX that a cubin keeps
 _PROBED = re.compile(rf"mov\.b32 {MARK}(\d+), (%\w+|-?\d+);")
 _MOVED = re.compile(r"\bmov\.[a-z]\d+\s+(%\w+), (-?\d+);")

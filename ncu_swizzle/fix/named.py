@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # CuTe's layouts where a source declares them, and how one is composed with a swizzle.
 
-
 TENSOR_LAYOUTS = ("Layout", "make_layout")
 EXPRESSIONS = ("call_expression", "compound_literal_expression")
 

@@ -359,7 +359,6 @@ def returns_only(method: Definition) -> bool:
 
 # Where else a file speaks of a class: an edit of the class changes other objects with those in shared memory.
 
-
 POINTING = (
     "reference_declarator", "pointer_declarator", "abstract_reference_declarator", "abstract_pointer_declarator",
 )  # fmt: skip

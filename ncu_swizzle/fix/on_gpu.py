@@ -102,7 +102,6 @@ def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) 
 
 # ---------------------------------------------------------------------------------------------- sanitizer
 
-
 _sanitizer = partial(Claim, about=About.SANITIZER)
 _outputs_claim = partial(Claim, about=About.OUTPUTS)
 _time_claim = partial(Claim, about=About.TIME)
@@ -249,7 +248,6 @@ def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
 
 
 # ---------------------------------------------------------------------------------------------- measured reports
-
 
 RULE = "ConflictCost"  # which estimates what the excess of a kernel costs
 

@@ -86,7 +86,6 @@ class KernelFix:
 
 # What stopped the candidates of a tile: of all of them, the one that came furthest says why nothing is proved.
 
-
 ORDER = tuple(About)
 WRITTEN = 1  # stages: the claims follow
 

@@ -21,7 +21,6 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 # Which line of the old source a line of the new one was, and so which access is which.
 
-
 NOWHERE: Location = ("", 0)  # of an instruction without a source line
 ALIKE = 0.5  # similarity of two lines from which on one is taken for a changed version of the other
 

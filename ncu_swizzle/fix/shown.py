@@ -138,7 +138,6 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
 
 # The page: claims, tiles, and the files before and after, side by side.
 
-
 AROUND = 4  # unchanged lines shown around a changed one
 VERDICTS = {
     "proved": "Fixed, and proved.",

@@ -34,7 +34,6 @@ from ncu_swizzle.reports.model import Profile
 
 # Have a function in a Python file compiled by a child process, which imports the file, within the time limit.
 
-
 REQUEST, ANSWER = "request.json", "answer.json"
 CHILD = "NCU_SWIZZLE_COMPILES"  # set in the child: a file that profiles while it is imported would start another
 
@@ -97,7 +96,6 @@ def _own_caches(folder: Path, request: CompileRequest) -> dict[str, str]:
 
 
 # A target whose function is compiled: the same launch as of a cubin, with its parameters in the kernel's order.
-
 
 POINTER = "uint64"
 

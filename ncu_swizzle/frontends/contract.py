@@ -86,7 +86,6 @@ def place(error: BaseException | None, file: Path) -> str:
 
 # What passes between us and the child that compiles: a function with its arguments, and what became of it, as JSON.
 
-
 CODE = "kernel.cubin"  # beside the answer
 
 

@@ -34,7 +34,6 @@ from ncu_swizzle.reports.python_kernels import PREFIX
 # The DSL executes a kernel's Python to find out its operations. Each operation's location is made one inlined into the
 # lines of the functions that are being executed, up to the kernel's.
 
-
 KERNEL = "kernel_wrapper"  # the DSL's function that calls a kernel's
 
 
@@ -74,7 +73,6 @@ def _callers() -> Iterator[tuple[str, int]]:
 #
 # A tensor with a static layout, which is what ``from_dlpack`` makes, is passed as its address; with a dynamic one
 # (``mark_layout_dynamic``) sizes and strides follow.
-
 
 ALIGNED = 16  # bytes, of every tensor, unless an option says otherwise
 APART = 1 << 40  # bytes between the addresses of two tensors

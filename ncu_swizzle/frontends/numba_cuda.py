@@ -73,7 +73,6 @@ def _named(argument: Given, request: CompileRequest, module: ModuleType) -> np.d
 # Numba keeps the lines of their statements but says that they are the kernel's file's, and not who calls them. Here
 # each statement keeps its callers, and is located in its own function, inlined into them.
 
-
 FRAMES = "ncu_swizzle_frames"  # of a statement's location: itself and its callers, innermost first
 
 

@@ -28,7 +28,6 @@ from ncu_swizzle.kernels.limits import LaunchShape
 # A source may be made of several literals. What is in none has lines of its own, under the variable's name, and so have
 # literals whose lines are not those of the file, such as ``"a;\nb;"``.
 
-
 Start = tuple[int, str]  # the number of a line, and its file
 
 

@@ -31,7 +31,6 @@ from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 # The PTX is assembled once more with the callers as ptxas takes them. If the machine code is the same, byte by byte,
 # that cubin stands for Triton's: then an access in ``tl.sum`` belongs to the line that calls it.
 
-
 LABEL = "$L__ncu_swizzle_inlined"
 NAME = b"inlined\0"
 

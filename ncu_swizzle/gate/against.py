@@ -23,7 +23,6 @@ from ncu_swizzle.kernels import git
 
 # The sources of another commit, linted as they were: what ``lint --against`` compares with.
 
-
 FETCH = "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit"
 
 

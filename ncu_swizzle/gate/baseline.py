@@ -31,7 +31,6 @@ from ncu_swizzle.reports.options import EMULATED
 
 # The rules that profiles must meet: each is one limit for some kernels and some accesses.
 
-
 LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
 LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}
 EACH = "*"  # as an access: each kind separately

@@ -224,7 +224,6 @@ def _applies(entry: Suppression, check: Check) -> bool:
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
 
-
 HELP = "docs/ci.md describes the settings"
 
 

@@ -33,7 +33,6 @@ from ncu_swizzle.reports.remarks import why_unknown
 
 # What a history keeps of a run: a row per launch, access kind and source line, with the documented columns.
 
-
 FLAG = "boolean"
 DIRTY = "-dirty"  # what a profile adds to the commit of sources that were changed
 PROBLEM = re.compile(r"[^\s=]+=\d{1,18}( [^\s=]+=\d{1,18})*")  # n=1024 m=64

@@ -37,7 +37,6 @@ from ncu_swizzle.reports.options import Outputs
 
 # A verdict as JUnit XML: a suite per kernel, a test case per check. Inconclusive is an error, never a pass.
 
-
 KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error", Outcome.error: "error"}
 
 
@@ -84,7 +83,6 @@ def _element(parent: Element, name: str, attributes: Mapping[str, str] = Mapping
 
 
 # A verdict for GitHub Actions: workflow commands, which become annotations, and the step summary.
-
 
 LEVELS = {
     Outcome.error: "error",
@@ -150,7 +148,6 @@ def _excess_and_degree(wavefronts: int | None, ideal: int | None) -> tuple[str, 
 
 
 # A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; no passes.
-
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

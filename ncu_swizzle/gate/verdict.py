@@ -18,7 +18,6 @@ from ncu_swizzle.reports.model import Profile
 
 # The gate's results: one `Check` per kernel, criterion and access kind, and the `Verdict` that sums them up.
 
-
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
 BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
 BOUNDS, TILES, RACES = "bounds", "tiles", "races"
@@ -238,7 +237,6 @@ class Verdict:
 
 
 # Verdicts on wavefronts whose rule was measured on another architecture say so, line by line.
-
 
 ABOUT_WAVEFRONTS = (MAX_EXCESSIVE, MAX_DEGREE, BASELINE)
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills`
 # lists the possible values of FILL.
 
-
 EXAMPLE = Typed("--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024")
 OUT = "out"
 T = TypeVar("T")

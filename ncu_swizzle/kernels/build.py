@@ -67,7 +67,6 @@ def _entry(ptx: bytes, name: str, toolchain: Toolchain, arch: str) -> str:
 
 # A single kernel as its user describes it, on the command line or in ncu-swizzle.toml, and the family it becomes.
 
-
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 

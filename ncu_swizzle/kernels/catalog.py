@@ -34,7 +34,6 @@ from ncu_swizzle.smem.swizzle import TMA_MODES, Identity, Padding, Swizzle, Tabl
 
 # The layout policies of ``kernels/common/layout.cuh`` as mappings; a test compiles the header and compares.
 
-
 BANK_ROW, CHUNK = 128, 16  # bytes
 NAMES = ("RowMajor", "Padded", "XorSwizzle", "HalfSwizzle", "AddSwizzle", "Sudoku")
 

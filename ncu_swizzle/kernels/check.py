@@ -26,7 +26,6 @@ from ncu_swizzle.kernels.guess import SignatureParameter, dtype_of, pointee_of, 
 #
 # CUDA driver API, "Tensor Map Object Management".
 
-
 ALIGNMENT = 64
 DATA_TYPES = {
     "uint8": 0,

@@ -112,7 +112,6 @@ def synchronize() -> None:
 
 # The arguments of a kernel in host and GPU memory.
 
-
 POISON = 0xFF  # every byte of an output before a launch: NaN in all floating-point formats
 
 
@@ -174,7 +173,6 @@ def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem)
 
 
 # Which GPUs there are, from the driver itself, without PyCUDA.
-
 
 SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 

@@ -24,7 +24,6 @@ from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 # Shipped families come from ``kernels/*/family.toml``, see `catalog`; a user's ``.cu`` becomes a family too, see
 # `build.family_of`.
 
-
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 SOURCE = ".cu"

@@ -32,7 +32,6 @@ from ncu_swizzle.kernels.limits import evaluate
 #
 # A struct passed by value is given as its bytes, see `arguments`.
 
-
 FILE = ".npy"
 RANDOM, COUNTING = "random", ("arange", "iota")
 NAMED = {"zeros": 0, "ones": 1}

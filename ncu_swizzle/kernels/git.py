@@ -27,7 +27,6 @@ from ncu_swizzle.kernels.family import Family
 # The names in a commit's trees are anyone's, too: `git clone` and `git fetch` accept ``..``, ``a/b`` and ``.git`` in
 # them, and only a checkout refuses them. `unpack` is the one place that writes under such names.
 
-
 TIMEOUT_S = 10.0
 MOMENT_S = 1.0
 _answers: dict[tuple[Path, tuple[str, ...], bytes], tuple[float, bytes]] = {}

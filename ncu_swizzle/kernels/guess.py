@@ -186,7 +186,6 @@ def size_of(type_: str) -> int:
 # Only the signature is certain. Sizes and contents are guesses that a kernel mostly survives: every buffer has room for
 # one element per thread of the largest launch proposed here, an integer is the problem's size.
 
-
 LINEAR, SQUARE = 1 << 20, 1 << 10  # elements of a vector, rows and columns of a matrix
 EACH = 8  # elements that a thread may move: then all are within a buffer
 TILE = 128  # rows and columns that a block of one axis may cover in a grid of two

@@ -53,7 +53,6 @@ def _modules(folder: Path, name: str) -> Iterator[Path]:
 
 # Integer arithmetic over a problem's sizes, as written in family.toml: ``"seq // 64"``.
 
-
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -38,7 +38,6 @@ from ncu_swizzle.kernels.toolchain import Refused, nvcc_release
 
 # Compile kernels with the nvcc on PATH, through PyCUDA.
 
-
 TIMEOUT_S = 60.0
 PATH_HINT = "put the CUDA toolkit's bin folder on PATH"
 
@@ -86,7 +85,6 @@ def _compiler_log(error: Any) -> str:
 
 
 # Time launches with CUDA events.
-
 
 WARM_UP = 5
 SETTLE_MS = 200.0  # untimed run before each sample, until the clock settles for this kernel

@@ -31,7 +31,6 @@ from ncu_swizzle.kernels.options import LaunchOptions
 # [kernel.NAME]         a kernel in a file, see below
 # [[ignore]]            findings that are suppressed, see `gate.checking`
 
-
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
 IGNORE = "ignore"
 KEYS = ("check", "catalog", "kernel", IGNORE)
@@ -230,7 +229,6 @@ class KernelSpec:
 # [kernel.transpose.variant.plain]       # called transpose-plain; the first variant is the baseline of the others
 # defines = { SWIZZLE = 0 }
 
-
 VARIANT = ("defines", "include", "std", "nvcc", "options", "title", "lesson")
 KERNEL = (
     "source", "entry", "problem", "grid", "block", "shared", "args", "reference", "tolerance", "flops", "bytes",
@@ -383,7 +381,6 @@ def _sizes(fields: Mapping[str, Any], key: str, origin: str) -> str:
 # }
 #
 # A key is a function's name, or any with ``entry``; the rest is as in ncu-swizzle.toml.
-
 
 VARIABLE = "NCU_SWIZZLE"
 

@@ -19,7 +19,6 @@ from ncu_swizzle.kernels.family import Family, Kernel
 
 # Third-party headers installed as Python packages, such as CuTe's in nvidia-cutlass.
 
-
 DISTRIBUTIONS = {"cutlass_library": "nvidia-cutlass>=4.0"}  # package → what pip installs for it
 
 

@@ -30,7 +30,6 @@ from ncu_swizzle.kernels.family import Family, Kernel
 
 # A kernel's cubin, from the cache or compiled now, by PyCUDA or by our own toolchain.
 
-
 KIND = "cubins"
 
 

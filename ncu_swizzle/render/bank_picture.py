@@ -242,7 +242,6 @@ def memory_picture(places: Places, title: str) -> Picture:
 
 # The phases of a request, one after the other: what each accesses, outlined on its map, and the load of each bank.
 
-
 MOST_STEPS = 8
 BAR_WIDTH, BAR_GAP = 14, 3
 BAR_LEFT, BAR_TOP, BAR_ROOM = 26, 18, 64  # pixels; the room is the height of the tallest bar

@@ -57,7 +57,6 @@ def _tile(tile: ObservedTile) -> Tile:
 
 # The bank maps of a comparison: the tile and the access that cost most, before and after.
 
-
 TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's tiles and its accesses to them; empty if they are unknown
 
 
@@ -179,7 +178,6 @@ def board(memory: Sequence[Places], titles: Sequence[str]) -> Board:
 
 
 # Byte addresses in binary, before and after a swizzle: the bits that it reads and those it changes.
-
 
 MOST_ROWS = 256
 LEFT, TOP, LINE, BASELINE = 176, 40, 18, 13  # pixels; the margin holds a label and the address

@@ -20,7 +20,6 @@ from ncu_swizzle.reports.model import Profile
 
 # Align two versions of a file line by line, as a diff does.
 
-
 MOST_LINES = 10_000
 LIMIT_S = 2.0  # of processor time: texts of one family of lines in another order take quadratic time
 ALIKE = 0.5  # minimum share of common lines; with less, two texts are not versions of one file

@@ -17,7 +17,6 @@ from ncu_swizzle.reports.options import RECORDED
 
 # A result as JSON: everything that the terminal and the report show, and the profiles behind it.
 
-
 SCHEMA = 1
 
 
@@ -125,7 +124,6 @@ def _harmless(column: pd.Series) -> pd.Series:
 
 
 # A comparison as Markdown that fits a pull-request comment and GitHub's step summary.
-
 
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 STALLS_SHOWN = 6

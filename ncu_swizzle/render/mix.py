@@ -22,7 +22,6 @@ from ncu_swizzle.reports.model import Profile
 
 # The instruction mix: what stayed the same, and what address computation costs.
 
-
 RESOURCES = frozenset({
     "Registers per thread",
     "Static shared memory per block",
@@ -171,7 +170,6 @@ def _sentence(labels: Sequence[str], mixes: Sequence[Mix]) -> str:
 
 
 # How busy each unit is, as a share of the most that it sustains: its ceiling.
-
 
 NEAR, FAR = 80.0, 60.0  # percent of the ceiling: a bottleneck from NEAR on; below FAR no unit is one
 OF_ELAPSED, OF_ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"

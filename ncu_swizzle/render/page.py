@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Which lane holds what of the kernel's ldmatrix and mma fragments, as pictures.
 
-
 LEFT, TOP, CELL_HEIGHT, BASELINE = 30, 18, 19, 14
 LETTER = 7  # pixels of a label's letter
 DEPTHS = {"1688": 8, "16816": 16}  # of HMMA's shapes with 16-bit operands
@@ -270,7 +269,6 @@ def build(comparison: Comparison, colours: Colours, prefix: str = "") -> Report:
 
 # The profiles embedded in a page: compressed, as they are most of it otherwise.
 
-
 MOST_BYTES = 1_200_000  # all profiles together, packed: a page should stay small enough to e-mail
 
 
@@ -312,7 +310,6 @@ def data_section(comparisons: Mapping[str, Comparison]) -> DataSection:
 
 
 # Many kernels: one row each, and the worst in full.
-
 
 MOST_PARTS = 8  # kernels shown in full on one page
 
@@ -392,7 +389,6 @@ def render_card(profiles: Sequence[Profile], comparison: Comparison | None = Non
 
 
 # Bank maps, and addresses in binary.
-
 
 HEAD, LEAST_WIDTH = 56, 480  # pixels: the height of a picture's title, the width of its text
 LETTERS = 7.4  # pixels of a letter of the title

@@ -135,7 +135,6 @@ def _append(line: list[Token], kind: str, text: str) -> None:
 
 # What a page shows of a source file: all lines, or as many of those with counts as there is room for.
 
-
 MOST_LINES = 10_000  # of a file that is shown whole
 MOST_CHARACTERS = 4_000_000  # of a file that is shown
 LONGEST_LINE = 2_000  # characters

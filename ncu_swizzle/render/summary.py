@@ -21,7 +21,6 @@ from ncu_swizzle.reports.remarks import speedup
 
 # All profiles at a glance: the page's first picture, and one row per profile if there are more than two.
 
-
 FEWEST = 3  # with fewer, the picture has it all
 MOST_BARS = 8  # profiles in the picture; of more, only those of the verdict
 
@@ -83,7 +82,6 @@ def overview(comparison: Comparison) -> tuple[OverviewRow, ...]:
 
 
 # The table of many launches.
-
 
 ARROW = " → "
 

@@ -123,7 +123,6 @@ def phantoms(comparison: Comparison) -> dict[str, str]:
 
 # Instructions that access shared memory.
 
-
 MOST_ROWS = 3_000  # of all profiles together
 MOST_FRAMES = 30  # of an instruction's lines
 NOT_STALLED = frozenset({"selected"})  # the warp issued
@@ -172,7 +171,6 @@ def top_stall(instruction: Instruction) -> str:
 
 # What a report lacks for a complete page: what cannot be shown without each required metric.
 
-
 MEANINGS = {
     WAVEFRONTS: "wavefronts per instruction and source line",
     IDEAL: "ideal wavefronts, hence excess and degree",
@@ -188,7 +186,6 @@ def missing_rows(profile: Profile) -> list[str]:
 
 
 # Warp stalls: the reasons per profile, and what replaced a stall that shrank.
-
 
 MINOR_STALL = 1.0  # percent; a reason below this in every profile is folded
 MOVED = 1.0  # percentage points; smaller changes are not mentioned
@@ -282,7 +279,6 @@ def _in_time(comparison: Comparison, shares: Sequence[float | None]) -> str:
 
 
 # One bar per profile: its duration, divided as its warp samples are divided among the stall reasons.
-
 
 MOST_BARS = 8
 MOST_REASONS = 7  # with a colour of their own

@@ -17,7 +17,6 @@ from ncu_swizzle.smem.judge import Constraints
 
 # Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
 
-
 Stack = tuple[Location, ...]
 Here = Callable[[str], bool]  # whether a file is in the checkout that is being worked on
 

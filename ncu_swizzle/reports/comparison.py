@@ -23,7 +23,6 @@ from ncu_swizzle.reports.remarks import Named, best, speedup, verdict, warnings_
 # The first profile is the one before; of the others, the verdict is about the best, and tables show the change to the
 # second.
 
-
 pd.set_option("mode.string_storage", "python")  # pyarrow's strings cannot hold every name of a kernel
 
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # The shared-memory requests in a saved emulated profile: packed, as a kernel makes thousands.
 
-
 KEPT = 1 << 10  # distinct requests per instruction
 SHARED_BYTES = 1 << 20  # beyond any address in shared memory
 LANES = 32

@@ -27,7 +27,6 @@ from ncu_swizzle.reports.options import EMULATED
 # The classes follow the instruction set tables of NVIDIA's "CUDA Binary Utilities". Shared-memory and tensor-core
 # opcodes are counted one by one: a swizzle must not change their number.
 
-
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
 PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the LDS around LDGSTS
 INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control", "Other"

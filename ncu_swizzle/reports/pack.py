@@ -95,7 +95,6 @@ def is_ours(rule: str) -> bool:
 
 # The rule pack's findings, as data.
 
-
 SCHEMA = 1
 LaunchFindings = tuple[str, "tuple[Finding, ...]"]  # a launch's label, and its findings
 

@@ -38,7 +38,6 @@ from ncu_swizzle.reports.results import ReportResult
 # A ``.loc`` names the innermost line alone. The callers are in its comment, by the names of files without folders; of
 # two files with the same name, the calls listed in ``.debug_info`` tell which is meant.
 
-
 AT = " @[ "  # in a comment, between what is called and its caller
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.MULTILINE)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+)(?:\s*// (.*))?$")
@@ -218,7 +217,6 @@ def _stacks(cubin: bytes, function: str, ptx: str) -> Iterator[tuple[int, tuple[
 
 # What CuTe DSL reads from the environment when it is imported: what to compile for, and what to keep.
 
-
 PREFIX = "kernel_cutlass_"  # of a kernel's symbol, before its name in Python and the types of its parameters
 ACCELERATED = 90  # from sm_90 on the DSL compiles for the architecture with its own instructions, such as sm_90a
 
@@ -236,7 +234,6 @@ def variables(folder: Path, arch: str) -> dict[str, str]:
 
 
 # What a report lacks of kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
-
 
 Kernels = Mapping[str, CachedKernel]  # by the digests of their cubins
 

@@ -40,7 +40,6 @@ from ncu_swizzle.reports.model import (
     WAVEFRONTS,
     Finding,
     KernelId,
-    LaunchId,
     MachineInfo,
     Metric,
     Profile,
@@ -54,7 +53,6 @@ from ncu_swizzle.reports.results import ReportResult
 #
 # An entry is JSON, keyed by the question and by the module's size and date: another version may answer differently.
 # One that does not have the expected types is dropped.
-
 
 KIND = "disassembly"
 
@@ -277,13 +275,7 @@ def read(report: Path) -> list[Profile]:
                 for name, value in result.metrics.items()
                 if not isinstance(value, float) or math.isfinite(value)  # NaN: ncu could not measure it
             }
-            launch = LaunchId(
-                index=index,
-                occurrence=seen[result.function],
-                workload=result.workload,
-                grid=result.grid,
-                block=result.block,
-            )
+            launch = replace(result.launch, index=index, occurrence=seen[result.function])
             seen[result.function] += 1
             compiled = python_kernels.of(result, kernels)
             instructions = tuple(_instructions(result, code, compiled, facts))

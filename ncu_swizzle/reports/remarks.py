@@ -195,7 +195,6 @@ def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
 # A report stores ncu's command line with its words joined by spaces: quoting is lost, so the program's part is repeated
 # verbatim.
 
-
 SECTION = "SwizzleConflicts"
 UNKNOWN_PROGRAM = "PROGRAM"
 MOST_MANGLED = 120  # characters; longer names do not belong on a command line
@@ -285,7 +284,6 @@ def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
 
 
 # The verdict, in one sentence.
-
 
 Named = Sequence[tuple[str, Profile]]
 UNCHECKED = "output not checked, as an emulated run follows addresses and not data"

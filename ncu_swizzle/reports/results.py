@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from ncu_swizzle.base.traffic import METRICS
-from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, stall_reason
+from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, LaunchId, stall_reason
 
 # The wire format of protobuf messages, which make up a .ncu-rep; field numbers come from its ``.proto`` files.
 #
 # Everything raises ValueError, IndexError or struct.error if the bytes are not a valid message.
-
 
 Value = int | memoryview
 
@@ -166,15 +165,15 @@ class ModuleSource:
 class ReportResult:
     """One result. `function` is the mangled name; for a range, graph or command list, that word.
 
+    The reader numbers the `launch`, which a result does not know.
+
     `lists` holds the undecoded elements of the metrics that have any; see `per_instruction`.
     """
 
-    workload: str = "kernel"
+    launch: LaunchId = LaunchId()
     name: str = ""
     function: str = ""
     demangled: str = ""
-    grid: tuple[int, ...] = ()
-    block: tuple[int, ...] = ()
     clocks_locked: bool | None = None
     source: ModuleSource = ModuleSource()
     metrics: Mapping[str, Number | str] = field(default_factory=dict)
@@ -232,11 +231,10 @@ def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Mo
         for number in (_GRID, _BLOCK)
     )
     return ReportResult(
+        launch=LaunchId(grid=grid, block=block),
         name=message.text(_FUNCTION),
         function=message.text(_MANGLED),
         demangled=message.text(_DEMANGLED) or message.text(_FUNCTION),
-        grid=grid,
-        block=block,
         clocks_locked=bool(clocks.number(_LOCKED)) if clocks else None,
         source=sources.get(message.message(_SOURCE).number(_REFERENCE), ModuleSource()),
         metrics=metrics,
@@ -251,7 +249,7 @@ def other(kind: int, content: memoryview, strings: Sequence[str]) -> ReportResul
     workload, metrics_field, rules_field = OTHERS[kind]
     metrics, lists = _metrics(message.all_bytes(metrics_field), strings)
     return ReportResult(
-        workload=workload,
+        launch=LaunchId(workload=workload),
         name=workload,
         function=workload,
         demangled=workload,

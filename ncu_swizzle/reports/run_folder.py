@@ -23,7 +23,6 @@ from ncu_swizzle.reports.options import Destination
 
 # How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
 
-
 LONGEST_NAME = 20_000  # characters
 LONGEST_TEXT = 1_000_000
 _MOST: tuple[tuple[str, int, Callable[[Profile], Sized]], ...] = (

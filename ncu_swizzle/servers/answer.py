@@ -29,7 +29,6 @@ from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven, shown, wit
 
 # What a call answers, and its pages: an agent reads a few thousand characters at a time, not a table of all lines.
 
-
 MOST_CHARACTERS = 5600  # of a page: about 2,000 tokens at 2.8 characters each, as numbers and code have them
 LONGEST_TEXT = 3600  # of one value; a longer one goes on in the next row
 
@@ -184,7 +183,6 @@ def _lines(rows: Sequence[Row]) -> list[str]:
 
 
 # Make a call in a process of its own, which can be ended, and hear how far it is.
-
 
 REQUEST, ANSWER = "request.json", "answer.json"
 MARK = "ncu-swizzle-progress "  # starts a line that tells how far a call is

@@ -20,7 +20,6 @@ from ncu_swizzle.reports.options import EMULATED, NCU
 
 # How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
 
-
 LISTS = ("args", "define", "include", "option")
 RENAMED = {"kernel": "entry", "option": "tuning"}  # fields that the commands call otherwise
 
@@ -71,7 +70,6 @@ class LaunchGiven:
 
 
 # What a client may have read, written and run: files below the folders that the server was started with.
-
 
 ALLOW_RUN = "start the server with --allow-run"
 AUTO = "auto"
@@ -180,7 +178,6 @@ class Folders:
 
 
 # Hints in the words of clients: they make calls with a launch, and type no command.
-
 
 FIELDS = {"arg": "args"}  # options that a launch calls otherwise
 OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about one kernel, too

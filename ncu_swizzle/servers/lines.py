@@ -33,7 +33,6 @@ from ncu_swizzle.smem.mapping import Mapping
 
 # `explain` and `suggest`: why an access conflicts, and which mapping frees a tile of conflicts.
 
-
 SHOWN = 4  # candidates
 LANES = 8  # that are listed one by one
 

@@ -25,7 +25,6 @@ from ncu_swizzle.servers.shown import SeenSource, edits
 
 # One call at a time: emulations must not compete with each other, or with what the user is compiling.
 
-
 Call = Callable[[threading.Event], Answer]  # makes a call, and ends it once the event is set
 
 

@@ -18,7 +18,6 @@ from ncu_swizzle.servers.answer import Answer, Row, stamp
 
 # Edits that turn one text into another, hunk by hunk: an editor keeps its cursor and folds elsewhere.
 
-
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")  # a form feed, say, ends no line of the protocol's
 
 

@@ -25,7 +25,6 @@ from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, Whereabouts
 
 # The workers that are fit for a job: examined when they appear, dropped when they are gone.
 
-
 FIRST_S = 60.0  # how long to wait for the first worker
 PAUSE_S = 0.1
 FORGOTTEN_S = 10.0  # after which another worker may have the address of one that is gone

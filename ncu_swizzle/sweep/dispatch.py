@@ -41,7 +41,6 @@ from ncu_swizzle.sweep.worker import (
 
 # The progress of all workers in one display: a line for everything, and one per worker with what runs there.
 
-
 TOGETHER = "all points"
 MOST_LINES = 16  # of workers
 LOST = "lost"

@@ -22,7 +22,6 @@ from ncu_swizzle.kernels.family import Family, Kernel, Target
 
 # Which kernels are profiled at which problems: read from the command line and checked before anything runs.
 
-
 ALL = "all"
 MOST_POINTS = 20_000
 FORM = "write NAME=SIZE,SIZE,…, for example --problem n=1024,2048,4096"

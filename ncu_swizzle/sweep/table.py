@@ -26,7 +26,6 @@ from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 
 # The one table of a sweep: a row per point, for CSV, JSON and Markdown.
 
-
 SCHEMA = 1
 MILLISECOND = 1e-6  # of a nanosecond
 
@@ -232,7 +231,6 @@ def _machine(machine: MachineInfo) -> str:
 
 # The points of a sweep as a Parquet file, for pandas, DuckDB, Polars: `table.COLUMNS`, and where each point ran.
 
-
 DATASET = "points.parquet"
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
 
@@ -286,7 +284,6 @@ def load_sweep(path: str | Path) -> pd.DataFrame:
 
 
 # The position of a value on an axis, from 0 (the low end) to 1. Pure.
-
 
 MOST_TICKS = 7
 ZERO_ROOM = 0.12  # of the axis, between 0 and the smallest positive value of a logarithmic one

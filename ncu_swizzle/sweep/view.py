@@ -16,7 +16,6 @@ from ncu_swizzle.sweep.table import PointRow, Scale
 
 # What a chart marks: each point, or of very many the median of neighbouring ones; and which charts there are.
 
-
 MOST_POINTS = 1000  # of a page that shows each
 BINS = 40  # of a line that stands for more
 
@@ -85,7 +84,6 @@ def _machine(row: PointRow) -> str:
 # The data of a sweep's page, built before any markup: charts over the varied parameter, and the table.
 #
 # Series differ in colour, in mark shape and in dash pattern. Coordinates are in the units of a WIDTH by HEIGHT SVG.
-
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 252  # of the plot

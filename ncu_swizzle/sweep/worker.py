@@ -29,7 +29,6 @@ from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
 
 # Which ncu-swizzle this is: its version, and a digest of everything that a profile depends on.
 
-
 SKIPPED = ("__pycache__", "_data")
 
 

@@ -33,7 +33,10 @@ def test_a_forked_command_is_as_any_other(work: Path) -> None:
 
 
 def test_what_a_report_and_a_run_say_of_their_launches_is_checked(files: Path) -> None:
-    sizes = [(one.workload, one.grid, one.block) for one in container.inspect(files / "new.ncu-rep").results]
+    sizes = [
+        (one.launch.workload, one.launch.grid, one.launch.block)
+        for one in container.inspect(files / "new.ncu-rep").results
+    ]
     assert sizes == [("kernel", each.grid, each.block) for each in reader.read(files / "new.ncu-rep")]
     run = files / "run"
     run.mkdir()
