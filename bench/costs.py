@@ -85,6 +85,8 @@ def batch(chosen: list[Job], number: int, left: float, arguments: argparse.Names
         job = sources[row["pair"]]
         row |= {"program": job.change.program, "source": job.change.source, "problem": job.problem}
     names = [row["pair"] for row in rows]
+    if not names:
+        return [], None, None
     reports = [Path(arguments.work, f"{what}-{number}.ncu-rep") for what in ("sections", "durations")]
     options = options_.Options(launch_count=2 * len(names), launches=options_.Launches(profile_from_start="off"))
     again = replace(options, metrics="gpu__time_duration.sum", launch_count=2 * len(names) * DURATIONS)

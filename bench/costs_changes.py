@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import build, catalog, fills, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain, cubin
-from tests.support import fix_corpus
+from tests.support import fixes
 
 OWN = ROOT / "bench" / "costs"
 ARCH = "sm_90"
@@ -87,9 +87,9 @@ def in_catalogue() -> Iterator[Change]:
 
 def in_corpus(patched: Path | None) -> Iterator[Change]:
     """Yield the kernels of tests/data/fix with a fix: of `patched`, else the one that was written by hand."""
-    by_hand = tomllib.loads((fix_corpus.CORPUS / "fixes.toml").read_text(encoding="utf-8"))
+    by_hand = tomllib.loads((fixes.CORPUS / "fixes.toml").read_text(encoding="utf-8"))
     work = Path(tempfile.gettempdir(), "ncu-swizzle-costs", "by-hand")
-    for name, target in fix_corpus.specs().items():
+    for name, target in fixes.specs().items():
         sources = list((patched / name).rglob(target.source.name)) if patched else []
         if len(sources) == 1:
             after = replace(target, family=replace(target.family, folder=sources[0].parent))
@@ -97,7 +97,7 @@ def in_corpus(patched: Path | None) -> Iterator[Change]:
             text = target.source.read_text(encoding="utf-8")
             for old, new in by_hand[name]["edits"]:
                 text = text.replace(old, new)
-            after = fix_corpus.with_text(target, text, work / name, by_hand[name].get("shared", ""))
+            after = fixes.with_text(target, text, work / name, by_hand[name].get("shared", ""))
         else:
             continue
         yield Change(name=name, program=f"fix {target.source.stem}", source="fix", before=target, after=after,
