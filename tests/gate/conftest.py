@@ -102,5 +102,20 @@ def hostile(tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture
+def evil_settings(hostile: Path) -> Path:
+    """Return that folder, whose project file names the program as the host compiler."""
+    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}nvcc = ["-ccbin", "{hostile}/evil"]\n', encoding="utf-8")
+    return hostile
+
+
+@pytest.fixture
+def evil_reference(hostile: Path, marker: Path) -> Path:
+    """Return that folder, with a reference that notes that it ran."""
+    (hostile / "reference.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
+    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}reference = "reference.py:expected"\n', encoding="utf-8")
+    return hostile
+
+
+@pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     return Checkout.new(tmp_path / "checkout")

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 
-from ncu_swizzle import cli
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -20,8 +18,8 @@ from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process
-from tests.support.marks import NEEDS_ALL, PYTHON, program
-from tests.support.own_kernel import FAMILY, KERNEL, TYPED, own
+from tests.support.marks import NEEDS_ALL, program
+from tests.support.own_kernel import FAMILY, KERNEL, own
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused
@@ -96,36 +94,6 @@ def test_no_option_of_a_family_runs_anything(hostile: Path, marker: Path, monkey
     Path("ncu-swizzle.toml").write_text('catalog = ["kernels"]\n', encoding="utf-8")
     assert "kernels/toy/family.toml" in refusal("toy-plain")
     assert not marker.exists()
-
-
-def test_the_hint_is_a_command_that_works(hostile: Path, marker: Path) -> None:
-    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}nvcc = ["-ccbin", "{hostile}/evil"]\n', encoding="utf-8")
-    done = lint(hostile, "my.cu", "--max-degree", "2")
-    assert "ncu-swizzle.toml [kernel.tile]: nvcc: -ccbin needs your trust" in done.stderr
-    hint = done.stderr.partition("  try: ")[2].strip()
-    assert hint == "ncu-swizzle lint my.cu --max-degree 2 --trust"
-    assert not marker.exists()
-    trusted = lint(hostile, *hint.split()[2:])
-    assert trusted.returncode == 0, trusted.stderr
-    assert marker.exists(), "it compiled with the checkout's own host compiler"
-
-
-def test_the_command_line_may_pass_what_a_project_file_may_not(hostile: Path, marker: Path) -> None:
-    (hostile / "ncu-swizzle.toml").unlink()
-    done = lint(hostile, "my.cu", *TYPED, "--nvcc-option", f"-ccbin {hostile}/evil")
-    assert done.returncode == 0, done.stderr
-    assert marker.exists()
-
-
-def test_every_command_that_reads_project_files_holds_and_takes_trust(hostile: Path) -> None:
-    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}nvcc = ["-ccbin", "/x"]\n', encoding="utf-8")
-    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
-    for line in ("list", "explain tile", "check tile", "report tile", "profile tile", "profile tile --no-ncu"):
-        done = process.run(*line.split(), folder=hostile, env=process.environment(COLUMNS="300"))
-        assert done.returncode == 2, (line, done.stdout, done.stderr)
-        assert f"  try: ncu-swizzle {line} --trust" in done.stderr
-        name, *words = line.split()
-        commands[name].make_context(name, [*words, "--trust"])
 
 
 def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_path: Path) -> None:
@@ -237,14 +205,6 @@ def test_the_reader_s_process_imports_nothing_of_the_current_folder(
                            env=process.environment(XDG_CACHE_HOME=str(tmp_path / "empty")))  # fmt: skip
     assert "Traceback" not in done.stderr
     assert not marker.exists()
-
-
-def test_no_reference_runs_without_a_gpu(hostile: Path, marker: Path) -> None:
-    (hostile / "reference.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
-    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}reference = "reference.py:expected"\n', encoding="utf-8")
-    for line in ("lint my.cu", "list", "explain tile", "check tile --engine emulated"):
-        process.run(*line.split(), folder=hostile, env=process.environment())
-        assert not marker.exists(), line
 
 
 def test_what_a_source_includes_from_elsewhere_is_in_no_page(hostile: Path, tmp_path: Path) -> None:
