@@ -26,7 +26,7 @@ LONG, SLOW = pytest.mark.long, pytest.mark.slow
 WRITTEN = [  # what a fix of a kernel of the corpus writes
     ("columns-first", None, ["cells[y][x] =", "cells[31 - y][x]"], ()),
     ("functor-transpose", None,
-     ["(threadIdx.x ^ ((threadIdx.y + i) & 31))]", "((threadIdx.y + i) ^ (threadIdx.x & 31))]"], ()),
+     ["(threadIdx.x ^ ((threadIdx.y + i) & 31))]", "((threadIdx.y + i) ^ (threadIdx.x & 31))]"], LONG),
     ("view-sums", None, ["buffer[64 * 36]", "tile(buffer, 36)"], SLOW),
     ("view-pairs", None,
      ["tile.at(r, threadIdx.x ^ (r & 31))", "a.get(r, k ^ (r & 31)) * b.get(c, k ^ (c & 31))"], SLOW),
@@ -36,7 +36,7 @@ WRITTEN = [  # what a fix of a kernel of the corpus writes
     ("buffers-flat", None, ["Bs[2][BN * (BK + 4)]", "Bs[stage][tx * (BK + 4) + k]"], SLOW),
     ("granules-sum", None, ["(threadIdx.y ^ (threadIdx.x & 7)) * 4 + k]"], SLOW),
     ("class-transpose", None,
-     ["return cells[row][column ^ (row & 31)];", "this->cells[row][threadIdx.x ^ "], ()),
+     ["return cells[row][column ^ (row & 31)];", "this->cells[row][threadIdx.x ^ "], LONG),
     ("class-transpose", PADDING, ["T cells[Rows][Columns + 1];"], ()),
     ("class-rows", None, ["data[H * (W + 4)]", "data + row * (W + 4)", "&data[row * (W + 4)]"], LONG),
     ("class-stages", None, ["b[k][column]", "b[y][x] ="], SLOW),
@@ -69,6 +69,7 @@ def test_a_fix_is_written_and_applied_once(project: Projects) -> None:
     assert fix.before == before
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_lint_shows_a_fix_then_writes_it_and_offers_it_no_longer(
     project: Projects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -97,6 +98,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(project: Projects
     assert fix.kernels[0].suggest == "ncu-swizzle explain columns"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_does_not_compile_says_what_the_compiler_does(project: Projects) -> None:
     source = project("example") / "turn.cu"
@@ -109,6 +111,7 @@ def test_what_does_not_compile_says_what_the_compiler_does(project: Projects) ->
     assert "too much shared data" in kernel.tiles[0].reason
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(project: Projects) -> None:
     project("two")
@@ -117,6 +120,7 @@ def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(project: Pr
     assert fix.after.count(b"threadIdx.x ^ threadIdx.y") == 2
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_patch_of_shared_code_is_proved_for_every_kernel(project: Projects) -> None:
     folder = project("two")
@@ -207,6 +211,7 @@ def test_objects_in_global_memory_are_refused_with_their_line(project: Projects)
     assert tile.reason == "Tile is used where it cannot be followed: __device__ Tile<32, 32> kept;"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_another_kernel_with_such_objects_is_proved_too_if_it_is_described(project: Projects) -> None:
     folder = project("class")

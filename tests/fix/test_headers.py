@@ -46,6 +46,7 @@ def test_a_header_is_rewritten_with_its_source(headers: Path) -> None:
     assert fix_all("src/floats.cu").outcome == "clean"
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_what_else_includes_a_header_is_proved_or_named(headers: Path) -> None:
     floats, others = headers / "src" / "floats.cu", headers / "src" / "others.cu"
@@ -60,6 +61,7 @@ def test_what_else_includes_a_header_is_proved_or_named(headers: Path) -> None:
     assert unharmed.proved
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(headers: Path) -> None:
     body = (headers / "include" / "body.cuh").read_text().replace("NAME", "body")
@@ -77,6 +79,7 @@ def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(headers: Path)
     assert "proved for their kernels, too: others (others.cu)" in "".join(shown.sentences(floats))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_header_that_is_included_twice_or_out_of_the_project_stays(headers: Path) -> None:
     fix = fix_all("src/twice.cu")
@@ -119,6 +122,7 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(file: str, text: s
     assert said in fix.kernels[0].tiles[0].reason
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_host_code_that_mentions_a_changed_type_is_in_the_way(headers: Path) -> None:
     """Only the code of kernels is compared, so that a size on the host would be missed."""

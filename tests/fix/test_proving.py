@@ -36,9 +36,14 @@ from tests.support.fixes import (
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL
-FAST = ("rows-transpose", "carved-matmul", "async-columns", "ldmatrix-gemm")
+TIERS = {
+    "rows-transpose": (),
+    "async-columns": (),
+    "carved-matmul": pytest.mark.long,
+    "ldmatrix-gemm": pytest.mark.long,
+}
 ADVERSARIES = adversaries()
-LONG, SLOW = ("edges", "ticket", "blocks", "turned"), ("queue", "list", "clock", "zeros")
+LONG, SLOW = ("edges", "ticket", "blocks", "turned", "copies", "reduction"), ("queue", "list", "clock", "zeros")
 MARKS = dict.fromkeys(LONG, "long") | dict.fromkeys(SLOW, "slow")
 NAMED: dict[str, dict[str, tuple[str, Location | None]]] = {  # reasons, with their lines
     "copies": {"it waits for one copy fewer": (
@@ -61,7 +66,7 @@ def refuted(proof: Proof, about: About = About.MEANING) -> Claim:
     return claim
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FIXES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=TIERS.get(name, pytest.mark.slow)) for name in FIXES])
 def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationSettings) -> None:
     before, after = fixes.apply(name, tmp_path)
     proof = prove(before, after, FIXES[name].moved, settings)
@@ -81,6 +86,7 @@ def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationS
         assert "8,320 bytes of shared memory per block for 8,192" in proof.claims[-1].reason
 
 
+@pytest.mark.long
 def test_what_data_decide_cannot_be_proved(once_emulated: OnceEmulated) -> None:
     for name, (reason, file, line) in REFUSED.items():
         if name == "refused-registers":  # by what the patch costs
@@ -123,6 +129,7 @@ def test_a_fix_that_leaves_conflicts_is_refused_unless_they_are_allowed(
     assert prove_version(old, after, [allowed], settings).held
 
 
+@pytest.mark.long
 def test_other_results_are_found_where_the_accesses_are_the_same(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
