@@ -296,7 +296,7 @@ def copies() -> Iterator[Form]:
             yield copy("{guard}", "", 24, suffix)
         # .L2::cache_hint is left out: of it, ptxas 13.0 makes an LDGSTS [R+UR0], desc[UR1], an illegal instruction.
         if width in (4, 16):
-            there = copy("{guard}", "", 240 if cache == "cg" else 60)
+            there = copy("{guard}", "", 240 if cache == "cg" else 60, hardware=cache == "cg")
             yield Form(**{**vars(there), "name": f"{there.name} placed", "space": "placed"})
         if cache == "cg":
             yield Form(
