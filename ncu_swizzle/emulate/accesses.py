@@ -69,7 +69,7 @@ def _atomic_name(instruction: SassInstruction) -> str | None:
     if instruction.has("POPC"):
         return ADD_ONE
     if width == 2 * WORD and instruction.has("EXCH", "CAS"):
-        return f"atom.shared.{instruction.modifiers[0].lower()}.b64"
+        return f"atom.shared.{'cas' if instruction.has('CAS') else 'exch'}.b64"
     if width != WORD or instruction.has("F32", "F16x2", "BF16x2", "F16", "F64"):
         return None
     word = next((word for word in instruction.modifiers if word in _ATOMICS | _ORDERED), "")

@@ -8,10 +8,12 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
 from ncu_swizzle.emulate import code
+from ncu_swizzle.emulate.accesses import operation_name
 from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem import operations
 from tests.support.emulation import compiled, from_report, kernel
 from tests.support.places import table
 
@@ -28,6 +30,14 @@ def test_labels_become_offsets_and_called_sections_follow() -> None:
     assert [sass.text for sass in found.instructions] == FACTS["disassembly"]["one"]
     assert [sass.offset for sass in found.instructions] == [*range(0, 0x80, 0x10)]
     assert found.instructions[3].targets == (0x40, 0x60)
+
+
+@pytest.mark.parametrize("opcode", ["ATOMS", "ATOM.E"])
+def test_generic_atomics_are_those_of_shared_memory(opcode: str) -> None:
+    for form, name in (("EXCH.64", "exch.b64"), ("CAS.64", "cas.b64"), ("ADD", "add.u32"), ("MAX.S32", "max.s32")):
+        parsed = instruction(f"{opcode}.{form} PT, R2, [R4], R6")
+        assert operations.find(str(operation_name(parsed))).name == f"atom.shared.{name}"
+    assert operation_name(instruction(f"{opcode}.ADD.64 PT, R2, [R4], R6")) is None
 
 
 def test_a_kernel_or_a_label_that_is_not_there() -> None:
