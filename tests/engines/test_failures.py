@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from ncu_swizzle.reports.comparison import SHARED_PIPE
 from tests.support import process
 from tests.support.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.support.places import ROOT
-from tests.support.processes import alive
+from tests.support.processes import alive, wait_until
 from tests.support.recordings import Recorded
 from tests.support.stand_in import ALONE, Fake
 
@@ -184,14 +183,6 @@ def test_figures_that_cannot_be_never_reach_a_verdict(name: str, fake: Fake, rec
 # ---------------------------------------------------------------------------------------------- ended from outside
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait for something to happen; the deadline is only against hanging."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
-
-
 def family(pids: Sequence[int]) -> Iterator[int]:
     """Yield the processes and all below them."""
     for pid in pids:
@@ -210,9 +201,9 @@ def test_a_signal_ends_the_whole_tree_and_leaves_nothing(
     pids = tmp_path / "tree"
     command = fake.start("hang", FAKE_NCU_TREE=str(pids))
     try:
-        wait_for(lambda: pids.is_file() and len(pids.read_text(encoding="utf-8").split()) == 2)
+        assert wait_until(lambda: pids.is_file() and len(pids.read_text(encoding="utf-8").split()) == 2)
         tree = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
-        wait_for(lambda: len(list(family(tree[1:]))) == 3)  # the shell and its two
+        assert wait_until(lambda: len(list(family(tree[1:]))) == 3)  # the shell and its two
         started = [*tree[:1], *family(tree[1:])]
         command.send_signal(number)
         _, said = command.communicate(timeout=60)
@@ -243,7 +234,7 @@ def test_a_signal_after_something_was_written_says_what(fake: Fake) -> None:
         env=fake.environment("ok"),
     )
     try:
-        wait_for(lambda: queued() == size)
+        assert wait_until(lambda: queued() == size)
         command.send_signal(signal.SIGINT)
         _, said = command.communicate(timeout=60)
     finally:

@@ -6,25 +6,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import processes_in
+from tests.support import process
+from tests.support.processes import processes_in, wait_until
 
 SMALL = ("--problem", "n=64", "--baseline", "none", "--reference", "none")
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    return process.started(*arguments, env={**os.environ, **environment})
 
 
 def test_doctor_finds_nothing_in_the_way() -> None:
@@ -67,22 +61,12 @@ def test_a_home_that_cannot_be_written_to_does_not_matter(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ncu_swizzle", "profile", "kernel1", "--reference", "none", "-o", str(tmp_path / "out")],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-    def launching() -> bool:
-        return any("ncu_swizzle.kernels" in line for line in processes_in(tmp_path))
-
-    deadline = time.monotonic() + 120
-    while not launching() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert launching()
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
+    words = ("profile", "kernel1", "--reference", "none", "-o", str(tmp_path / "out"))
+    profile = process.opened(*words, folder=tmp_path, env=process.environment())
+    assert wait_until(lambda: any("ncu_swizzle.kernels" in line for line in processes_in(tmp_path)), 120)
+    profile.send_signal(number)
+    _, said = profile.communicate(timeout=60)
+    assert profile.returncode == status, said
     time.sleep(1)
     assert not list(processes_in(tmp_path))
     assert not list(tmp_path.iterdir())

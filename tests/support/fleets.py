@@ -18,6 +18,7 @@ import pytest
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.sweep.worker import FleetResult, FleetTask
 from tests.support.places import ROOT
+from tests.support.processes import wait_until
 
 MISSING = [name for name in ("distributed", "cryptography", "pyarrow") if importlib.util.find_spec(name) is None]
 needs_fleet = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install 'ncu-swizzle[fleet]'")
@@ -86,12 +87,8 @@ def cluster(folder: Path, *paths: str, options: Sequence[str] = (), hidden: Path
             (folder / f"w{number}").mkdir()
             words = (*more, "--no-nanny", *options)
             processes.append(_dask("worker", folder / f"w{number}", path, *words, before=apart))
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            logs = [(folder / f"w{number}" / "log").read_text() for number in range(len(paths))]
-            if all("Registered to" in log for log in logs):
-                break
-            time.sleep(0.1)
+        logs = [folder / f"w{number}" / "log" for number in range(len(paths))]
+        wait_until(lambda: all("Registered to" in log.read_text() for log in logs), 60)
         yield file
     finally:
         for process in processes:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.places import ROOT
 
@@ -58,6 +58,14 @@ def started(*arguments: str, folder: Path | None = None, env: Mapping[str, str] 
     """Run the command line as a shell would start it: ``python -m ncu_swizzle``."""
     command = [sys.executable, "-m", "ncu_swizzle", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+
+
+def opened(*arguments: str, folder: Path, env: Mapping[str, str], **how: Any) -> subprocess.Popen[str]:
+    """Start the command line as from a terminal, to be signalled or killed while it runs."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", *arguments],
+        cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how,
+    )  # fmt: skip
 
 
 def _command(arguments: tuple[str, ...], folder: str, env: dict[str, str], out: str, err: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -19,6 +19,14 @@ def alive(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def wait_until(holds: Callable[[], object], within_s: float = 90) -> bool:
+    """Wait for something to happen, and return whether it did; the deadline is only against hanging."""
+    deadline = time.monotonic() + within_s
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(holds())
 
 
 def processes_in(folder: Path) -> Iterator[str]:

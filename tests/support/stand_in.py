@@ -33,11 +33,5 @@ class Fake:
         return process.run(*words, folder=self.work, env=self.environment(scenario, **more))
 
     def start(self, scenario: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*(arguments or ("profile", "kernel2", *ALONE))),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.work,
-            env=self.environment(scenario, **more),
-        )
+        _, _, _, *words = self.command(*(arguments or ("profile", "kernel2", *ALONE)))
+        return process.opened(*words, folder=self.work, env=self.environment(scenario, **more))

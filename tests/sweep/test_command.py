@@ -10,8 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.marks import without_gpu
 from tests.support.places import ROOT
+from tests.support.processes import wait_until
 
 Fake = Callable[..., dict[str, str]]
 OUT = "swizzle-out/sweep-attention"
@@ -70,14 +69,9 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Fake) -> Non
 @contextlib.contextmanager
 def hanging(work: Path, fake: Fake) -> Iterator[subprocess.Popen[str]]:
     """Start the sweep with an ncu that hangs at the third of four points, and wait until it does."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "ncu_swizzle", *SWEEP], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        cwd=work, env=fake("hang", 2048),
-    ) as started:  # fmt: skip
+    with process.opened(*SWEEP, folder=work, env=fake("hang", 2048)) as started:
         third = "points/kernel1/.batch4-heads16-seq2048.*/.ncu-*/kernel1.ncu-rep"
-        deadline = time.monotonic() + 60
-        while not list((work / OUT).glob(third)) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: list((work / OUT).glob(third)))
         yield started
 
 

@@ -9,8 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,19 +17,11 @@ import ncu_swizzle
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL
-from tests.support.processes import workers_of
+from tests.support.processes import wait_until, workers_of
 
 pytestmark = [needs_fleet, NEEDS_ALL, pytest.mark.long]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")
 TWO = ("--workers", "2")
-
-
-def started(folder: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
-    """Start a sweep with two workers, as from a terminal."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "ncu_swizzle", *SWEEP, *TWO, *more],
-        cwd=folder, env=process.environment(**environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
 
 
 def points(folder: Path) -> list[Path]:
@@ -39,9 +29,7 @@ def points(folder: Path) -> list[Path]:
 
 
 def wait_for_points(folder: Path, number: int, sweep: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 90
-    while len(points(folder)) < number and time.monotonic() < deadline and sweep.poll() is None:
-        time.sleep(0.02)
+    wait_until(lambda: len(points(folder)) >= number or sweep.poll() is not None)
 
 
 def test_workers_give_what_one_process_gives(project: Path) -> None:
@@ -65,7 +53,9 @@ def test_workers_give_what_one_process_gives(project: Path) -> None:
 def test_a_killed_worker_loses_no_point(project: Path) -> None:
     alone = process.command(*SWEEP, folder=project)
     shutil.rmtree(project / "out")
-    sweep = started(project, "--json", "all.json", "--no-cache")  # compiles at each point, which takes long enough
+    sweep = process.opened(
+        *SWEEP, *TWO, "--json", "all.json", "--no-cache", folder=project, env=process.environment()
+    )  # compiles at each point, which takes long enough
     try:
         wait_for_points(project, 1, sweep)
         workers = workers_of(sweep.pid)
@@ -82,7 +72,7 @@ def test_a_killed_worker_loses_no_point(project: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_done(project: Path) -> None:
-    sweep = started(project, "--no-cache")
+    sweep = process.opened(*SWEEP, *TWO, "--no-cache", folder=project, env=process.environment())
     try:
         wait_for_points(project, 2, sweep)
         workers = workers_of(sweep.pid)
@@ -94,9 +84,7 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_done(project: Path) -> 
     assert "the sweep was interrupted: " in complained
     assert "Traceback" not in complained
     assert len(workers) == 2
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), 10)
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     done = len(points(project))
     assert 2 <= done < 12

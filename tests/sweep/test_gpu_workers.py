@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,30 +18,19 @@ import pytest
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.marks import needs_cc
-from tests.support.processes import marked, workers_of
+from tests.support.processes import marked, wait_until, workers_of
 
 pytestmark = [needs_fleet, needs_cc, pytest.mark.long]
 SIZES = (1024, 2048, 3072)
 SWEEP = ("sweep", "kernel1", "kernel2", "--problem", f"seq={','.join(map(str, SIZES))}", "--engine", "ncu",
          "--csv", "-", "-o", "out")  # fmt: skip
 GPUS = ("--workers", "gpus")
-LOOK_S = 0.05
 HANGS = b"sleep\x006"  # what the ncu that hangs waits in
 
 
 def started(folder: Path, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
     """Start the sweep in a session of its own, as a terminal's shell does."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "ncu_swizzle", *SWEEP, *GPUS, *more], cwd=folder, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-
-
-def wait_until(holds: Callable[[], bool], within_s: float = 90) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
-    return holds()
+    return process.opened(*SWEEP, *GPUS, *more, folder=folder, env=environment, start_new_session=True)
 
 
 def running(mark: str, name: bytes) -> list[int]:
