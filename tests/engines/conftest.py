@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import run as emulator
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
@@ -23,7 +25,7 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu
 from tests.support.own_kernel import SHIFT, TURN_AND_BEYOND
-from tests.support.places import PROGRAMS, RECORDED_STRESS
+from tests.support.places import DATA, PROGRAMS, RECORDED_STRESS, text
 from tests.support.stand_in import Fake
 
 
@@ -40,9 +42,31 @@ def binary(work: Path) -> Path:
     return compiled(work, TURN_AND_BEYOND)
 
 
-def compiled(folder: Path, text: str, name: str = "own") -> Path:
+@pytest.fixture
+def binary_folder(binary: Path) -> Path:
+    return binary.parent
+
+
+@pytest.fixture
+def engine_sources(work: Path) -> Path:
+    """Return a folder with the sources of tests/data/engines."""
+    shutil.copytree(DATA / "engines", work, dirs_exist_ok=True)
+    return work
+
+
+@pytest.fixture
+def tensor_memory(work: Path) -> Path:
+    """Return a folder with product.cubin for sm_100a."""
+    try:
+        (work / "product.cubin").write_bytes(Toolchain().compile(text("engines/tensor_memory.cu"), [], "sm_100a", []))
+    except NcuSwizzleError:
+        pytest.skip("this nvcc does not compile for sm_100a")
+    return work
+
+
+def compiled(folder: Path, source: str, name: str = "own") -> Path:
     """Write a source into a folder, and its cubin with line tables."""
-    (folder / f"{name}.cu").write_text(text, encoding="utf-8")
+    (folder / f"{name}.cu").write_text(source, encoding="utf-8")
     unit = f'#include "{folder / name}.cu"\n'
     (folder / f"{name}.cubin").write_bytes(Toolchain().compile(unit, ["-lineinfo"], "sm_90", []))
     return folder / f"{name}.cubin"

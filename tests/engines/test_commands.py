@@ -182,24 +182,6 @@ def test_exhaustive_says_the_same() -> None:
     assert counts(every.profile) == counts(some.profile)
 
 
-@pytest.mark.usefixtures("work")
-@NEEDS_ALL
-def test_the_gate_judges_computed_counts() -> None:
-    good = run("check", "transpose-xor", "--engine", "emulated", "--config", "none")
-    bad = run("check", "transpose-plain", "--engine", "emulated", "--config", "none")
-    assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr
-    assert "16,252,928 excessive wavefronts" in bad.stdout
-    assert "transpose.cuh:44" in bad.stdout
-
-
-def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
-    done = run("profile", "transpose-xor", "--engine", "emulated", "--nvcc", str(work / "nowhere"))
-    assert done.returncode == 3
-    assert "nowhere is not a program" in done.stderr
-    assert "--nvcc" in done.stderr
-    assert not (work / "swizzle-out").exists()
-
-
 # ---------------------------------------------------------------------------------------------- binaries
 
 
@@ -259,28 +241,6 @@ def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> No
     launched(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
 
 
-LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out",
-            "--arg", "n=int32:32")  # fmt: skip
-
-
-@NEEDS_ALL
-def test_what_is_compiled_already_is_profiled_and_linted_as_it_is(binary: Path) -> None:
-    assert binary.is_file()
-    done = run("profile", "own.cubin", "--kernel", "turn", *LAUNCHED, "--json", "-")
-    assert done.returncode == 0, done.stderr
-    rows = {row["access"]: row for row in json.loads(done.stdout)["accesses"]}
-    assert (rows["STS"]["degree"], rows["LDS"]["degree"]) == (32, 1)
-    refused = run("profile", "own.cubin", "--kernel", "turn", *LAUNCHED, "--engine", "recorded")
-    assert refused.returncode == 2
-    assert "--engine emulated" in refused.stderr
-    linted = run("lint", "own.cubin", "--kernel", "turn", *LAUNCHED)
-    assert linted.returncode == 1
-    assert "own.cu:4" in linted.stdout
-    several = run("profile", "own.cubin", *LAUNCHED)
-    assert several.returncode == 2
-    assert "--kernel beyond, or ncu-swizzle init own.cubin" in several.stderr
-
-
 # ---------------------------------------------------------------------------------------------- the cache
 
 
@@ -306,13 +266,3 @@ def test_a_cached_cubin_of_no_use_does_not_stick(cached: str, work: Path) -> Non
     made_again = cache.load("cubins", entry.name)
     assert made_again is not None
     assert len(made_again) == len(content), "the same but for the names of temporary files"
-
-
-@NEEDS_ALL
-@pytest.mark.parametrize("place", ["cache", "cache/ncu-swizzle/cubins"])
-def test_a_file_in_place_of_a_cache_folder_ends_no_command(place: str, work: Path) -> None:
-    (work / place).parent.mkdir(parents=True, exist_ok=True)
-    (work / place).write_text("mine")
-    done = run("profile", "transpose-plain", "--engine", "emulated", "--baseline", "none")
-    assert done.returncode == 0, done.stderr
-    assert (work / place).read_text() == "mine"

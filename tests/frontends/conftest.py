@@ -33,6 +33,14 @@ def kernels(work: Path) -> Path:
 
 
 @pytest.fixture
+def examples(work: Path) -> Path:
+    """Return a folder with the modules of examples/python."""
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, work)
+    return work
+
+
+@pytest.fixture
 def cute(work: Path) -> Path:
     """Return a folder with the example, and with kernels of which one calls a function of another file."""
     shutil.copy(EXAMPLES / "cute_kernels.py", work)
