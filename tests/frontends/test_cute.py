@@ -83,17 +83,3 @@ def test_one_of_several_kernels_is_named_and_an_object_that_is_called_is_compile
     assert "second is launched 2 times; this is the first of them." in done.stdout
     assert profiled("several.py::both::second", *array).grid == (2, 1, 1)
     assert profiled("several.py::doubled", *array, "--arg", "scale=2.5").grid == (8, 1, 1)
-
-
-@pytest.mark.usefixtures("cute")
-def test_errors_say_what_to_type(refused: Refused) -> None:
-    for words, said in (
-        ((), "transpose lacks x, y\n  try: --arg x=float32[1024] --arg y=float32[1024]"),
-        ((*SQUARE[:2], "--arg", "y=7"), "y is a tensor, and is given no shape\n  try: --arg y=float32[1024]"),
-        ((*SQUARE, "--grid", "8,8"), "transpose launches its kernel itself"),
-        ((*SQUARE, "--block", "32,8"), "leave out --block"),
-        ((*SQUARE, "--arg", "WIDE=33"), "has no parameter 'WIDE', did you mean 'WIDTH'?"),
-        ((*SQUARE, "--option", "dynamik=True"), "CuTe DSL has no option 'dynamik', did you mean 'dynamic'?"),
-        (("--arg", "x=float32[2,2]:box", *SQUARE[2:]), "box"),
-    ):
-        assert said in "\n  try: ".join(refused("cute_kernels.py::transpose", *words))

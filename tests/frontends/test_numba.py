@@ -59,15 +59,3 @@ def test_an_array_of_a_structured_dtype_is_bytes_and_the_dtype_s_name(
         (("p=uint8[32,12]", "--option", "p=particl"), "its dtypes: particle, Particle\n  try: --option p=particle"),
     ):
         assert said in "\n  try: ".join(refused(*words, *typed))
-
-
-def test_errors_say_what_to_type(work: Path, refused: Refused) -> None:
-    shutil.copy(EXAMPLES / "numba_kernels.py", work)
-    for words, said in (
-        ((*TURN,), "transpose_plain has no block\n  try: --block 128"),
-        ((*TURN[:4], *BLOCK), "transpose_plain lacks y\n  try: --arg y=float32[1024]"),
-        ((*TURN[:4], "--arg", "y=fast", *BLOCK), "y is 'fast', which Numba cannot take"),
-        ((*TURN, *BLOCK, "--option", "fastmth=True"), "Numba has no option 'fastmth', did you mean 'fastmath'?"),
-        ((*TURN[:4], "--arg", "y=7", *BLOCK), "transpose_plain does not compile for sm_90"),
-    ):
-        assert said in "\n  try: ".join(refused("numba_kernels.py::transpose_plain", *words))

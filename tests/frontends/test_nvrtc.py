@@ -42,16 +42,3 @@ def test_an_object_of_cupys_has_its_source_its_name_and_its_options(
     assert (code, "turn, LDS: degree 32" in said, f"(raw.py:{line})" in said) == (1, True, True), said
     error, _ = refused("raw.py::odd", "--grid", "1", "--block", "1")
     assert "raw.py::odd has the option --maxrregcount=32, which is not passed on" in error
-
-
-def test_errors_say_what_to_type(work: Path, refused: Refused) -> None:
-    (work / "two.py").write_text("S = '__global__ void f() {}\\n__global__ void g(int n) {}'\n", encoding="utf-8")
-    for words, said in (
-        (("two.py::S", *ONE), "two.py::S has 2 kernels: f, g\n  try: name one: "),
-        (("two.py::S::f", *ONE[:2]), "has no block\n  try: --block 128"),
-        (("two.py::S::g", *ONE, "--arg", "n=fast"), "n is 'fast', which is not a number"),
-        (("two.py::S::h", *ONE), "two.py::S::h does not compile for sm_90"),
-        (("two.py::S::f", *ONE, "--option", "st=c++20"), "NVRTC has no option 'st', did you mean 'std'?"),
-        (("two.py::S::g", *ONE), "1 parameters, 0 arguments"),
-    ):
-        assert said in "\n  try: ".join(refused(*words))

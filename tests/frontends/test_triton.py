@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from tests.support.process import run
-from tests.support.python_kernels import EXAMPLES, NEEDS_TRITON, TEXTS, TILES, Linted, Profiled, Refused, line_of
+from tests.support.python_kernels import EXAMPLES, NEEDS_TRITON, TEXTS, TILES, Profiled, Refused, line_of
 
 pytestmark = [NEEDS_TRITON, pytest.mark.long]
 
@@ -101,35 +100,10 @@ def test_heuristics_over_a_tuned_constant_wait_until_it_is_chosen(profiled: Prof
 
 
 @pytest.mark.usefixtures("kernels")
-def test_gluons_layout_decides_whether_it_conflicts(linted: Linted) -> None:
-    for phases, code, said in (("1", 1, "LDS: degree 32"), ("32", 0, "")):
-        answer = linted("gluon_kernels.py::transpose", *TILES, "--arg", f"PHASES={phases}")
-        assert (answer[0], said in answer[1]) == (code, True), answer
-
-
-def test_a_file_that_declares_its_launches_is_linted_and_profiled_by_name(kernels: Path) -> None:
-    done = run("lint", "declared.py", folder=kernels)
-    assert done.returncode == 0, done.stdout + done.stderr
-    passed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("pass")]
-    assert passed == ["turn-wide:", "turn-narrow:", "small:"]
-    done = run("profile", "declared.py::small", "--engine", "emulated", folder=kernels)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.usefixtures("kernels")
 def test_a_tuple_is_passed_number_by_number(profiled: Profiled) -> None:
     arrays = ("--arg", "x=float32[4096]", "--arg", "y=float32[4096]:out")
     profile = profiled("declared.py::shifted", "--grid", "4", *arrays, "--arg", "sizes=(4000, 7)", "--arg", "B=1024")
     assert profile.grid == (4, 1, 1)
-
-
-def test_two_ways_to_compile_are_compared(kernels: Path) -> None:
-    pair = ("--before", "PHASES=1", "--after", "PHASES=32")
-    words = ("profile", "gluon_kernels.py::transpose", *TILES, *pair, "--config", "none", "--engine", "emulated")
-    done = run(*words, folder=kernels)
-    assert done.returncode == 0, done.stderr
-    assert "transpose (before)" in done.stdout
-    assert "32.00" in done.stdout
 
 
 def test_configurations_of_autotune_are_variants_of_a_sweep(work: Path, profiled: Profiled, refused: Refused) -> None:
@@ -148,43 +122,6 @@ def test_configurations_of_autotune_are_variants_of_a_sweep(work: Path, profiled
     error, hint = refused("matmul.py::tuned", *launch[:-2])
     assert "tuned over 3 configurations" in error
     assert profiled("matmul.py::tuned", *launch[:-2], *shlex.split(hint.partition(" is the first")[0]))
-
-
-@pytest.mark.usefixtures("kernels")
-def test_errors_say_what_to_type(refused: Refused, profiled: Profiled) -> None:
-    for words, said, offered in (
-        (SCALED[:-2], "scale.py::scale lacks B", "--arg B=64"),
-        ((*SCALED, "--arg", "m=3"), "has no parameter 'm'", "its parameters: x, y, n, f, B, KIND"),
-        ((*SCALED, "--option", "num_warp=4"), "Triton has no option 'num_warp', did you mean 'num_warps'?", ""),
-        ((*SCALED, "--arg", "KIND=other"), "scale.py::scale does not compile for sm_90", "fix "),
-        ((*SCALED, "--arg", "KIND=other"), "only the plain one", ""),
-        ((*SCALED, "--block", "128"), "the block of scale.py::scale is the compiler's to choose",
-         "--option num_warps=8 gives the block"),
-        (SCALED[2:], "scale has no grid", "--grid 128 gives it, one to three sizes"),
-        ((*SCALED, "--std", "c++20"), "-std=c++20 is for nvcc, which does not compile scale.py",
-         "--option num_warps=8"),
-    ):  # fmt: skip
-        error, hint = refused("scale.py::scale", *words)
-        assert said in error
-        assert hint.startswith(offered)
-    error, hint = refused("scale.py::scal", *SCALED)
-    assert "scale.py has no scal; its kernels: " in error
-    assert hint.endswith("scale.py::scale")
-    assert profiled("scale.py::scale", *SCALED, "--option", "num_warps=8").block == (256, 1, 1), "as one hint says"
-    assert profiled("scale.py::scale", "--grid", "128", *SCALED[2:]).grid == (128, 1, 1), "as another one says"
-
-
-def test_a_project_file_needs_trust_unless_the_command_line_names_its_source(kernels: Path) -> None:
-    described = '[kernel.turn]\nsource = "tiles.py"\nentry = "transpose"\ngrid = "8, 8"\noptions = { num_warps = 2 }\n'
-    args = [word for word in TILES[2:] if word != "--arg"]
-    (kernels / "ncu-swizzle.toml").write_text(f"{described}args = {json.dumps(args)}\n", encoding="utf-8")
-    done = run("lint", "turn", folder=kernels)
-    assert done.returncode == 2
-    assert "tiles.py needs your trust: compiling turn executes it" in done.stdout + done.stderr
-    for words in (("turn", "--trust"), ("tiles.py",), ("tiles.py::transpose",)):
-        done = run("lint", *words, folder=kernels)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "turn: " in done.stdout
 
 
 @pytest.mark.usefixtures("kernels")
