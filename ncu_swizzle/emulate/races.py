@@ -126,6 +126,7 @@ class Races:
         self.at_cluster: dict[int, Any] = {}  # clocks of arrivals at the cluster's barrier, by how many
         self.words: dict[int, Any] = {}  # clocks that atomics after a fence left, by unit
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
+        self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
         for at, event in enumerate(events, 1):
             self.now = at
@@ -257,6 +258,8 @@ class Races:
                 mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
                 units = self._units(block, offset, MBARRIER)
                 self._access(_together(arriving, units), COUNT)
+                for warp in arriving[arriving // self.machine.per_block != block].tolist():
+                    self.remote[block, warp] = self.now, event.number
             self._settle(mbarrier, int(completed[here].max()))
 
     def _pass(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -370,6 +373,7 @@ class Races:
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
             self._access(_together(warps[k : k + 1], units), READ, agent=self.copies + warp, proxy=True)
+            self.reading[warp] = self.now, event.number
 
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
         """wgmmas read their tiles, each for its warpgroup."""
@@ -393,7 +397,7 @@ class Races:
                 groups.append(self.now)
 
     def _judge_exits(self) -> None:
-        """Accesses to another block have to end before its threads do."""
+        """Accesses to another block have to end before its threads do, and copies out of a block before its own do."""
         for (block, warp), (at, number) in self.remote.items():
             own = slice(block * self.machine.per_block, (block + 1) * self.machine.per_block)
             if not (self.clock[own, warp] >= at).any():
@@ -401,6 +405,11 @@ class Races:
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: no barrier of the cluster follows"
                 self._add(codes.EXITED, (party,), block, what, None)
+        for warp, (at, number) in self.reading.items():
+            if self.clock[warp, self.copies + warp] < at:
+                party = Party(offset=self.instructions[number].offset, does="copies out of shared memory")
+                what = "the block may end before this copy has read its source: no wait for its group follows"
+                self._add(codes.ASYNC_RACE, (party,), warp // self.machine.per_block, what, None)
 
     # ------------------------------------------------------------------------------------------ judgement
 

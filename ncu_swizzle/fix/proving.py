@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,7 @@ from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.code import parse_instruction
 from ncu_swizzle.emulate.counts import Dim3
 from ncu_swizzle.emulate.effects import COUNTED, GENERIC
+from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import accesses
@@ -212,6 +214,22 @@ def prove(before: Target, after: Target, moved: Sequence[Moved], settings: Emula
     return prove_version(executable(before, settings), after, moved, settings)
 
 
+def added_hazard(old: Executable, new: Executable) -> str:
+    """Return a race or deadlock that only the new kernel has, in words; empty if it has none more than the old one."""
+    before: dict[tuple[str, ...], Hazard] = {}  # by code and lines
+    after: dict[tuple[str, ...], Hazard] = {}
+    for found, version in ((before, old), (after, new)):
+        for hazard in version.emulated.counts.hazards.found:
+            located = [next(iter(version.stacks.get(party.offset, ())), ("", 0)) for party in hazard.parties]
+            found.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
+    counts = Counter(code for code, *_ in before)
+    for (code, *lines), hazard in after.items():
+        counts[code] -= 1
+        if counts[code] < 0:
+            return f"{code}, {hazard.described(lines)}"
+    return ""
+
+
 _rebuilt = partial(Claim, about=About.REBUILT)
 _meaning = partial(Claim, about=About.MEANING)
 
@@ -264,6 +282,8 @@ def _meaning_claim(
     old: Executable, new: Executable, moved: Sequence[Moved], timeout_s: float
 ) -> tuple[Claim, tuple[str, ...]]:
     """Return the claim that both versions mean the same, and what was compared."""
+    if added := added_hazard(old, new):
+        return _meaning(state=ClaimState.FAILED, reason=f"the new kernel has a hazard more: {added}"), ()
     traced = compare(old, new, moved, timeout_s)
     if traced.state is not ClaimState.HELD:
         return _meaning(state=traced.state, reason=traced.reason, line=traced.line), ()

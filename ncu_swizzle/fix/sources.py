@@ -105,7 +105,8 @@ def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
-    settings, sources = EmulationSettings.of(query.request), query.description.sources
+    settings = replace(EmulationSettings.of(query.request), races=True)  # no patch may add one
+    sources = query.description.sources
     project = edits.project_of(targets[0].source, sources.config, sources.trust, query.within)
     targets = [edits.with_headers(target, project) for target in targets]
     before = text = edits.source_of(targets[0])
