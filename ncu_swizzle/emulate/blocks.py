@@ -270,7 +270,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     if setting.program.tallies is not None:
         machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock)
     if setting.races is not None:
-        machine.events = EventLog()
+        machine.events, machine.valued = EventLog(), setting.races.valued
     schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
     try:
         issued = schedule.run()

@@ -21,6 +21,8 @@ class Kind(IntEnum):
     """What happens in an event, and what its data are; arrays have a row for each of its G warps."""
 
     ACCESS = auto()  # `requests.SharedRequests`, of the block's own shared memory
+    MAYBE = auto()  # the same of lanes of which it is not known whether they access it
+    VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
     COPY_IN = auto()  # blocks, first bytes, sizes, and of the mbarriers blocks and offsets, (n,) each
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads

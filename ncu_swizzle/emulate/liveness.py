@@ -71,12 +71,13 @@ def needed(
     arrays: bool = False,
     addressed: frozenset[str] = frozenset(),
     order: bool = False,
+    valued: frozenset[int] = frozenset(),
 ) -> Slice:
     """Return the slice; `everything` keeps all instructions, which must not change a count.
 
     `arrays`: contents of global memory are known, so stores to it matter; `addressed`: the opcodes whose addresses
     matter, besides those of shared memory; `order`: what orders accesses to shared memory does, and what copies and
-    wgmmas read there.
+    wgmmas read there; `valued`: stores whose values matter.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
     all_effects = tuple(
@@ -85,6 +86,9 @@ def needed(
     )
     if order:
         all_effects = tuple(map(_with_order, all_effects, flow.instructions))
+    for number in valued:
+        effect = all_effects[number]
+        all_effects = (*all_effects[:number], replace(effect, roots=effect.reads), *all_effects[number + 1 :])
     all_effects = _with_slots(flow, all_effects) if not everything else all_effects
     if everything:
         every = (1 << REGISTERS) - 1

@@ -83,6 +83,7 @@ class Machine(State, RegisterFile):
         # All stores to global memory, if recorded: the instruction, addresses, lanes and words.
         self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None
         self.events: EventLog | None = None  # if what orders accesses is noted
+        self.valued: frozenset[int] = frozenset()  # stores whose values are noted
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
 

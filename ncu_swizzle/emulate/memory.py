@@ -115,7 +115,8 @@ class _Shared(MemoryInstruction):
             return written
         if doubtful.any():
             m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
-            m.note(Kind.UNKNOWN, m.view.warps)
+            perhaps = selected | doubtful
+            note_lanes(m, address.bits, perhaps if known_in(address, perhaps) else None, Kind.MAYBE)
             return False
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
             m.log.miss(self.index, "its address", address.origin)
@@ -123,8 +124,17 @@ class _Shared(MemoryInstruction):
             return False
         m.decide_request(address.tag)
         seen = m.log.record(self.index, address.bits, selected, tag=address.tag)
+        if self.index in m.valued:
+            self._note_values(m, selected)
         m.note(Kind.ACCESS, m.view.warps, seen, nbytes=seen.nbytes if seen.count == 1 else 0)
         return True
+
+    def _note_values(self, m: Machine, selected: Bools) -> None:
+        """Note what is stored, to tell races of the same value apart."""
+        values = self.stored(m)
+        bits = np.stack([np.broadcast_to(value.bits, selected.shape) for value in values])
+        known = np.stack([np.broadcast_to(np.asarray(value.known), selected.shape) for value in values])
+        m.note(Kind.VALUES, m.view.warps, (bits, known), nbytes=5 * bits.size)
 
     def _contents(
         self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value, recorded: bool
@@ -174,7 +184,7 @@ class _Shared(MemoryInstruction):
             m.shared_origin = data.origin if data.known is not True else m.now
 
 
-def note_lanes(m: Machine, addresses: Bits, selected: Bools | None) -> None:
+def note_lanes(m: Machine, addresses: Bits, selected: Bools | None, kind: Kind = Kind.ACCESS) -> None:
     """Note an access by these lanes, (G, 32), to the block's own shared memory; None: it is not known by which."""
     if m.events is None or m.events.full:
         return
@@ -183,7 +193,7 @@ def note_lanes(m: Machine, addresses: Bits, selected: Bools | None) -> None:
         return
     lanes = np.broadcast_to(addresses, selected.shape).astype(np.uint32) & WINDOW
     made = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
-    m.note(Kind.ACCESS, m.view.warps, made, nbytes=made.nbytes)
+    m.note(kind, m.view.warps, made, nbytes=made.nbytes)
 
 
 def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:

@@ -160,18 +160,19 @@ def prepare(
     instead: StandIn | None = None,
     counts_traffic: bool = False,
     order: bool = False,
+    valued: frozenset[int] = frozenset(),
 ) -> PreparedCode:
     """Return the prepared code.
 
     `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
     `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
     run in its place; `counts_traffic`: threads, branches, and requests to global and local memory are counted, too;
-    `order`: what orders accesses to shared memory is noted.
+    `order`: what orders accesses to shared memory is noted; `valued`: stores whose values matter.
     """
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions)
     addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
-    part = needed(flow, everything, arrays, addressed, order)
+    part = needed(flow, everything, arrays, addressed, order=order, valued=valued)
     tallies = Tallies.of(flow, part.effects, part.alive_after) if counts_traffic else None
     steps: list[Step | None] = []
     unsupported = set()

@@ -22,7 +22,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import access_width, operation_name
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party
 from ncu_swizzle.emulate.machine import Machine
@@ -40,8 +40,13 @@ WRONG = {
     codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() orders them",
+    codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
+    codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
     codes.SAME_PLACE: "they are lanes of one store, any of which may remain",
 }
+MOST_POLLING = 16  # instructions of a loop that waits for a flag
+POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
+IN_WARP = (codes.LANES, codes.SAME_PLACE)
 MOST_UNITS = 1 << 27  # of a table of units and agents
 MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
 
@@ -101,6 +106,7 @@ class Races:
         self.per_block = -(-m.shared_size // self.unit)
         total = self.per_block * len(self.blocks)
         opcodes = {self.instructions[event.number].opcode for event in events}
+        self.polls = polling(self.instructions)
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = 2 * self.n + -(-self.n // WARPS)
         self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED) else self.n
@@ -126,6 +132,8 @@ class Races:
         self.at_cluster: dict[int, Any] = {}  # clocks of arrivals at the cluster's barrier, by how many
         self.words: dict[int, Any] = {}  # clocks that atomics after a fence left, by unit
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
+        # By event: warps, the words that they store, (words, G, 32), and which of them are known.
+        self.stored: dict[int, tuple[Ints, Any, Any]] = {}
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
         for at, event in enumerate(events, 1):
@@ -143,7 +151,7 @@ class Races:
 
     def _unit(self, events: Sequence[Event]) -> int:
         """Return the bytes of a unit: those of the narrowest access."""
-        numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.REMOTE)}
+        numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.MAYBE, Kind.REMOTE)}
         widths = [16, *(Kinds.of(self.instructions[number]).width for number in numbers)]
         narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
         return min(*widths, MBARRIER if narrow else 16)
@@ -316,6 +324,11 @@ class Races:
         """Return the units of some bytes of a block."""
         low, high = first // self.unit, min(-(-(first + size) // self.unit), self.per_block)
         return np.arange(low, max(low, high)) + block * self.per_block
+
+    def _values(self, event: Event, _warps: Ints, rows: slice) -> None:
+        """Keep what the next event stores."""
+        bits, known = event.data
+        self.stored[self.now + 1] = event.warps[rows] - self.first, bits[:, rows], known[:, rows]
 
     def _lanes(self, event: Event, warps: Ints, rows: slice) -> None:
         """Lanes access the shared memory of their own block."""
@@ -512,17 +525,40 @@ class Races:
             other = int(agents[row])
             mine = int(agent[row]) if np.ndim(agent) else int(agent)
             kind = code or (codes.ASYNC_RACE if max(other, mine) >= self.n else codes.RACE)
+            if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
+                continue  # which lanes do it depends on data: perhaps one alone
+            unit, warp, lane = int(made.units[row]), int(made.warps[row]), int(made.lanes[row])
+            others_lane = self._lane_of(earlier, unit, other, lane, earlier is now)
+            if does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE) and self.stored:
+                mine_stored = self._stored_at(self.now, unit, warp, lane)
+                if mine_stored is not None and mine_stored == self._stored_at(int(last[row]), unit, other, others_lane):
+                    kind = codes.SAME_VALUE
+            if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
+                kind = codes.POLLED
+                if does == READ and self.fenced is not None:  # it goes on once it has seen what the other one stored
+                    self._acquire(np.array([warp]), self.fenced[other])
             key = kind, now.number, earlier.number
             if key in self.found:
                 continue
-            unit, warp = int(made.units[row]), int(made.warps[row])
             block = unit // self.per_block
-            lane = int(made.lanes[row])
             parties = (
                 self._party(now, does, mine, warp, lane),
-                self._party(earlier, before, other, other, self._lane_of(earlier, unit, other, lane, earlier is now)),
+                self._party(earlier, before, other, other, others_lane),
             )
             self._add(kind, parties, block, WRONG[kind], unit % self.per_block * self.unit, key)
+
+    def _stored_at(self, at: int, unit: int, warp: int, lane: int) -> int | None:
+        """Return the byte that a lane stored in an event, or the bytes of its unit; None if that is not known."""
+        stored, footprint = self.stored.get(at), self.prints.get(id(self.events[at - 1].data))
+        if stored is None or footprint is None or lane < 0:
+            return None
+        warps, bits, known = stored
+        row = int(np.searchsorted(warps, warp))
+        first = footprint.units[(footprint.warps == warp) & (footprint.lanes == lane)].min()
+        word, byte = divmod((unit - int(first)) * self.unit, operations.WORD)
+        if row == len(warps) or warps[row] != warp or word >= len(bits) or not known[word, row, lane]:
+            return None
+        return int(bits[word, row, lane]) >> 8 * byte & (1 << 8 * min(self.unit, operations.WORD)) - 1
 
     def _party(self, event: Event, does: str, agent: int, warp: int, lane: int) -> Party:
         instruction = self.instructions[event.number]
@@ -551,6 +587,25 @@ class Races:
         self.found.setdefault(key or (code, parties[0].offset, -1), hazard)
 
 
+def _stores(parties: Sequence[Party]) -> bool:
+    return len(parties) == 2 and all(party.does == WRITE for party in parties)
+
+
+def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
+    """Return the loads of loops that do nothing but load until a value has come."""
+    found: set[int] = set()
+    for end, instruction in enumerate(instructions):
+        target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
+        if instruction.opcode != "BRA" or instruction.guard is None or target is None:
+            continue
+        begin = end - (instruction.offset - target) // STEP
+        body = range(max(begin, 0), end)
+        opcodes = {instructions[number].opcode for number in body}
+        if 0 < end - begin <= MOST_POLLING and not opcodes - POLLING:
+            found |= {number for number in body if instructions[number].opcode == "LDS"}
+    return frozenset(found)
+
+
 def _together(warps: Ints, units: Ints) -> Footprint:
     """Return what one warp touches as a whole, or each of several."""
     many = np.repeat(warps, len(units))
@@ -559,6 +614,8 @@ def _together(warps: Ints, units: Ints) -> Footprint:
 
 _HANDLERS = {
     Kind.ACCESS: Races._lanes,
+    Kind.MAYBE: Races._lanes,
+    Kind.VALUES: Races._values,
     Kind.REMOTE: Races._remote,
     Kind.COPY_IN: Races._copy_in,
     Kind.READ_OUT: Races._read_out,
@@ -590,6 +647,7 @@ MOST_DOMAINS = 16
 class RaceCheck:
     """The races in a launch: in the first block of each kind, as far as that takes little."""
 
+    valued: frozenset[int] = frozenset()  # stores whose values are compared
     kinds: set[bytes] = field(default_factory=set)
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
     lacking: dict[str, None] = field(default_factory=dict)
@@ -623,6 +681,13 @@ class RaceCheck:
             self.work += races.work
             self.domains += 1
             self.blocks += size
+
+    def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
+        """Return the stores that race with stores, whose values may be the same."""
+        index = {instruction.offset: number for number, instruction in enumerate(instructions)}
+        pairs = (each.parties for each in self.found.values() if each.code in (codes.RACE, codes.SAME_PLACE))
+        stores = {index[party.offset] for parties in pairs if _stores(parties) for party in parties}
+        return frozenset(number for number in stores if instructions[number].opcode == "STS")
 
     def hazards(self) -> Hazards:
         """Return what was found."""

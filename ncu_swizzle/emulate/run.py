@@ -247,7 +247,10 @@ def emulate(
     while True:
         try:
             check = RaceCheck() if races else None
-            return _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
+            counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
+            if check and (stores := check.racing_stores(program.instructions)):
+                counts = replace(counts, hazards=_with_values(code, launch, setting, stores, exhaustive))
+            return counts
         except Stuck as error:
             if check is None or not (hazards := check.hazards()).found:
                 raise
@@ -257,6 +260,14 @@ def emulate(
             contended |= found.instructions
         except _Answered as found:
             return found.counts
+
+
+def _with_values(code: Code, launch: Launch, setting: Setting, stores: frozenset[int], exhaustive: bool) -> Hazards:
+    """Return the hazards of a launch again, races between stores of the same value told apart."""
+    check = RaceCheck(valued=stores)
+    program = prepare(code, arrays=bool(launch.memory), order=True, valued=stores)
+    cover(replace(setting, program=program, races=check), exhaustive)
+    return check.hazards()
 
 
 class _Answered(Restart):
