@@ -1,0 +1,85 @@
+// Small kernels with and without an order between their accesses to shared memory, of 64 threads; `early` and the like
+// are as their neighbours, but for one mistake.
+#include <cuda_runtime.h>
+
+#include <stdint.h>
+
+__device__ __forceinline__ uint32_t at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void init(uint64_t &b, int n) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at(&b)), "r"(n) : "memory");
+}
+__device__ __forceinline__ void arrive(uint64_t &b) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at(&b)) : "memory");
+}
+__device__ __forceinline__ void wait(uint64_t &b, int parity) {
+    asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}"
+                 ::"r"(at(&b)), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void bar(int b, int n) { asm volatile("bar.sync %0, %1;" ::"r"(b), "r"(n) : "memory"); }
+
+#define KERNEL(name) extern "C" __global__ void name(float *out, const float *in)
+#define ROW __shared__ __align__(128) float row[64]; const int t = threadIdx.x
+
+KERNEL(ordered) { ROW; row[t] = in[t]; __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(unordered) { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[63 - t]; }
+KERNEL(loop) {
+    ROW;
+    for (int i = 0; i < 1000; ++i) { row[t] = in[64 * i + t]; __syncthreads(); out[64 * i + t] = row[63 - t]; __syncthreads(); }
+}
+KERNEL(loop_open) {
+    ROW;
+    for (int i = 0; i < 1000; ++i) { row[t] = in[64 * i + t]; __syncthreads(); out[64 * i + t] = row[63 - t]; }
+}
+KERNEL(lanes) { ROW; ((volatile float *)row)[t] = in[t]; out[t] = ((volatile float *)row)[t ^ 1]; }
+KERNEL(lanes_synced) { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[t ^ 1]; }
+KERNEL(named) { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 1, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(named_other) { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 2, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(two_counts) { ROW; if (t < 32) { row[t] = in[t]; bar(1, 32); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(copied) {
+    ROW; asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\ncp.async.wait_all;" ::"r"(at(row + t)), "l"(in + t) : "memory");
+    __syncthreads(); out[t] = row[63 - t];
+}
+KERNEL(copied_early) {
+    ROW; asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\ncp.async.commit_group;\ncp.async.wait_group 1;" ::"r"(at(row + t)), "l"(in + t) : "memory");
+    __syncthreads(); out[t] = row[63 - t];
+}
+__device__ __forceinline__ void leave(float *out, float *row) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;\ncp.async.bulk.commit_group;" ::"l"(out), "r"(at(row)) : "memory");
+}
+__device__ __forceinline__ void left() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+KERNEL(left_fenced) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); left(); } __syncthreads(); row[t] = 1; out[64 + t] = row[t]; }
+KERNEL(left_unfenced) { ROW; row[t] = in[t]; __syncthreads(); if (t == 0) { leave(out, row); left(); } }
+KERNEL(left_early) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } __syncthreads(); row[t] = in[t + 1]; left(); out[64 + t] = row[t]; }
+KERNEL(left_at_end) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } }
+__shared__ uint64_t b[2];
+KERNEL(phases) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(phase_wrong) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 1); out[t] = row[63 - t]; }
+KERNEL(phase_never) { ROW; if (t == 0) { init(b[0], 65); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(phase_twice) { ROW; if (t == 0) { init(b[0], 48); } __syncthreads(); row[t] = in[t]; arrive(b[0]); __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(uninitialised) { ROW; if (t == 0) { init(b[0], 64); } row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(same_value) { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = row[blockIdx.x]; }
+KERNEL(other_values) { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
+KERNEL(polled) {
+    ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
+    if (t < 32) { row[t] = in[t]; __threadfence_block(); if (t == 0) { flag = 1; } }
+    else { while (!flag) {} __threadfence_block(); out[t] = row[t - 32]; }
+}
+KERNEL(on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1; } out[t] = row[63 - t]; }
+KERNEL(one_on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[5] = t; } __syncthreads(); out[t] = row[5]; }
+KERNEL(counted) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t / 2], 1); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
+KERNEL(counted_open) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncwarp(); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
+KERNEL(stuck) { ROW; row[t] = in[t]; if (t < 32) { bar(1, 64); bar(2, 64); } else { bar(2, 64); bar(1, 64); } out[t] = row[63 - t]; }
+KERNEL(nowhere) { ROW; row[t] = 0; __syncthreads(); row[(int)in[t] & 63] = 1; __syncthreads(); out[t] = row[63 - t]; }
+
+__device__ __forceinline__ float other(const float *p) {
+    uint32_t there, rank; float x;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at(p)), "r"(1 - rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
+    return x;
+}
+__device__ __forceinline__ void cluster() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
+KERNEL(clustered) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
+KERNEL(clustered_open) { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
+KERNEL(clustered_ended) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); }

@@ -1,0 +1,110 @@
+"""Races, deadlocks and misuse of barriers: what each small kernel has, and that counts stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.emulate import events, races
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.run import emulate
+from tests.support.emulation import kernel, pointers
+
+# By kernel: the codes of its hazards, without "RACE0".
+EXPECTED = {
+    "ordered": "",
+    "unordered": "01",
+    "loop": "",
+    "loop_open": "01",
+    "lanes": "04",
+    "lanes_synced": "",
+    "named": "",
+    "named_other": "10",
+    "two_counts": "12",
+    "copied": "",
+    "copied_early": "02",
+    "left_fenced": "",
+    "left_unfenced": "03",
+    "left_early": "02",
+    "left_at_end": "02",
+    "phases": "",
+    "phase_wrong": "11",
+    "phase_never": "11",
+    "phase_twice": "14",
+    "uninitialised": "01",
+    "same_value": "06",
+    "other_values": "01 05",
+    "polled": "08",
+    "on_data": "01",
+    "one_on_data": "",
+    "counted": "",
+    "counted_open": "01",
+    "stuck": "10",
+    "nowhere": "",
+    "clustered": "",
+    "clustered_open": "01",
+    "clustered_ended": "07",
+}
+
+
+def hazards(name: str, *, blocks: int = 1) -> events.Hazards:
+    cluster = (2, 1, 1) if name.startswith("clustered") else (1, 1, 1)
+    grid = (max(blocks, cluster[0]), 1, 1)
+    launch = Launch(grid=grid, block=(64, 1, 1), cluster=cluster, parameters=pointers(0)[:16])
+    return emulate(kernel("races", name), launch, races=True, counts_traffic=False).hazards
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(name: str) -> None:
+    found = hazards(name)
+    assert " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found})) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", ["loop", "loop_open", "lanes", "left_fenced", "phases", "counted", "clustered"])
+def test_counts_are_the_same_with_and_without(name: str) -> None:
+    launch = Launch(grid=(4, 1, 1), block=(64, 1, 1), parameters=pointers(0)[:16])
+    with_races, without = (emulate(kernel("races", name), launch, races=races).rows for races in (True, False))
+    assert with_races == without
+
+
+def test_both_sides_are_named_with_thread_byte_and_block() -> None:
+    (hazard,) = hazards("unordered").found
+    later, earlier = hazard.parties
+    assert (later.does, earlier.does) == ("reads", "writes")
+    assert later.thread is not None
+    assert earlier.thread is not None
+    assert later.thread[0] == 63 - earlier.thread[0]
+    assert "which thread" in hazard.described(["a.cu:2", "a.cu:1"])
+    assert "at a.cu:1" in hazard.described(["a.cu:2", "a.cu:1"])
+
+
+def test_a_race_is_found_in_a_loop_whose_iterations_are_skipped(skipped: list[int]) -> None:
+    assert hazards("loop_open").found
+    assert max(skipped) > 15  # the compiler has unrolled it
+
+
+def test_a_deadlock_names_all_who_wait() -> None:
+    (hazard,) = hazards("stuck").found
+    assert {party.does for party in hazard.parties} == {f"waits at barrier {k} for 64 threads" for k in (1, 2)}
+    assert "waits for 64 threads, of which 32 arrive; 32 wait elsewhere; at the same time, thread" in hazard.what
+
+
+def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
+    (hazard,) = hazards("phase_never").found
+    assert "1 of 65 arrivals" in hazard.what
+    assert "arrives last" in {party.does for party in hazard.parties}
+
+
+def test_what_is_not_followed_is_said() -> None:
+    assert "STS" in hazards("nowhere").unfollowed
+    assert not hazards("ordered").lacking
+
+
+def test_too_many_events_are_said_to_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST_EVENTS", 2)
+    assert "more accesses and barriers than are kept" in hazards("unordered").lacking
+
+
+def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hazards("unordered", blocks=500).blocks == 1
+    monkeypatch.setattr(races, "MOST_DOMAINS", 0)
+    assert not hazards("unordered").found
