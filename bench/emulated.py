@@ -1,8 +1,9 @@
 """The emulated engine compared with the recordings: ``python3 bench/emulated.py [KERNEL …] [--write]``.
 
 For each kernel of the catalogue: how many instructions that access shared memory have executions, wavefronts and
-ideal wavefronts all equal to what ncu counted, different, or unknown; the time from an empty cache, compilation
-included; the peak memory of the process or the compiler. ``--write`` puts the table into docs/emulated.md.
+ideal wavefronts all equal to what ncu counted, different, or unknown; the same of the figures in other columns that the
+recording has (threads, sectors, tags, divergence); the time from an empty cache, compilation included; the peak memory
+of the process or the compiler. ``--write`` puts the table into docs/emulated.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from ncu_swizzle.base import paths
@@ -34,8 +36,8 @@ from ncu_swizzle.reports.model import Profile
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)
 HEAD = [
-    "| kernel | problem | equal | different | unknown | blocks run | seconds | MB |",
-    "|---|---|---|---|---|---|---|---|",
+    "| kernel | problem | equal | different | unknown | figures | blocks run | seconds | MB |",
+    "|---|---|---|---|---|---|---|---|---|",
 ]
 
 
@@ -59,6 +61,18 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
     return tally
 
 
+def figures_compared(emulated: Profile, recorded: Profile) -> Counter[str]:
+    """Return how many of the recorded figures of threads, global and local memory are equal, different and unknown."""
+    first = recorded.instructions[0].pc
+    ours = {instruction.pc: instruction.traffic.known for instruction in emulated.instructions}
+    tally: Counter[str] = Counter()
+    for counted in recorded.instructions:
+        here = ours.get(counted.pc - first, {})
+        for name, count in counted.traffic.known.items():
+            tally["unknown" if name not in here else "equal" if here[name] == count else "different"] += 1
+    return tally
+
+
 def measure(name: str) -> dict[str, object]:
     """Emulate one kernel in this process and compare it with its recording."""
     family, kernel = catalog.shipped().named(name)
@@ -69,7 +83,9 @@ def measure(name: str) -> dict[str, object]:
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     ran = f"{emulated.counts.blocks_run:,} of {emulated.counts.blocks:,}"
     sizes = in_words(family.problem())
-    return {**compared(emulated.profile, recorded), "problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024}
+    figures = figures_compared(emulated.profile, recorded)
+    told = {"problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024, "figures": figures}
+    return {**compared(emulated.profile, recorded), **told}
 
 
 def line(name: str) -> str:
@@ -79,12 +95,12 @@ def line(name: str) -> str:
         command = [sys.executable, __file__, "--kernel-as-json", name]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
-        return f"| {name} | {ended.stderr.strip().splitlines()[-1]} | | | | | | |"
+        return f"| {name} | {ended.stderr.strip().splitlines()[-1]} | | | | | | | |"
     result = json.loads(ended.stdout)
     counts = f"{result['equal']} | {result['different']} | {result['unknown']}"
-    return (
-        f"| {name} | {result['problem']} | {counts} | {result['ran']} | {result['seconds']:.1f} | {result['mb']:.0f} |"
-    )
+    figures = ", ".join(f"{count} {verdict}" for verdict, count in result["figures"].items())
+    costs = f"{result['ran']} | {result['seconds']:.1f} | {result['mb']:.0f}"
+    return f"| {name} | {result['problem']} | {counts} | {figures} | {costs} |"
 
 
 def main() -> None:

@@ -45,6 +45,24 @@ def test_local_words_of_a_warp_are_side_by_side(drawn: tuple[int, list[int], int
     assert sectors.local_sectors(addresses, active, width).tolist() == [len(places)]
 
 
+def test_copies_past_l1_move_whole_sectors_or_halves() -> None:
+    lane, all_lanes = np.arange(32), np.ones((1, 32), bool)
+    for source, target, mask, expected in (
+        (16 * lane, 16 * lane, ~0, (16, 16, 4)),
+        (16 * lane + 16, 16 * lane, ~0, (32, 16, 5)),  # each half to the other half of a sector
+        (16 * (lane ^ 1), 16 * lane, ~0, (16, 16, 4)),
+        (16 * (lane ^ 2), 16 * lane, ~0, (16, 16, 4)),
+        (0 * lane, 16 * lane, ~0, (32, 16, 1)),
+        (16 * (lane % 2), 16 * lane, ~0, (16, 16, 1)),
+        (16 * (lane // 2), 16 * lane, ~0, (32, 16, 2)),
+        (16 * lane, 16 * lane, 0x7, (2, 2, 1)),
+        (16 * lane, 16 * lane, 0, (0, 0, 0)),
+    ):
+        active = (mask >> lane & 1).astype(bool)[None] & all_lanes
+        counted = sectors.copy_sectors(BASE + source[None], 0x400 + target[None], active)
+        assert (counted.actual[0], counted.ideal[0], counted.tags[0]) == expected, (source, target)
+
+
 def test_the_usual_patterns() -> None:
     lane, all_lanes = np.arange(32), np.ones((1, 32), bool)
     for width, offsets, expected in (

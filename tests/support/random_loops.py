@@ -100,6 +100,7 @@ def _statement(chance: Random, depth: int) -> str:
         lambda: "STS [R8], R3",
         lambda: f"LDGSTS.E [R2+{near}], [R12.64]",
         lambda: f"LDG.E {target}, [R12.64]",
+        lambda: f"@{predicate} STG.E.64 [R12.64+{near}], {a}",
         lambda: f"STL [R8], {a}",
         lambda: f"LDL {target}, [R8]",
         lambda: "BAR.SYNC 0x0",
