@@ -104,7 +104,7 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
     from ncu_swizzle.emulate.run import emulate  # the emulator, loaded by now
 
     try:
-        counts = emulate(code, replace(launch, shared_dynamic=most), timeout_s=timeout_s)
+        counts = emulate(code, replace(launch, shared_dynamic=most), counts_traffic=False, timeout_s=timeout_s)
     except TimeLimit:
         raise
     except NcuSwizzleError:
