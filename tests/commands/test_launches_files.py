@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import ncu_swizzle
-from ncu_swizzle.base.errors import UsageError
 from tests.support.captures import recorded
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import PROGRAMS
@@ -45,18 +43,3 @@ def test_cubins_can_be_named(command: Command, tmp_path: Path) -> None:
     done = command("profile", "driver.launches", "--cubin", "new.cubin", "--json", "-")
     same = command("profile", "driver.launches", "--json", "-")
     assert json.loads(done.stdout)["kernels"] == json.loads(same.stdout)["kernels"]
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_python_functions_take_files(command: Command) -> None:
-    own = {"grid": "1", "block": "32", "shared": 4096, "args": ["float32[768]:random", "float32[768]:out"]}
-    pair = {"before": "-DPITCH=24", "after": "-DPITCH=25"}
-    assert command("list").returncode == 0
-    verdict = ncu_swizzle.check("odd.cu", engine="emulated", raising=False, **own, define="PITCH=24")
-    assert verdict.outcome.name == "failed"
-    assert ncu_swizzle.check("odd.cu", engine="emulated", **own, **pair).outcome.name == "passed"
-    compared = ncu_swizzle.compare("odd.cu", engine="emulated", **own, **pair)
-    assert compared.labels == ("odd (before)", "odd (after)")
-    with pytest.raises(UsageError, match="unknown option 'gird'"):
-        ncu_swizzle.compare("odd.cu", engine="emulated", gird="1")
