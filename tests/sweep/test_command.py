@@ -6,7 +6,6 @@ import contextlib
 import csv
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
 from tests.support.fleets import needs_fleet
-from tests.support.marks import without_gpu
 from tests.support.places import ROOT
 from tests.support.processes import wait_until
 
@@ -115,21 +113,6 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Fake) -
     assert launches(work) == 8
 
 
-@without_gpu
-def test_mistakes_are_said_before_anything_runs(work: Path) -> None:
-    for arguments, status, said in (
-        (["gemm", "--problem", "n=1000"], 2, "n=1000 is not supported"),
-        (["gemm", "--variants", "round"], 2, "has no variant 'round'"),
-        (["gemm", "--engine", "ncu"], 3, "ncu) was not found"),
-        (["gemm", "--json", "-", "--csv", "-"], 2, "only one format"),
-    ):
-        done = command("sweep", *arguments, at=work, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        assert done.returncode == status, done.stderr
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
-    assert not list(work.iterdir())
-
-
 @pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
 def test_kernels_of_a_project_are_swept(tmp_path: Path) -> None:
     project = tmp_path / "own"
@@ -197,25 +180,3 @@ def test_what_a_cluster_reuses_is_unknown(work: Path, fake: Callable[..., dict[s
     found = planned_by(work, fake(), SIZES, "--resume", "--scheduler", "tcp://nowhere:1")
     assert {point["reused"] for point in found["points"]} == {None}
     assert found["notes"] == ["The workers of the cluster were not asked which saved points they reuse."]
-
-
-@needs_fleet
-@without_gpu
-def test_it_refuses_what_the_sweep_refuses(work: Path) -> None:
-    (work / "taken").mkdir()
-    (work / "taken" / "sweep.json").write_text("{}")
-    for words, status, said in (
-        (("--workers", "gpus"), 3, "--workers gpus: no NVIDIA driver"),
-        (("--workers", "0"), 2, "neither gpus nor 1 to 256"),
-        (("--csv", "-"), 2, "--dry-run has no results to tabulate"),
-        (("-o", "taken"), 2, "taken already holds sweep.json"),
-    ):
-        done = process.command("sweep", "transpose", "--engine", "recorded", "--dry-run", *words, folder=work)
-        assert done.returncode == status, done.stderr
-        assert said in " ".join(done.stderr.split())
-
-
-def test_a_plan_is_no_table(tmp_path: Path) -> None:
-    refused = process.command(*PLANNED, SIZES, "--dry-run", "--csv", "-", folder=tmp_path)
-    assert refused.returncode == 2
-    assert "--json - prints the plan as JSON" in refused.stderr
