@@ -18,7 +18,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
-from ncu_swizzle.emulate.code import PRED, SassInstruction
+from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import misread, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Effects, operand_number
@@ -221,8 +221,6 @@ class TrafficLog:
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
-            if made.target is not None and (sectors.first_lanes(made.target, made.selected) != made.selected).any():
-                self.miss(number, "what ncu counts for lanes that write the same place", None, codes.NO_RULE)
             seen = requests[key] = replace(made, selected=made.selected.copy())
             self._bytes += 2 * (made.lanes.nbytes + made.selected.nbytes + len(to))
         return seen
@@ -391,33 +389,34 @@ class _Copy(_Access):
         self.past_l1 = instruction.has("BYPASS")
         self.negated = instruction.guard is not None and instruction.guard.negated
         self.target = operands.address(instruction.operands[memory_operands(instruction)[0]])
-        self.filled = zero_fill(instruction)
-        self.reads = operands.predicate(self.filled) if self.filled else None
+        filled = zero_fill(instruction)
+        self.reads = operands.predicate(filled) if filled else None
 
     def reader(self) -> operands.Reader:
         return operands.tagged_address(self.instruction.operands[memory_operands(self.instruction)[1]])
 
     def request(self, m: Machine, selected: Bools) -> None:
         address = self.address(m)
+        reading = self._reading(m, selected)
+        if reading is None:
+            return
         if misread(self.instruction) and not self.negated:  # under P0, ncu takes all lanes for predicated off
-            self.follow(m, TAGS, address, selected)
-        elif misread(self.instruction) and not np.array_equal(selected, m.view.mask):
-            self._without_rule(m, "lanes that are predicated off, whose addresses may be anything")
-        elif self._fills(m, selected):
-            self._without_rule(m, "lanes that write zeros")
+            self.follow(m, TAGS, address, reading)
+        elif misread(self.instruction) and (self.reads or not np.array_equal(selected, m.view.mask)):
+            reason = "what ncu counts for lanes that are predicated off, whose addresses may be anything,"
+            m.traffic.miss(self.index, reason, None, codes.NO_RULE)
         else:
             space, target = (COPY, self.target(m)) if self.past_l1 else (GLOBAL, None)
-            self.follow(m, space, address, selected, target)
+            self.follow(m, space, address, reading, target)
 
-    def _fills(self, m: Machine, selected: Bools) -> bool:
-        """Return whether some of the lanes may write zeros in place of what they read."""
-        if self.reads is None or self.filled is None:
-            return False
-        if self.past_l1 and self.filled.kind == PRED and not self.filled.number:  # P0, which ncu does not read
-            return True
+    def _reading(self, m: Machine, selected: Bools) -> Bools | None:
+        """Return the lanes, (G, 32), that read: the others write zeros, and do not count. None if that is unknown."""
+        if self.reads is None:
+            return selected
         reads = self.reads(m)
+        if not known_in(reads, selected):
+            m.traffic.miss(self.index, "which lanes write zeros", reads.origin)
+            return None
         m.decide(reads.tag)
-        return bool((selected & ~(np.asarray(reads.known) & reads.bits)).any())
-
-    def _without_rule(self, m: Machine, lanes: str) -> None:
-        m.traffic.miss(self.index, f"what ncu counts for {lanes}", None, codes.NO_RULE)
+        lanes: Bools = selected & reads.bits
+        return lanes
