@@ -16,6 +16,7 @@ from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
 from ncu_swizzle.emulate.copies import of_rows
 from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -95,14 +96,18 @@ class _Commit:
         mask = first_lane(self.mask(m), m.view.mask) if self.mask else None
         if doubtful.any() or not address.certain or (mask is not None and not mask.certain):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            m.note(Kind.JOIN, m.view.warps, "which mbarrier a tcgen05.commit is of")
             return
         rows = np.flatnonzero(selected.any(axis=1))
         addresses = of_rows(address, rows)
         which, blocks = _receivers(m, m.view_blocks()[rows], addresses, None if mask is None else of_rows(mask, rows))
         offsets = (addresses[which] & WINDOW).astype(np.int64)
         for offset in np.unique(offsets).tolist():
-            here = blocks[offsets == offset]
+            one = offsets == offset
+            here = blocks[one]
             m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
+            completed = m.mbarriers.at[offset].completed[here]
+            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed))
 
 
 def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> tuple[Ints, Ints]:
@@ -135,6 +140,7 @@ class _Request:
             blocks = m.clusters.around(block) if self.everywhere else block
             start, at = (int(of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
             write_known(m, blocks, start, np.zeros(RESPONSE, np.uint8))
+            m.note(Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at))
             arrived = np.full(len(blocks), -RESPONSE)
             m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
 

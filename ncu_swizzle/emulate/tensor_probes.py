@@ -205,6 +205,8 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 record.add(offset, "instruction", f"its instruction descriptor {bits:#010x}: {why}", codes.INSTRUCTION)
                 record.leave(f"{instruction.text} is not valid", lost=True)
                 continue
+            if bound := shape.bound(in_shared):
+                record.bound[bound] = None
             mine = int(m.view_blocks()[row])
             leader = mine - int(m.clusters.ranks[mine]) % 2 if shape.pair else mine
             adds_up, issuer = bool(of_row(more, row)), int(m.view.warps[row])

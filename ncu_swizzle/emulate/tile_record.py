@@ -32,6 +32,7 @@ class FollowedTiles:
     misfits: tuple[Misfit, ...] = ()
     followed: int = 0  # wgmmas whose operands were all followed
     lacking: str = ""
+    bound: tuple[str, ...] = ()  # which tcgen05.mma take longer to load than to multiply
 
 
 # Codes of kinds of misfits; an operand that is no tile is of the kind A or B.
@@ -66,6 +67,7 @@ class TileRecord:
     others_read: bool = True  # whether instructions other than wgmma may read tiles
     stages: dict[tuple[object, ...], Pair] = field(default_factory=dict)  # the first product of two stages
     rows: dict[tuple[int, str], dict[int, bool]] = field(default_factory=dict)  # of the tensors → whether it is filled
+    bound: dict[str, None] = field(default_factory=dict)  # see `FollowedTiles`; each once, in order
     done: dict[tuple[object, ...], int] = field(default_factory=dict)  # products of these before, by chain
     _machine: Machine | None = None
     _placed: PlacedBoxes | None = None
@@ -225,4 +227,4 @@ class TileRecord:
     def found(self, lacking: str = "") -> FollowedTiles:
         """Return what was found."""
         ordered = tuple(self.misfits[key] for key in sorted(self.misfits))
-        return FollowedTiles(ordered, self.followed, lacking or self.lacking)
+        return FollowedTiles(ordered, self.followed, lacking or self.lacking, tuple(self.bound))

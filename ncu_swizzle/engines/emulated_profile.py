@@ -446,5 +446,7 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: the bounds of global accesses were not checked: {counts.global_accesses.lacking}."
     if counts.tiles.lacking:
         yield f"{name}: not every tile was followed from TMA to wgmma: {counts.tiles.lacking}."
+    for bound in counts.tiles.bound:
+        yield f"{name}: {bound}."
     if counts.hazards.lacking:
         yield f"{name}: not every access was checked for races: {counts.hazards.unfollowed}."

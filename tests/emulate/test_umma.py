@@ -77,3 +77,17 @@ def test_every_wrong_case_is_flagged_and_no_right_one() -> None:
     chosen = cases[:: len(cases) // MUTATED]
     wrong = [case.label for case in chosen if bool(case.judged().misfits) == (case.fate == "right")]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "pair", "shared", "math"),
+    [(128, 64, False, 48, 32), (128, 128, False, 64, 64), (128, 256, False, 96, 128), (256, 256, True, 64, 128)],
+)
+def test_the_time_of_an_instruction_is_that_of_shared_memory_or_of_the_math(
+    m: int, n: int, pair: bool, shared: float, math: float
+) -> None:
+    bits = 1 << 4 | n >> 3 << 17 | m >> 4 << 24
+    shape = UmmaShape.of_bits(bits, "UTCHMMA", ("2CTA",) if pair else (), scaled=False)
+    assert shape.cycles(a_in_shared=True) == (shared, math)
+    assert bool(shape.bound(a_in_shared=True)) == (shared > math)
+    assert not shape.bound(a_in_shared=False)

@@ -64,7 +64,8 @@ def _mutations(g: Umma) -> Iterator[tuple[str, Umma]]:
     for name in ("a", "b"):
         side: Side = getattr(g, name)
         for field, values in SIDE:
-            for how in values:
+            # MN-major, boxes are side by side across K: which rows they are of is the kernel's business.
+            for how in () if field == "box" and g.arrangements["ab".index(name)] == "m" else values:
                 yield (
                     f"{name} {field} {how}",
                     replace(g, **{name: replace(side, **{field: _changed(getattr(side, field), how)})}),
