@@ -55,7 +55,9 @@ class Session:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("".join(f"{line}\n" for line in step.claims), encoding="utf-8")
                 continue
-            line = step.typed.replace("{try}", done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0])
+            line = step.typed.replace("{folder}", str(folder)).replace(
+                "{try}", done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0]
+            )
             settings, command = TYPED.fullmatch(line).groups()  # type: ignore[union-attr]
             done = typed(command, **{**env, **dict(setting.split("=", 1) for setting in settings.split())})
             status = next((int(claim[1:]) for claim in step.claims if claim[0] == "="), 0)
