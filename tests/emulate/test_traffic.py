@@ -25,8 +25,8 @@ def test_every_column_of_every_instruction_is_ncu_s(number: int) -> None:
     result = container.container_of(REPORT.read_bytes(), REPORT.name).results[number]
     cubin = Cubin(result.cubin, "several.cubin")
     code = emulated_launch.code(cubin, result.function, Toolchain().disassemble(cubin.data, cubin.name))
-    x, y, z = result.grid
-    i, j, k = result.block
+    x, y, z = result.launch.grid
+    i, j, k = result.launch.block
     counts = emulate(code, Launch(grid=(x, y, z), block=(i, j, k), parameters=LAUNCHES[number]))
     start = min(result.counts["inst_executed"])
     compared = 0
