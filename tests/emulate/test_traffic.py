@@ -8,12 +8,14 @@ import pytest
 from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
 from tests.support.emulation import OUT, pointers
 from tests.support.places import DATA
+from tests.support.programs import code
 
 REPORT = DATA / "programs" / "source-counters.ncu-rep"
 # The launches of several.cu: turn (float and double), rowsum, scale.
@@ -24,10 +26,10 @@ LAUNCHES = {0: pointers(512), 3: pointers(256), 4: pointers(512), 5: struct.pack
 def test_every_column_of_every_instruction_is_ncu_s(number: int) -> None:
     result = container.container_of(REPORT.read_bytes(), REPORT.name).results[number]
     cubin = Cubin(result.cubin, "several.cubin")
-    code = emulated_launch.code(cubin, result.function, Toolchain().disassemble(cubin.data, cubin.name))
+    source = emulated_launch.code(cubin, result.function, Toolchain().disassemble(cubin.data, cubin.name))
     x, y, z = result.launch.grid
     i, j, k = result.launch.block
-    counts = emulate(code, Launch(grid=(x, y, z), block=(i, j, k), parameters=LAUNCHES[number]))
+    counts = emulate(source, Launch(grid=(x, y, z), block=(i, j, k), parameters=LAUNCHES[number]))
     start = min(result.counts["inst_executed"])
     compared = 0
     for row in counts.rows:
@@ -38,3 +40,34 @@ def test_every_column_of_every_instruction_is_ncu_s(number: int) -> None:
             compared += theirs is not None
     assert compared > 2 * sum(row.executed != 0 for row in counts.rows)
     assert counts.blocks_run < counts.blocks
+
+
+def test_addresses_are_followed_through_iterations_and_blocks() -> None:
+    # A load moves by 36 bytes an iteration, and by 0x1a8 a block: sectors and tags change from one to the next.
+    lines = (
+        "S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "LDC.64 R2, c[0x0][0x210]", "IMAD R4, R1, 0x6a, R0",
+        "IMAD.WIDE.U32 R2, R4, 0x4, R2", "MOV R6, RZ", "LDG.E R5, [R2.64]", "@P1 STG.E [R2.64], R5",
+        "IADD3 R2, R2, 0x24, RZ", "VIADD R6, R6, 0x1", "ISETP.LT.AND P0, PT, R6, 0x30, PT", "@P0 BRA 0x60", "EXIT",
+    )  # fmt: skip
+    launch = Launch(grid=(64, 1, 1), block=(32, 1, 1), parameters=pointers(9))
+    few, every = emulate(code(*lines), launch), emulate(code(*lines), launch, plain=True, exhaustive=True)
+    assert few.rows == every.rows
+    assert few.blocks_run < every.blocks_run == 64
+    load, store = few.rows[6].traffic.known, few.rows[7]
+    assert load["ideal"] < load["sectors"] < 2 * load["ideal"]
+    assert load["threads"] == load["predicated_on"] == 64 * 48 * 32
+    assert "sectors" not in store.traffic.known
+    assert "whether its predicate holds" in str(store.traffic_unknown), "nothing wrote it"
+
+
+def test_a_spilled_register_is_told_apart_from_what_else_is_in_the_frame() -> None:
+    lines = (
+        "LDC R1, c[0x0][0x28]", "IADD3 R1, R1, -0x10, RZ", "S2R R0, SR_TID.X", "LDG.E R5, [R2.64]", "FMUL R5, R5, R5",
+        "STL [R1], R0", "STL.64 [R1+0x8], R5", "LDL R4, [R1]", "LDL R6, [R1+0x8]", "STS.U8 [R4], R6", "EXIT",
+    )  # fmt: skip
+    program = prepare(code(*lines), counts_traffic=True)
+    computed = [each.opcode for each, step in zip(program.instructions, program.steps, strict=True) if step]
+    assert "FMUL" not in computed
+    counts = emulate(code(*lines), Launch(grid=(1, 1, 1), block=(32, 1, 1)))
+    local = [row.traffic.local_sectors for row in counts.rows if row.opcode.startswith(("STL", "LDL"))]
+    assert local == [4, 8, 4, 4]
