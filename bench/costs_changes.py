@@ -195,5 +195,6 @@ def emulated(change: Change) -> str:
     counts = []
     for _, target in change.sides:
         profile = emulation.emulate_target(target, emulation.EmulationSettings(Toolchain(timeout_s=120))).profile
-        counts.append(f"{profile.total.excessive:,} ({profile.total.degree or 0:.2f})")
+        excess = profile.total.excessive
+        counts.append("unknown" if excess is None else f"{excess:,} ({profile.total.degree or 0:.2f})")
     return f"{change.name}: {' → '.join(counts)}"
