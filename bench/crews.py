@@ -9,7 +9,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines.settings import FleetOptions, Progress
-from ncu_swizzle.sweep.dispatch import mapped
+from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 Work = Callable[[str], Any]

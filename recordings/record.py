@@ -39,7 +39,7 @@ from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.options import NCU, Engine
-from ncu_swizzle.sweep.dispatch import mapped
+from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 

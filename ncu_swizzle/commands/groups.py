@@ -35,7 +35,7 @@ from ncu_swizzle.kernels.nvcc_options import TRUST
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Options
-    from ncu_swizzle.reports.many_launches import Choice, Forced
+    from ncu_swizzle.reports.pairing import Choice, Forced
 
 
 T = TypeVar("T")
@@ -186,9 +186,9 @@ class Pairs:
 
     def forced(self) -> Sequence[Forced]:
         """Return the pairs; raise UsageError."""
-        from ncu_swizzle.reports import many_launches
+        from ncu_swizzle.reports import pairing
 
-        return [many_launches.forced_pair(text) for text in self.pair]
+        return [pairing.forced_pair(text) for text in self.pair]
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,9 @@ class Selection(Pairs):
 
     def choice(self) -> Choice:
         """Return the selection for `pairing`; raise UsageError."""
-        from ncu_swizzle.reports import many_launches
+        from ncu_swizzle.reports import pairing
 
-        return many_launches.Choice(self.kernel_name, self.launch, tuple(self.forced()))
+        return pairing.Choice(self.kernel_name, self.launch, tuple(self.forced()))
 
 
 # Commands that take dataclasses: each field that is an `option` becomes a command-line option.

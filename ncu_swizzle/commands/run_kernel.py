@@ -21,12 +21,12 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.reports import many_launches, pack, run_folder
+from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily
-from ncu_swizzle.reports.many_launches import EVERYTHING, Choice, Forced, Row
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
 from ncu_swizzle.reports.pack import LaunchFindings
+from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
 
 # The profiles shown next to that of a kernel or program.
 
@@ -260,7 +260,7 @@ def arrange(
     """Return rows of matching launches, and the reports' names, empty if each report has just one launch."""
     if all(len(report) == 1 for report in reports):
         return [tuple(profile for report in reports for profile in report)], ()
-    return many_launches.rows(reports, pairs), many_launches.columns(texts)
+    return pairing.rows(reports, pairs), many_launches.columns(texts)
 
 
 def _is_one_run(texts: Sequence[str]) -> bool:

@@ -32,9 +32,9 @@ from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.options import LAUNCHES
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import facts_path, seal
-from ncu_swizzle.reports.many_launches import Forced
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
+from ncu_swizzle.reports.pairing import Forced
 
 # What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
 

@@ -27,7 +27,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.options import NCU, Destination
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.dispatch import crew
+from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 
 # Run a program once and write what it launches to a launches file.

@@ -18,8 +18,8 @@ from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, silent
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
-from ncu_swizzle.gate.checking import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
+from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
     MAX_DEGREE,
@@ -41,7 +41,7 @@ from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.dispatch import mapped
+from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"

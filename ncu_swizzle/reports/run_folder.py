@@ -17,9 +17,9 @@ from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
 from ncu_swizzle.reports import remarks
-from ncu_swizzle.reports.many_launches import Row
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
+from ncu_swizzle.reports.pairing import Row
 
 # How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
 

@@ -1,8 +1,6 @@
-"""The same work for many things: what each gave, in their order, wherever it was done.
+"""The client's side: which task goes to which worker, what became of it, and what to do when a worker is gone.
 
-`crew` is this process, or workers. Of those, this is the client's side: which task goes to which worker, what became of
-it, and what to do when a worker is gone. A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit
-stay together, and who is lost is known.
+A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and who is lost is known.
 """
 
 from __future__ import annotations
@@ -13,18 +11,16 @@ import threading
 import time
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ncu_swizzle.base import errors
-from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzleError, NotWritable, ProgramFailed
+from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, ProgramFailed
 from ncu_swizzle.base.files import replace_file as write
-from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
+from ncu_swizzle.engines.settings import Done, FleetOptions, Progress
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.cluster import Roster, Station, connected, dashboard
 from ncu_swizzle.sweep.worker import (
@@ -322,73 +318,3 @@ def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
 
 
 # Who does the work: this process, or workers. Both take tasks one by one and hand every result over as it comes.
-
-
-class Crew(Protocol):
-    """Workers that know the job; `notes` are about workers, such as why some are not used."""
-
-    @property
-    def members(self) -> Sequence[CrewMember]: ...
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
-        """Do all tasks. Raises what would stop each of them, such as a full disk, and whatever `on_result` raises."""
-
-
-class OneProcess:
-    """This process, which does one task after the other."""
-
-    notes = ()
-
-    def __init__(self, job: FleetJob, progress: Progress) -> None:
-        self.members = (CrewMember(job.examine(job.common)),)
-        self._job, self._progress = job, progress
-
-    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
-        for number, task in enumerate(tasks):
-            started = time.monotonic()
-            try:
-                with place(task) as folder:
-                    value = self._job.work(self._job.common, task.given, folder, self._progress)
-                    where = Whereabouts(seconds=time.monotonic() - started)
-                    on_result(number, FleetResult(value, where=where), folder)
-            except NotWritable:
-                raise
-            except NcuSwizzleError as error:
-                with place(task) as folder:
-                    on_result(number, FleetResult(error=error), folder)
-
-
-@contextmanager
-def crew(job: FleetJob, options: FleetOptions = ALONE, progress: Progress = silent) -> Iterator[Crew]:
-    """Yield who does the job. Raises UsageError for nonsense, and EnvironmentLacking if there is no fit worker."""
-    options.refuse_nonsense()
-    if not options.given:
-        yield OneProcess(job, progress)
-        return
-
-    with workers(job, options, progress) as many:
-        yield many
-
-
-def mapped(
-    job: FleetJob, tasks: Sequence[FleetTask], options: FleetOptions = ALONE, progress: Progress = silent,
-    on_notes: Callable[[Sequence[str]], None] = lambda notes: None,
-) -> list[Any]:  # fmt: skip
-    """Return what the tasks returned, in their order; raises the first error that one ends with.
-
-    `on_notes` gets what is to be known about the workers, at the end.
-    """
-    values: dict[int, Any] = {}
-
-    def take(number: int, result: FleetResult, _folder: Path) -> None:
-        if result.error:
-            raise result.error
-        values[number] = result.value
-
-    with crew(job, options, progress) as workers:
-        workers.run(tasks, lambda _task: scratch(), take)
-        on_notes(workers.notes)
-    return [values[number] for number in range(len(tasks))]

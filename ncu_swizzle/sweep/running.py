@@ -25,7 +25,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
 from ncu_swizzle.reports.run_folder import REPORT
 from ncu_swizzle.sweep import cluster, folder, worker
-from ncu_swizzle.sweep.dispatch import Crew, crew
+from ncu_swizzle.sweep.crew import Crew, crew
 from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.plan import (
     Fingerprint,

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.gate import checking, reporting
+from ncu_swizzle.gate import reporting, suppressions
 from ncu_swizzle.gate.baseline import Policy
-from ncu_swizzle.gate.checking import Judged, Suppressions
 from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.suppressions import Judged, Suppressions
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.project import project_in
 from tests.support.gate_profiles import measured
@@ -29,10 +29,10 @@ def test_what_a_comment_says(suffix: str, texts: dict[str, object], tmp_path: Pa
     said = {}
     for text in texts:
         file.write_text(f"{text}\n", encoding="utf-8")
-        found = checking.in_source(str(file))
+        found = suppressions.in_source(str(file))
         said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
     assert said == texts
-    assert checking.in_source(str(tmp_path / "absent.cu")) == ()
+    assert suppressions.in_source(str(tmp_path / "absent.cu")) == ()
 
 
 def finding(code: str = "SW001", *more: str, line: int = 1, **fields: object) -> Check:
@@ -72,7 +72,7 @@ def test_what_a_comment_hides(
 
 def settings(folder: Path, text: str) -> Suppressions:
     (folder / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
-    return Suppressions(checking.in_settings(project_in(folder / "ncu-swizzle.toml")))
+    return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ncu_swizzle.kernels import arguments, fills, naming
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
 from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, evaluate, refuse_bad_sizes, refuse_oversized, three
-from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.sweep import plan
 from tests.support.own_kernel import own
 from tests.support.places import table
@@ -115,7 +115,7 @@ def test_patterns_that_do_not_compile_are_refused() -> None:
         with pytest.raises(UsageError, match="regular expression"):
             baseline.pattern(text, "--kernel-name")
         with pytest.raises(UsageError, match="regular expression"):
-            many_launches.matches(EMPTY, f"regex:{text}")
+            pairing.matches(EMPTY, f"regex:{text}")
 
 
 @pytest.mark.long  # a dozen commands

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.reports import many_launches
-from ncu_swizzle.reports.many_launches import Choice, Forced
+from ncu_swizzle.reports import many_launches, pairing
 from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
+from ncu_swizzle.reports.pairing import Choice, Forced
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, laid_out, launched, program, without
 
@@ -22,46 +22,44 @@ def report(*launches: tuple[str, int]) -> list[Profile]:
     return [launched(EMPTY, name, index, (grid, 1, 1)) for index, (name, grid) in enumerate(launches)]
 
 
-def numbers(rows: Sequence[many_launches.Row]) -> list[Row]:
+def numbers(rows: Sequence[pairing.Row]) -> list[Row]:
     return [tuple(None if one is None else one.launch.index for one in row) for row in rows]
 
 
 def test_kernels_are_paired_by_function_grid_block_and_occurrence_else_by_bare_name() -> None:
     before = report(("rows(int)", 8), ("rows(int)", 16), ("rows(int)", 8), ("columns(int)", 8))
     after = report(("columns(int)", 8), ("rows(int)", 16), ("rows(int)", 8), ("rows(int)", 8))
-    assert numbers(many_launches.rows([before, after])) == [(0, 2), (1, 1), (2, 3), (3, 0)]
+    assert numbers(pairing.rows([before, after])) == [(0, 2), (1, 1), (2, 3), (3, 0)]
     before = report(("void a::tile<32>(int)", 8), ("void a::tile<16>(int)", 8), ("gone()", 1))
     after = report(("void b::tile<32, 1>(int)", 4), ("void a::tile<16>(int)", 8), ("new()", 1))
-    assert numbers(many_launches.rows([before, after])) == [(0, 0), (1, 1), (2, None), (None, 2)]
-    assert numbers(many_launches.rows([report(("plain()", 1)), report(("swizzled()", 2))])) == [(0, 0)], (
-        "one against one"
-    )
+    assert numbers(pairing.rows([before, after])) == [(0, 0), (1, 1), (2, None), (None, 2)]
+    assert numbers(pairing.rows([report(("plain()", 1)), report(("swizzled()", 2))])) == [(0, 0)], "one against one"
 
 
 def test_a_third_report_stands_beside_the_second_and_equal_launches_are_told_apart() -> None:
     before = report(("a()", 1), ("b()", 1))
-    rows = many_launches.rows([before, report(("b()", 1), ("b()", 1)), report(("a()", 1), ("c()", 1))])
+    rows = pairing.rows([before, report(("b()", 1), ("b()", 1)), report(("a()", 1), ("c()", 1))])
     assert numbers(rows) == [(0, None, 0), (1, 0, None), (None, 1, None), (None, None, 1)]
-    twice = many_launches.rows([[EMPTY, EMPTY]] * 2)
+    twice = pairing.rows([[EMPTY, EMPTY]] * 2)
     assert twice == [(EMPTY, EMPTY)] * 2
 
 
 def test_a_pair_can_be_forced_by_name_expression_and_number() -> None:
     before, after = report(("a()", 1), ("b()", 1), ("c()", 1)), report(("x()", 1), ("b()", 1), ("a()", 1))
     for forced in ("a=x", "0=0", "regex:^a=regex:x", "a()=x()"):
-        rows = numbers(many_launches.rows([before, after], [many_launches.forced_pair(forced)]))
+        rows = numbers(pairing.rows([before, after], [pairing.forced_pair(forced)]))
         assert {(0, 0), (1, 1), (None, 2)} <= set(rows), forced
     with pytest.raises(UsageError, match="second report has no z") as error:
-        many_launches.rows([before, after], [Forced("a", "z")])
+        pairing.rows([before, after], [Forced("a", "z")])
     assert "0 x, 1 b, 2 a" in error.value.hint
     for text in ("a", "=", "a=", "=b", ""):
         with pytest.raises(UsageError, match="is not of the form A=B"):
-            many_launches.forced_pair(text)
+            pairing.forced_pair(text)
 
 
 def test_what_has_nothing_in_common_is_not_comparable() -> None:
     with pytest.raises(NotComparable, match="the reports have no kernel in common") as error:
-        many_launches.rows([report(("a()", 1), ("b()", 1)), report(("c()", 1))])
+        pairing.rows([report(("a()", 1), ("b()", 1)), report(("c()", 1))])
     assert "--pair A=B" in error.value.hint
 
 
@@ -74,7 +72,7 @@ def test_every_launch_is_in_one_row_and_no_pair_is_missed(
 ) -> None:
     sides = (left, right)
     try:
-        rows = numbers(many_launches.rows([report(*left), report(*right)]))
+        rows = numbers(pairing.rows([report(*left), report(*right)]))
     except NotComparable:
         rows = [(index, None) for index in range(len(left))] + [(None, index) for index in range(len(right))]
         assert not {name.split("<")[0] for name, _ in left} & {name.split("<")[0] for name, _ in right}

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ncu_swizzle.render import terminal
-from ncu_swizzle.reports import many_launches, run_folder
+from ncu_swizzle.reports import many_launches, pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import MAGIC
 from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
@@ -103,7 +103,7 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 
 def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
-    comparisons, notes = many_launches.lay_out(many_launches.rows(reports), columns)
+    comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
     return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.engines.settings import FleetOptions
-from ncu_swizzle.sweep.dispatch import crew
+from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 from tests.support.fleets import Collected, examined, needs_fleet, worked
 
