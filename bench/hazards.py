@@ -544,7 +544,7 @@ def judged(subject: Subject, path: str) -> dict[str, Any]:
         answer |= {"error": f"{kind}: {error}", "codes": [kind] * (kind in ("MemoryFault", "Stuck", "Circling"))}
     else:
         answer |= {
-            "codes": sorted({hazard.code for hazard in counts.hazards.found}),
+            "codes": sorted({each.code for each in (*counts.hazards.found, *counts.tiles.misfits)}),
             "hazards": [_brief(hazard, counts) for hazard in counts.hazards.found][:20],
             "lacking": list(counts.hazards.lacking),
             "blocks": counts.hazards.blocks,
@@ -589,10 +589,13 @@ def shown(original: dict[str, Any], row: dict[str, Any]) -> str:
     if "digests" in ran and ran["digests"] != original.get("gpu", {}).get("digests"):
         return "output"
     for tool in ("racecheck", "synccheck"):
-        messages = row.get(tool, {}).get("messages", [])
-        if any(not message.startswith("Info") for message in messages):
+        if _told(row, tool) and not _told(original, tool):  # it does not know all that orders accesses
             return tool
     return ""
+
+
+def _told(row: dict[str, Any], tool: str) -> bool:
+    return any(not message.startswith("Info") for message in row.get(tool, {}).get("messages", []))
 
 
 HEAD = (

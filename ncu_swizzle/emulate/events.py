@@ -32,6 +32,7 @@ class Kind(IntEnum):
     BARRIER = auto()  # warps go on that waited: the barrier's number
     ARRIVE = auto()  # BAR.ARV: the barrier's number
     INITIALISE = auto()  # blocks and offsets of mbarriers
+    INVALIDATE = auto()  # the same of mbarriers that are no more
     COUNT = auto()  # arrivals: blocks, offsets, and the phases that are complete then
     PASS = auto()  # warps go on whose mbarrier's phase is complete: offsets, and the phases that are
     COMMIT = auto()  # copies so far are a group

@@ -40,6 +40,7 @@ WRONG = {
     codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() orders them",
+    codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
     codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
     codes.SAME_PLACE: "they are lanes of one store, any of which may remain",
@@ -122,6 +123,7 @@ class Races:
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
         self.write_lane = np.zeros(total, np.int8)
         self.read_event = np.zeros((total, self.readers), np.int32)
+        self.is_mbarrier = np.zeros(total, np.int32)  # the event that initialised one there
         self.read_lane = np.zeros((total, self.n), np.int8)
         atomics = bool(opcodes & {"ATOMS", "ATOM", "SYNCS", "ARRIVES"})
         self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
@@ -142,7 +144,7 @@ class Races:
             if handler is None:
                 continue
             low, high = 0, len(event.warps)
-            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN):
+            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE):
                 low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
                 if low == high:
                     continue
@@ -246,6 +248,12 @@ class Races:
         self._mbarrier(block, offset).pending[:] = 0
         units = self._units(block, offset, MBARRIER)
         self._access(_together(warps[:1], units), WRITE)
+        self.is_mbarrier[units] = self.now
+
+    def _invalidate(self, event: Event, _warps: Ints, _rows: slice) -> None:
+        for block, offset in zip(*(part.tolist() for part in event.data), strict=True):
+            if block in self.blocks:
+                self.is_mbarrier[self._units(block - self.blocks.start, offset, MBARRIER)] = 0
 
     def _count(self, event: Event, warps: Ints, _rows: slice) -> None:
         """Threads, or bytes of copies (then there are no warps), arrive at mbarriers."""
@@ -455,6 +463,11 @@ class Races:
             if agent is None:
                 self.read_lane[units, warps] = lanes
         elif does == WRITE:
+            if self.mbarriers:
+                over = self.is_mbarrier[units]
+                self._report(
+                    made, over > 0, over, warps, does=does, before="initialises", agent=by, code=codes.MBARRIER
+                )
             self.write_event[units], self.write_agent[units], self.write_lane[units] = self.now, by, lanes
             self._together(made, by, in_lanes)
         elif self.atomic_event is not None:
@@ -625,6 +638,7 @@ _HANDLERS = {
     Kind.BARRIER: Races._barrier,
     Kind.ARRIVE: Races._arrive,
     Kind.INITIALISE: Races._initialise,
+    Kind.INVALIDATE: Races._invalidate,
     Kind.COUNT: Races._count,
     Kind.PASS: Races._pass,
     Kind.COMMIT: Races._commit,

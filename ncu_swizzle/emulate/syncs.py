@@ -128,7 +128,7 @@ PHASE_BIT = np.uint32(31)  # of the upper word of a state
 def compiled(instruction: SassInstruction) -> Step | None:
     """Return the step of an operation on mbarriers; None if it changes none."""
     if instruction.has("CCTL"):
-        return None
+        return _Invalidate(instruction).step
     if instruction.has("EXCH"):
         return _Initialise(instruction).step
     return _Arrive(instruction).step
@@ -181,6 +181,19 @@ class _Initialise(_Operation):
                 m.mbarriers.initialise(offset, block, np.array([count]))
             else:
                 m.mbarriers.doubt(block, offset)
+
+
+class _Invalidate(_Operation):
+    """SYNCS.CCTL.IV: mbarrier.inval, after which its bytes are like others. It changes nothing that is counted."""
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        value = self.address(m)
+        rows, lanes = np.nonzero(selected)
+        if len(rows) and m.events is not None and not doubtful.any() and known_in(value, selected):
+            address = np.broadcast_to(value.bits, selected.shape)
+            blocks = m.clusters.at(m.view_blocks()[rows], address[rows, lanes])
+            m.note(Kind.INVALIDATE, m.view.warps[rows], (blocks, (address[rows, lanes] & WINDOW).astype(np.int64)))
 
 
 class _Arrive(_Operation):

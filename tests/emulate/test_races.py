@@ -31,6 +31,8 @@ EXPECTED = {
     "phase_never": "11",
     "phase_twice": "14",
     "uninitialised": "01",
+    "mbarrier_overwritten": "01 05 14",
+    "mbarrier_ended": "",
     "same_value": "06",
     "other_values": "01 05",
     "polled": "08",

@@ -58,6 +58,8 @@ KERNEL(phase_wrong) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[
 KERNEL(phase_never) { ROW; if (t == 0) { init(b[0], 65); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
 KERNEL(phase_twice) { ROW; if (t == 0) { init(b[0], 48); } __syncthreads(); row[t] = in[t]; arrive(b[0]); __syncthreads(); out[t] = row[63 - t]; }
 KERNEL(uninitialised) { ROW; if (t == 0) { init(b[0], 64); } row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(mbarrier_overwritten) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); ((float *)b)[t % 4] = in[t]; __syncthreads(); out[t] = ((float *)b)[t % 2]; row[t] = 0; }
+KERNEL(mbarrier_ended) { if (threadIdx.x == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); if (threadIdx.x == 0) { asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at(&b[0])) : "memory"); ((volatile float *)b)[0] = in[0]; } __syncthreads(); out[threadIdx.x] = ((volatile float *)b)[0]; }
 KERNEL(same_value) { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = row[blockIdx.x]; }
 KERNEL(other_values) { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
 KERNEL(polled) {
