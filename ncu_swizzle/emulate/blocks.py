@@ -30,7 +30,7 @@ from ncu_swizzle.emulate.requests import (
 )
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
-from ncu_swizzle.emulate.traffic import FIGURES, TrafficLog
+from ncu_swizzle.emulate.traffic import FIGURES, PATIENCE, TrafficLog
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -268,7 +268,9 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     if setting.program.contents:
         machine.keep_contents(RESERVED_BYTES if setting.program.allocates else 0)
     if setting.program.tallies is not None:
-        machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock)
+        # A trial without data is to be short.
+        patience = PATIENCE if setting.data else 0
+        machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock, patience)
     if setting.races is not None:
         machine.events, machine.valued = EventLog(), setting.races.valued
     schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)

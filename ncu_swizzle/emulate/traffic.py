@@ -154,8 +154,10 @@ class LoopTraffic:
 class TrafficLog:
     """All requests to global and local memory of one run, by instruction; what is unknown of them is in the state."""
 
-    def __init__(self, machine: Machine, instructions: Sequence[SassInstruction], clock: Clock) -> None:
-        self.machine, self.instructions, self.clock = machine, instructions, clock
+    def __init__(
+        self, machine: Machine, instructions: Sequence[SassInstruction], clock: Clock, patience: int = PATIENCE
+    ) -> None:
+        self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
         self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
         self._counted: dict[int, Ints] = {}
         self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
@@ -179,7 +181,9 @@ class TrafficLog:
             self.miss(number, "its address", m.draw.origin)
             return False
         blocks = np.unique(m.view_blocks())
-        if self.clock.effort > PATIENCE and (m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.failed_by(tag)):
+        if self.clock.effort > self.patience and (
+            m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.failed_by(tag)
+        ):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
         m.boxes.decide(blocks, tag, bits)
