@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import access_width, operation_name
+from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
 from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party
@@ -107,7 +107,7 @@ class Races:
         self.per_block = -(-m.shared_size // self.unit)
         total = self.per_block * len(self.blocks)
         opcodes = {self.instructions[event.number].opcode for event in events}
-        self.polls = polling(self.instructions)
+        self.polls, self.swapped = polling(self.instructions), compared_and_swapped(self.instructions)
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = 2 * self.n + -(-self.n // WARPS)
         self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED) else self.n
@@ -351,7 +351,8 @@ class Races:
             at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
             block = warps // self.machine.per_block * self.per_block
             footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, kinds)
-        self._access(footprint, kinds.does, copies=instruction.opcode == "LDGSTS")
+        does = ATOMIC if event.number in self.swapped else kinds.does
+        self._access(footprint, does, copies=instruction.opcode == "LDGSTS")
 
     def _footprint(self, warps: Ints, first: Ints, selected: Bools, kinds: Kinds) -> Footprint:
         """Return the units from the first ones on, (G, 32), that lanes access."""
@@ -616,6 +617,22 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
         opcodes = {instructions[number].opcode for number in body}
         if 0 < end - begin <= MOST_POLLING and not opcodes - POLLING:
             found |= {number for number in body if instructions[number].opcode == "LDS"}
+    return frozenset(found)
+
+
+def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
+    """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
+    found: set[int] = set()
+    for at, swap in enumerate(instructions):
+        if swap.opcode not in ("ATOMS", "ATOM") or not swap.has("SPIN", "CAS"):
+            continue
+        memory = swap.operands[memory_operands(swap)[0]]
+        for number in range(max(0, at - MOST_POLLING), at):
+            load = instructions[number]
+            if load.opcode in ("LDS", "LD"):
+                other = load.operands[memory_operands(load)[0]]
+                if (other.terms, other.offset) == (memory.terms, memory.offset):
+                    found.add(number)
     return frozenset(found)
 
 

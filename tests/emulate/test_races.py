@@ -40,6 +40,7 @@ EXPECTED = {
     "one_on_data": "",
     "counted": "",
     "counted_open": "01",
+    "added": "",
     "stuck": "10",
     "nowhere": "",
     "clustered": "",

@@ -71,6 +71,7 @@ KERNEL(on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1;
 KERNEL(one_on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[5] = t; } __syncthreads(); out[t] = row[5]; }
 KERNEL(counted) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t / 2], 1); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
 KERNEL(counted_open) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncwarp(); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
+KERNEL(added) { __shared__ float n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t], in[t]); atomicAdd(&n[63 - t], 1.f); __syncthreads(); out[t] = n[t]; }
 KERNEL(stuck) { ROW; row[t] = in[t]; if (t < 32) { bar(1, 64); bar(2, 64); } else { bar(2, 64); bar(1, 64); } out[t] = row[63 - t]; }
 KERNEL(nowhere) { ROW; row[t] = 0; __syncthreads(); row[(int)in[t] & 63] = 1; __syncthreads(); out[t] = row[63 - t]; }
 
