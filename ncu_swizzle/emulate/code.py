@@ -220,7 +220,7 @@ INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 TENSOR, INSTRUCTION = "tmem", "idesc"  # an address in tensor memory; a descriptor of the instruction itself
 
 ZERO = 255  # RZ, the register that is always 0
-UZERO = 63  # URZ
+UZERO = 255  # URZ; UR63 to UR79 are registers from sm_100 on
 TRUE = 7  # PT and UPT
 
 # Their addresses have 64 bits if they have .E.

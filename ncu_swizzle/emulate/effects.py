@@ -1,6 +1,6 @@
 """What each instruction reads and writes: numbered registers, and each memory as a whole.
 
-R0-R254 are 0-254, UR0-UR62 are 256-318, P0-P6 are 320-326, UP0-UP6 are 328-334; zero registers have none.
+R0-R254 are 0-254, UR0-UR79 are 256-335, P0-P6 are 336-342, UP0-UP6 are 344-350; zero registers have none.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def always_accesses(opcode: str) -> bool:
     return opcode not in GENERIC and may_be_counted(opcode)
 
 
-BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
+BASES = {REG: 0, UREG: 256, PRED: 336, UPRED: 344}
 NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
-REGISTERS = 336
+REGISTERS = 352
 # Contents of shared, local and global memory; the result that BAR.RED leaves for B2R.
-SHARED, LOCAL, VOTED, GLOBAL = 336, 337, 338, 339
+SHARED, LOCAL, VOTED, GLOBAL = 352, 353, 354, 355
 
 # Instructions that end a basic block because they can change which threads run.
 PHASE_CHECK = "SYNCS.PHASECHK"  # a wait at an mbarrier

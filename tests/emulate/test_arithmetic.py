@@ -67,7 +67,7 @@ def test_two_to_negative_integers_is_exact() -> None:
 
 def test_an_unknown_operand_leaves_the_check_unknown() -> None:
     m = execute("FCHK P2, R2, R4", [(0, 0, 0, False, False)] * 32, known=False)
-    value = m.registers[322]
+    value = m.registers[338]
     assert value is not None
     assert value.known is False
     assert value.bits.dtype == bool
@@ -79,7 +79,7 @@ def test_a_half_is_compared_with_a_constant() -> None:
     lanes = [(0x12340000 | int(bits), 0, 0, False, False) for bits in halves.view(np.uint16)]
 
     def compared(relation: str, first: str, second: str) -> Value:
-        value = execute(f"HSETP2.{relation}.AND P2, PT, R2.H0_H0, {first} , {second} , PT", lanes).registers[322]
+        value = execute(f"HSETP2.{relation}.AND P2, PT, R2.H0_H0, {first} , {second} , PT", lanes).registers[338]
         assert value is not None
         return value
 

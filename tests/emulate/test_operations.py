@@ -81,10 +81,12 @@ COMPARISONS = {name: getattr(operator, name.lower()) for name in ("LT", "LE", "G
 def test_comparisons(lanes: list[Lane]) -> None:
     for relation, compare in COMPARISONS.items():
         m = execute(f"ISETP.{relation}.AND P2, P3, R2, R4, P0", lanes)
-        assert register(m, 322) == [compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
-        assert register(m, 323) == [not compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
+        assert register(m, BASES[PRED] + 2) == [compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], (
+            relation
+        )
+        assert register(m, 339) == [not compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
         m = execute(f"ISETP.{relation}.U32.OR P2, PT, R2, R4, P0", lanes)
-        assert register(m, 322) == [compare(a, b) or p for a, b, _, p, _ in lanes], relation
+        assert register(m, BASES[PRED] + 2) == [compare(a, b) or p for a, b, _, p, _ in lanes], relation
 
 
 @settings(max_examples=30)
@@ -94,7 +96,7 @@ def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
     for relation, compare in COMPARISONS.items():
         low, high = f"ISETP.{relation}.U32.AND P2, PT, R2, R4, PT", f"ISETP.{relation}.AND.EX P3, PT, R3, R5, PT, P2"
         expected = [compare(signed(c << 32 | a, 64), signed(d << 32 | b, 64)) for a, b, c, d in pairs]
-        assert register(execute(f"{low}\n{high}", lanes), 323) == expected, relation
+        assert register(execute(f"{low}\n{high}", lanes), 339) == expected, relation
 
 
 @settings(max_examples=50)
@@ -102,15 +104,15 @@ def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
 def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
     highs = [lane[::-1] for lane in zip(*lanes, strict=True)]
     m = execute("IADD3 R0, P2, R2, -R4, RZ", lanes)
-    assert register(m, 322) == [a >= b for a, b, *_ in lanes]  # no borrow
+    assert register(m, BASES[PRED] + 2) == [a >= b for a, b, *_ in lanes]  # no borrow
     m = execute("IADD3 R0, P2, P3, R2, R4, R6", lanes)
-    carries = [int(x) + int(y) for x, y in zip(register(m, 322), register(m, 323), strict=True)]
+    carries = [int(x) + int(y) for x, y in zip(register(m, BASES[PRED] + 2), register(m, 339), strict=True)]
     assert carries == [a + b + c >> 32 for a, b, c, *_ in lanes]
     m = execute("IMAD.WIDE.U32 R0, P2, R2, R4, R6", lanes)
     exact = [a * b + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
     whole = [h << 32 | low for low, h in zip(register(m, 0), register(m, 1), strict=True)]
     assert whole == [value % (1 << 64) for value in exact]
-    assert register(m, 322) == [value >> 64 == 1 for value in exact]
+    assert register(m, BASES[PRED] + 2) == [value >> 64 == 1 for value in exact]
     m = execute("IMAD.WIDE R0, R2, R4, R6", lanes)
     exact = [signed(a) * signed(b) + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
     assert register(m, 1) == [value >> 32 & TOP for value in exact]
@@ -138,7 +140,7 @@ def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown() -
 @given(lanes=LANES, table=st.integers(0, 255))
 def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
     m = execute(f"PLOP3.LUT P2, PT, P0, P1, !P0, {table:#x}, 0x0", lanes)
-    assert register(m, 322) == [bool(table >> (p << 2 | q << 1 | (not p)) & 1) for *_, p, q in lanes]
+    assert register(m, BASES[PRED] + 2) == [bool(table >> (p << 2 | q << 1 | (not p)) & 1) for *_, p, q in lanes]
 
 
 @settings(max_examples=30)
@@ -149,7 +151,7 @@ def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> No
         assert value is not None
         assert not np.any(value.known)
     falsehood = execute("ISETP.GE.AND P2, PT, R2, R4, !PT", lanes, known=False)
-    assert register(falsehood, 322) == [False] * 32
+    assert register(falsehood, 338) == [False] * 32
     assert register(execute("LOP3.LUT R0, R2, R4, R6, 0xff, !PT", lanes, known=False), 0) == [TOP] * 32
 
 
@@ -179,9 +181,9 @@ def test_constants_written_as_halves() -> None:
 def test_bits_to_predicates() -> None:
     lanes = [(lane, 0, 0, True, False) for lane in range(32)]
     m = execute("R2P PR, R2, 0x6", lanes)
-    assert register(m, 321) == [bool(lane & 2) for lane in range(32)]
-    assert register(m, 322) == [bool(lane & 4) for lane in range(32)]
-    assert register(m, 320) == [True] * 32
+    assert register(m, BASES[PRED] + 1) == [bool(lane & 2) for lane in range(32)]
+    assert register(m, BASES[PRED] + 2) == [bool(lane & 4) for lane in range(32)]
+    assert register(m, BASES[PRED]) == [True] * 32
 
 
 def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_are_told_apart() -> None:

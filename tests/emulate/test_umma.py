@@ -7,6 +7,8 @@ import re
 import pytest
 
 from ncu_swizzle.base import codes
+from ncu_swizzle.emulate.code import Sass, parse_instruction
+from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 from tests.support.umma_cases import UmmaCase, right_cases
 from tests.support.umma_mutations import mutated_cases
@@ -91,3 +93,13 @@ def test_the_time_of_an_instruction_is_that_of_shared_memory_or_of_the_math(
     assert shape.cycles(a_in_shared=True) == (shared, math)
     assert bool(shape.bound(a_in_shared=True)) == (shared > math)
     assert not shape.bound(a_in_shared=False)
+
+
+def test_uniform_registers_beyond_62_are_registers_of_their_own() -> None:
+    def written(sass: str) -> int:
+        return effects(parse_instruction(Sass(0, sass))).writes
+
+    ones = [written(sass) for sass in ("UMOV UR63, 0x1", "UMOV UR66, 0x1", "ISETP.GE.AND P2, PT, R2, 0x1, PT")]
+    assert len(set(ones)) == len(ones)
+    assert all(ones)
+    assert not written("UMOV URZ, 0x1")

@@ -160,8 +160,8 @@ def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
         numbers = np.array([[lane[place] for lane in lanes]], np.uint32)
         m.registers[2 + 2 * place] = Value(numbers, known)
         m.registers[3 + 2 * place] = Value(numbers[:, ::-1].copy(), known)
-    m.registers[320] = Value(np.array([[lane[3] for lane in lanes]]))
-    m.registers[321] = Value(np.array([[lane[4] for lane in lanes]]))
+    m.registers[336] = Value(np.array([[lane[3] for lane in lanes]]))
+    m.registers[337] = Value(np.array([[lane[4] for lane in lanes]]))
     assert not program.unsupported
     for step in program.steps[: len(lines) - 1]:
         assert step is not None
