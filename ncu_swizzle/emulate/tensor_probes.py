@@ -54,6 +54,7 @@ class TensorRecord:
     writes: list[TensorWrite] = field(default_factory=list)
     pending: dict[int, list[TensorWrite]] = field(default_factory=dict)  # by warp that issued them, until it commits
     allocations: dict[int, int] = field(default_factory=dict)  # by block: the instruction that last allocated
+    unallocated: set[str] = field(default_factory=set)  # what was done to columns while none were allocated
     starved: tuple[int, int, int] | None = None  # an allocation that failed: its instruction, units, units taken
     _machine: Machine | None = None
     _owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -78,9 +79,11 @@ class TensorRecord:
         units = range(first // UNIT, -(-end // UNIT))
         if all(taken >> unit & 1 for unit in units):
             return True
+        if not taken and what in self.unallocated:  # the cause has been named
+            return False
+        self.unallocated |= set() if taken else {what}
         has = [unit for unit in range(UNITS) if taken >> unit & 1]
-        least = 1 << max(UNIT, end - min([first, *(unit * UNIT for unit in has)])).bit_length() - 1
-        least = least if least >= end else 2 * least
+        least = 1 << (max(UNIT, end) - 1).bit_length()
         allocated = f"of which {len(has) * UNIT} are allocated" if has else "of which the block has allocated none"
         fits = f"; an allocation of {least} would fit" if least <= COLUMNS else ""
         self.record.add(offset, "columns", f"{named}, {allocated}{fits}", codes.TENSOR_COLUMNS)
