@@ -136,12 +136,13 @@ def _tile_step(instruction: SassInstruction) -> Step | None:
         if doubtful.any() or not all(value.certain for pair in halves for value in pair):
             m.note(Kind.UNKNOWN, m.view.warps)
             return
-        # The four warps of a warpgroup read the same tiles: the first one stands for all.
-        rows = np.flatnonzero(selected.any(axis=1) & (m.view.warps % m.per_block % WARPS == 0))
+        # A warp reads its quarter of A. All four of a warpgroup read B: the first one stands for them.
+        rows = np.flatnonzero(selected.any(axis=1))
         chunks = []
         for row in rows.tolist():
             bits = [of_row(low, row) | of_row(high, row) << 32 for low, high in halves]
-            chunks.append(_chunks(tuple((b, r, t) for b, (_, _, r, t) in zip(bits, readers, strict=True))))
+            read = tuple((b, r, t) for b, (_, _, r, t) in zip(bits, readers, strict=True))
+            chunks.append(_chunks(read, int(m.view.warps[row]) % m.per_block % WARPS))
         if chunks:
             m.note(Kind.TILE, m.view.warps[rows], chunks)
 
@@ -149,6 +150,16 @@ def _tile_step(instruction: SassInstruction) -> Step | None:
 
 
 @lru_cache(maxsize=1 << 12)
-def _chunks(read: tuple[tuple[int, int, bool], ...]) -> Ints:
-    """Return the first bytes of the chunks of 16 that descriptors name: bits, rows, and whether MN is contiguous."""
-    return np.unique(np.concatenate([Descriptor.of_bits(b).chunks(rows, major).ravel() for b, rows, major in read]))
+def _chunks(read: tuple[tuple[int, int, bool], ...], warp: int) -> Ints:
+    """Return the first bytes of the chunks of 16 that a warp of a warpgroup reads: of A, if there is one, and of B.
+
+    Descriptors are given as bits, rows, and whether MN is contiguous.
+    """
+    tiles = [Descriptor.of_bits(bits).chunks(rows, major) for bits, rows, major in read]
+    parts = [np.zeros(0, np.int64)]
+    if len(tiles) == 2:  # the first axis is M, by rows or by chunks of them
+        quarter = len(tiles[0]) // WARPS
+        parts.append(tiles[0][warp * quarter : (warp + 1) * quarter].ravel())
+    if warp == 0:
+        parts.append(tiles[-1].ravel())
+    return np.unique(np.concatenate(parts))

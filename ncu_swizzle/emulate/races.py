@@ -408,7 +408,7 @@ class Races:
             units = units[units < self.per_block] + block * self.per_block
             agent = self.tiles + warp // WARPS
             self._access(_together(warps[k : k + 1], units), READ, agent=agent, proxy=True)
-            if ends:
+            if ends and warp % WARPS == 0:
                 self.tile_groups[warp // WARPS].append(self.now)
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
