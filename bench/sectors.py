@@ -39,7 +39,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 DATA = ROOT / "tests" / "data"
 ROWS, PATTERNS = "memory_rows", "memory_patterns"
 HARDWARE = "memory_hardware_h100.csv.gz"
-BRANCHES = {"branches_0": "branches_h100.cubin.xz"}
+BRANCHES = {"branches_0": "branches_h100.cubin.xz", "more_branches_0": "branches_h100_more.cubin.xz"}
 BASE = 0x7F00_0000_0000  # of the buffer; cudaMalloc aligns to 256 bytes
 LANES = np.arange(32)
 EXECUTED, THREADS, PREDICATED_ON = "inst_executed", "thread_inst_executed", "thread_inst_executed_true"
@@ -180,6 +180,8 @@ def predicted(m: Measurements) -> dict[str, Ints]:
         accesses_to_local(m, figures, here & m.where("space", "local", "generic"), width)
         copies(m, figures, here & (m.opcodes == "LDGSTS"), width)
     kinds(m, figures)
+    for column_ in (SHARED, SHARED_IDEAL):
+        figures[column_][m.opcodes == "ATOM"] = UNKNOWN
     for column in figures.values():
         column[m.where("mode", "construct")] = UNKNOWN
     return figures
@@ -218,22 +220,32 @@ def accesses_to_local(m: Measurements, figures: Mapping[str, Ints], rows: Bools,
 def copies(m: Measurements, figures: Mapping[str, Ints], rows: Bools, width: int) -> None:
     """Add what LDGSTS takes, whose lane i writes at 16 i, or `extra` times 16.
 
-    Past L1, ncu takes P0 for false (docs/wavefronts.md): under !P0, it counts all lanes, but for the tags.
+    Lanes that write zeros read nothing. Past L1, ncu takes P0 for false (docs/wavefronts.md): under !P0, it counts all
+    lanes, but for the tags; with zeros, too, is unknown.
     """
+    zeros = np.char.find(m.column("form"), " zfill") > 0
+    ignoring = np.char.find(m.column("form"), " ignore") > 0
     for cache_, past_l1 in (("ca", False), ("cg", True)):
         here = rows & (m.matching("BYPASS") == past_l1)
         chosen = np.flatnonzero(here[m.row_of])
         at, active = BASE + m.offsets[m.pattern_of[chosen]], m.active[chosen]
+        extra = m.extra[m.pattern_of[chosen]]
+        reads = np.where(zeros[m.row_of[chosen], None], extra > 0, True)
+        reads &= ~(ignoring[m.row_of[chosen], None] & m.flags[m.pattern_of[chosen]])
         placed = m.where("space", "placed")[m.row_of[chosen], None]
-        to = 16 * np.where(placed, m.extra[m.pattern_of[chosen]], LANES)
+        to = 16 * np.where(placed, extra, LANES)
         not_read = m.matching("@!P0 ")[m.row_of[chosen], None] & past_l1
         moved = np.where(not_read, m.live[m.row_of[chosen]], active)
-        counted = sectors.copy_sectors(at, to, moved) if past_l1 else sectors.global_sectors(at, moved, width)
-        tags = sectors.global_sectors(at, active, width).tags
+        read = moved & reads
+        counted = sectors.copy_sectors(at, to, read) if past_l1 else sectors.global_sectors(at, read, width)
+        tags = sectors.global_sectors(at, active & reads, width).tags
+        odd = not_read[:, 0] & (zeros | ignoring)[m.row_of[chosen]]
         for column, figure in ((SECTORS, counted.actual), (IDEAL, counted.ideal), (TAGS, tags)):
-            figures[column][here] = m.total(figure, chosen)[here]
+            figures[column][here] = m.total(np.where(odd & (column != TAGS), UNKNOWN, figure), chosen)[here]
         if len(chosen):
             count_wavefronts(m, figures, chosen, f"cp.async.{cache_}.{width}", to, moved, at - BASE)
+        for column in (SHARED, SHARED_IDEAL):  # bench/wavefronts.py measures those of zeros
+            figures[column][here & (zeros | ignoring)] = UNKNOWN
 
 
 def kinds(m: Measurements, figures: Mapping[str, Ints]) -> None:
@@ -321,8 +333,7 @@ class Counters:
 
 def counters(m: Measurements) -> Iterator[Counters]:
     """Yield the kernels that were also measured with the hardware's counters."""
-    with gzip.open(DATA / HARDWARE, "rt", newline="") as lines:
-        kernels = list(csv.DictReader(lines))
+    kernels = recorded(DATA / HARDWARE)
     of_row = m.measured(SECTORS), m.measured(LOCAL)
     for entry in kernels:
         operation = {"cp": "ld"}.get(entry["form"].split(".")[0], entry["form"].split(".")[0])
@@ -428,34 +439,40 @@ def emulate_all(only: str) -> None:
 
 
 def pack(folders: Sequence[Path]) -> None:
-    """Write the files of tests/data from recordings, whose patterns are numbered through."""
+    """Write the files of tests/data from recordings; of a kernel in several, the first is taken."""
     rows: list[dict[str, str]] = []
     patterns: list[dict[str, str]] = []
+    sums: dict[str, dict[str, str]] = {}
     for folder in folders:
-        first = len(patterns)
-        with gzip.open(folder / f"{PATTERNS}.csv.gz", "rt", newline="") as lines:
-            patterns += [{**entry, "number": str(first + int(entry["number"]))} for entry in csv.DictReader(lines)]
-        with gzip.open(folder / f"{ROWS}.csv.gz", "rt", newline="") as lines:
-            for entry in csv.DictReader(lines):
+        first, earlier = len(patterns), {entry["kernel"] for entry in rows}
+        patterns += [
+            {**entry, "number": str(first + int(entry["number"]))} for entry in recorded(folder / f"{PATTERNS}.csv.gz")
+        ]
+        for entry in recorded(folder / f"{ROWS}.csv.gz"):
+            if entry["kernel"] not in earlier:
                 shifted = " ".join(str(first + int(number)) for number in entry["patterns"].split())
                 rows.append({**entry, "patterns": shifted})
-    measured = [name for name in KEPT if name in rows[0]]
-    write(
-        ROWS,
-        [name for name in rows[0] if name in measured or "_" not in name or name in ("held_out", "masked_by")],
-        rows,
-    )
-    write(PATTERNS, list(patterns[0]), patterns)
+        sums = {entry["kernel"]: entry for entry in recorded(folder / "memory_hardware.csv.gz")} | sums
+    identity = [name for name in rows[0] if "_" not in name or name in ("held_out", "masked_by")]
+    write(DATA / f"{ROWS}_h100.csv.xz", [*identity, *(name for name in rows[0] if name in KEPT)], rows)
+    write(DATA / f"{PATTERNS}_h100.csv.xz", list(patterns[0]), patterns)
+    write(DATA / HARDWARE, sorted({name for entry in sums.values() for name in entry}), list(sums.values()))
 
 
-def write(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+def recorded(file: Path) -> list[dict[str, str]]:
+    with gzip.open(file, "rt", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def write(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
     text = StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    packed = lzma.compress(text.getvalue().encode(), preset=9 | lzma.PRESET_EXTREME)
-    (DATA / f"{name}_h100.csv.xz").write_bytes(packed)
-    print(f"{name}_h100.csv.xz: {len(packed):,} bytes")
+    data = text.getvalue().encode()
+    packed = lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
+    file.write_bytes(packed if file.suffix == ".xz" else gzip.compress(data, mtime=0))
+    print(f"{file.name}: {file.stat().st_size:,} bytes")
 
 
 def main() -> None:

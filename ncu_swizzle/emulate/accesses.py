@@ -38,7 +38,8 @@ _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"
 
 def access_width(instruction: SassInstruction) -> int:
     """Return the bytes per lane."""
-    sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+    sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "S64": 8, "F64": 8, "128": 16}
+    sizes |= {"F32x2": 8, "F32x4": 16, "F16x4": 8, "F16x8": 16, "BF16x4": 8, "BF16x8": 16}  # of RED and ATOM
     if instruction.opcode in ("LDSM", "STSM"):
         return 16
     return next((sizes[word] for word in instruction.modifiers if word in sizes), 4)

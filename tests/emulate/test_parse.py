@@ -8,7 +8,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
 from ncu_swizzle.emulate import code
-from ncu_swizzle.emulate.accesses import operation_name
+from ncu_swizzle.emulate.accesses import access_width, operation_name
 from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
@@ -38,6 +38,12 @@ def test_generic_atomics_are_those_of_shared_memory(opcode: str) -> None:
         parsed = instruction(f"{opcode}.{form} PT, R2, [R4], R6")
         assert operations.find(str(operation_name(parsed))).name == f"atom.shared.{name}"
     assert operation_name(instruction(f"{opcode}.ADD.64 PT, R2, [R4], R6")) is None
+
+
+def test_vectors_of_reductions_are_as_wide_as_they_say() -> None:
+    forms = {"ADD": 4, "ADD.F16x2.RN": 4, "ADD.F64.RN": 8, "MAX.S64": 8, "ADD.F32x2.FTZ.RN": 8, "ADD.BF16x8.RN": 16}
+    for form, expected in forms.items():
+        assert access_width(instruction(f"REDG.E.{form}.STRONG.GPU desc[UR4][R2.64], R4")) == expected
 
 
 def test_a_kernel_or_a_label_that_is_not_there() -> None:
