@@ -1,7 +1,7 @@
 """Stable codes: one for each finding of lint, check and the rule pack, and one for each reason for an unknown.
 
 A code is never reused for something else. Each has a page, ``docs/rules/CODE.md``, which the site shows and the
-terminal prints. MEM0xx (global memory) is reserved.
+terminal prints.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ DESCRIPTOR, INSTRUCTION, TENSOR_ALLOCATION, TENSOR_COLUMNS, TENSOR_LANES, TENSOR
 EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT, HISTORY_LIMIT = (f"SW03{n}" for n in range(5))
 RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED = (f"RACE00{n}" for n in range(1, 9))
 STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
+UNCOALESCED, UNALIGNED, SPILLED, LOCAL_ARRAY, PARTING = (f"MEM00{n}" for n in range(1, 6))
+SECTOR_LIMIT = "MEM030"
 UNUSED, UNKNOWN_CODE = "SW090", "SW091"
 DATA, LAUNCH, TIMING, UNWRITTEN, NOT_EMULATED, NO_RULE, BLOCKS_DIFFER, NOT_RUN = (f"UN00{n}" for n in range(1, 9))
 NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER = "UN010", "UN011", "UN012", "UN013"
@@ -129,6 +131,16 @@ CATALOGUE: dict[str, RuleCode] = {
             (TIME_LIMIT, "max-regression", "A kernel got slower than in the baseline, beyond limit and noise."),
             (BASELINE_LIMIT, "more-than-baseline", "A kernel has more excessive wavefronts than in the baseline."),
             (HISTORY_LIMIT, "more-than-history", "An access kind has more excess than in the last good run."),
+        ]),
+        *_rows(Severity.warning, LINTED, LINE, [
+            (UNCOALESCED, "uncoalesced", "A warp's bytes of global memory lie in more sectors than they fill."),
+            (UNALIGNED, "unaligned", "A warp's bytes of global memory are side by side, but begin inside of a sector."),
+            (SPILLED, "spilled-registers", "Spilled registers are stored or loaded in a loop."),
+            (LOCAL_ARRAY, "local-array", "An array in local memory is accessed in a loop."),
+            (PARTING, "divergent-branch", "At least half of the warps part at a branch."),
+        ]),
+        *_rows(Severity.error, CHECK, KERNEL, [
+            (SECTOR_LIMIT, "max-sectors", "A kernel takes more sectors for each ideal one than its limit."),
         ]),
         *_rows(Severity.note, PACK, KERNEL, [
             ("SW040", "SharedExcess", "How many shared-memory wavefronts are excessive, and where."),

@@ -56,6 +56,22 @@ class Traffic:
         return cls(**sums)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """How the threads of an emulated instruction lie in global memory, in all of its requests.
+
+    `x`, `y`, `z`: the bytes from a thread to its neighbour along threadIdx.x, .y and .z. None: not always the same, or
+    a warp has no such neighbours.
+    """
+
+    width: Count  # bytes that each thread accesses
+    x: int | None = None
+    y: int | None = None
+    z: int | None = None
+    unaligned: bool = False  # requests without gaps take more sectors than are ideal
+    gaps: bool = False  # requests with bytes between their threads' do
+
+
 NO_TRAFFIC = Traffic()
 FIELDS = tuple(field.name for field in fields(Traffic))
 # ncu's names, by field.

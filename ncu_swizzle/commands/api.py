@@ -327,6 +327,7 @@ def check(
     sources: CatalogOptions,
     max_excessive: Limit = (),
     max_degree: Limit = (),
+    max_sectors: Limit = (),
     max_regression: Limit = (),
     baseline: str | Path | None = None,
     allow_recorded: bool = False,
@@ -341,7 +342,7 @@ def check(
     kernel's name, or ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is
     inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
-    limits = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
+    limits = zip(LIMITS, (max_excessive, max_degree, max_sectors, max_regression), strict=True)
     rules = Policy(
         rules=tuple(parse_rule(name, text) for name, limit in limits for text in _limit_texts(limit)),
         baseline=Path(baseline) if baseline is not None else None,
@@ -405,6 +406,7 @@ def lint(
     fleet: FleetOptions,
     extras: LintExtras,
     max_degree: Limit = (),
+    max_sectors: Limit = (),
     on_progress: Progress = silent,
 ) -> Verdict:
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
@@ -416,6 +418,7 @@ def lint(
     query = LintOptions(
         files=tuple(map(str, files)),
         max_degree=_limit_texts(max_degree),
+        max_sectors=_limit_texts(max_sectors),
         description=own.described(request.problem, sources),
         build=build,
     )

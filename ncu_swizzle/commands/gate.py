@@ -67,6 +67,9 @@ def lint(
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
+    max_sectors: Annotated[
+        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal sectors of global memory per line.")
+    ] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
@@ -90,6 +93,7 @@ def lint(
     query = LintOptions(
         files=tuple(files),
         max_degree=tuple(max_degree),
+        max_sectors=tuple(max_sectors),
         description=own.described(request.problem, sources),
         build=build,
     )
@@ -199,6 +203,7 @@ class Judging:
 
     max_excessive: tuple[str, ...] = option((), "Wavefronts beyond the ideal.", LIMIT, common=True)
     max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts.", LIMIT, common=True)
+    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of global memory.", LIMIT, common=True)
     max_regression: tuple[str, ...] = option(
         (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
     )
@@ -274,7 +279,7 @@ def check(
         return
     query = checking.CheckOptions(
         profiles=tuple(profiles),
-        limits=(judging.max_excessive, judging.max_degree, judging.max_regression),
+        limits=(judging.max_excessive, judging.max_degree, judging.max_sectors, judging.max_regression),
         baseline=judging.baseline,
         allow_recorded=judging.allow_recorded,
         only=judging.kernel_name,

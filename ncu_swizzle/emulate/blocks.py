@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
 from ncu_swizzle.emulate.events import EventLog
 from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
 from ncu_swizzle.emulate.machine import Draw, Machine
+from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.races import RaceCheck
 from ncu_swizzle.emulate.requests import (
@@ -227,6 +228,7 @@ class Batch:
     machine: Machine
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
+    patterns: Mapping[int, LanePattern]
 
     def signature(self, block: int) -> bytes:
         """Return a digest of everything that was counted for one block in shared memory."""
@@ -300,6 +302,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
+        patterns=machine.traffic.patterns if machine.traffic else {},
     )
 
 
@@ -315,6 +318,7 @@ class Totals:
     requests: dict[int, AccessRequests] = field(default_factory=dict)
     tallies: Any = 0  # (R,)
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
+    patterns: dict[int, LanePattern] = field(default_factory=dict)
     unsure: dict[int, Unknown] = field(default_factory=dict)
     unfollowed: dict[int, Unknown] = field(default_factory=dict)
     run: int = 0
@@ -336,6 +340,9 @@ class Totals:
         self.tallies = self.tallies + _weighted(batch.tallies, weights)
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted(figures, weights)
+        for number, pattern in batch.patterns.items():
+            before = self.patterns.get(number)
+            self.patterns[number] = before.plus(pattern) if before else pattern
         self.unknown = {**batch.machine.unknown, **self.unknown}  # the first reason stays
         self.missed = {**batch.machine.missed, **self.missed}
         self.unsure = {**batch.machine.unsure, **self.unsure}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
+from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.events import Hazards
@@ -70,6 +70,7 @@ class InstructionCounts:
     origin: int | None = None  # the offset of the instruction that caused the unknown
     traffic: Traffic = NO_TRAFFIC
     traffic_unknown: Cause | None = None  # why something of it is unknown, if it is
+    pattern: Pattern | None = None  # of its requests to global memory
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -423,6 +423,7 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
         origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
         traffic=counted,
         traffic_unknown=cause,
+        pattern=totals.patterns[number].alike if number in totals.patterns else None,
     )
 
 

@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Ef
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.patterns import LanePattern, Neighbours
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Value, known_in
@@ -160,6 +161,8 @@ class TrafficLog:
         self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
         self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
         self._counted: dict[int, Ints] = {}
+        self.patterns: dict[int, LanePattern] = {}
+        self._neighbours = Neighbours(machine.block)
         self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
         self._bytes = 0
 
@@ -267,7 +270,11 @@ class TrafficLog:
             for seen in requests.values():
                 if not seen.count:  # taken back
                     continue
-                figures = _figures(seen, width) * seen.count  # (FIGURES, N)
+                once = _figures(seen, width)  # (FIGURES, N)
+                if seen.space == GLOBAL:
+                    pattern = self.patterns.setdefault(number, LanePattern(width=width))
+                    pattern.see(seen.lanes, seen.selected, once[0] > once[1], self._neighbours)
+                figures = once * seen.count
                 total = self._counted.setdefault(number, np.zeros((FIGURES, len(self.machine.blocks)), np.int64))
                 for row, figure in enumerate(figures):
                     if figure.any():

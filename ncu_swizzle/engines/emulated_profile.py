@@ -416,6 +416,7 @@ def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator
             wavefronts=row.wavefronts if row.access else None,
             ideal=row.ideal if row.access else None,
             traffic=row.traffic,
+            pattern=row.pattern,
         )
 
 

@@ -24,22 +24,32 @@ from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_j
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
 from ncu_swizzle.cubin.names import KernelFilter
-from ncu_swizzle.gate.verdict import BASELINE, HISTORY, MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION, Suppression
+from ncu_swizzle.gate.verdict import (
+    BASELINE,
+    HISTORY,
+    MAX_DEGREE,
+    MAX_EXCESSIVE,
+    MAX_REGRESSION,
+    MAX_SECTORS,
+    Suppression,
+)
+from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import TRANSFERS, Ratios
 from ncu_swizzle.reports.model import MachineInfo, Profile
 from ncu_swizzle.reports.options import EMULATED
 
 # The rules that profiles must meet: each is one limit for some kernels and some accesses.
 
-LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
-LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}
+
+LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_SECTORS, MAX_REGRESSION)
+LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_SECTORS: 1, MAX_REGRESSION: 0}
 EACH = "*"  # as an access: each kind separately
 FORM = "write [KERNEL:][ACCESS=]NUMBER, for example 0, LDSM=0, 'gemm.*:1000' or 'gemm.*:STS=1000'"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A limit: in wavefronts (max-excessive), a ratio (max-degree), or percent (max-regression)."""
+    """A limit: in wavefronts (max-excessive), a ratio (max-degree, max-sectors), or percent (max-regression)."""
 
     criterion: str
     limit: float
@@ -131,8 +141,9 @@ def check_baseline(policy: Policy) -> None:
 
 def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
     """Raise UsageError for an unknown access kind that no profile has either: its limit would never apply."""
-    kinds = sorted({*TRANSFERS, *seen})
+    shared = {*TRANSFERS, *seen}
     for rule in rules:
+        kinds = sorted(memory.OPCODES if rule.criterion == MAX_SECTORS else shared)
         if rule.access not in ("", EACH, *kinds):
             meant = did_you_mean(rule.access, kinds)
             raise UsageError(f"{rule.origin}: unknown access kind {rule.access!r}{meant}", FORM)

@@ -91,7 +91,7 @@ class CheckOptions:
     """The command line of ``ncu-swizzle check``, except how profiles are obtained and what is written."""
 
     profiles: tuple[str, ...]
-    limits: tuple[tuple[str, ...], ...] = ((), (), ())  # for each of LIMITS, as typed
+    limits: tuple[tuple[str, ...], ...] = ((), (), (), ())  # for each of LIMITS, as typed
     baseline: str = ""  # a file, "none", or empty: the one in the settings, else the default file if it exists
     allow_recorded: bool | None = None
     only: str = ""  # as in `KernelFilter`

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.gate import verdict
+from ncu_swizzle.gate import memory, verdict
 from ncu_swizzle.gate.baseline import (
     Baseline,
     Entry,
@@ -31,6 +31,7 @@ from ncu_swizzle.gate.verdict import (
     MAX_DEGREE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
+    MAX_SECTORS,
     MEASURED,
     PRESENT,
     Check,
@@ -50,6 +51,7 @@ NOTHING = Total(executed=0, wavefronts=0, ideal=0)
 CODES = {  # of what `check` finds, by criterion
     MAX_EXCESSIVE: codes.EXCESS_LIMIT,
     MAX_DEGREE: codes.DEGREE_LIMIT,
+    MAX_SECTORS: codes.SECTOR_LIMIT,
     MAX_REGRESSION: codes.TIME_LIMIT,
     BASELINE: codes.BASELINE_LIMIT,
     HISTORY: codes.HISTORY_LIMIT,
@@ -296,8 +298,10 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
         yield from verdict.of_violations(subject.label, profile)
     kinds = list(dict.fromkeys(access for profile in subject.profiles for access in profile.accesses))
     limits = rules.limits(subject.now.names, kinds)
+    for access, limit in memory.sector_limits(rules, subject.now.names, memory.kinds(subject.profiles)).items():
+        yield _check_sectors(subject, access, limit)
     for (criterion, access), limit in limits.items():
-        if criterion != MAX_REGRESSION:
+        if criterion not in (MAX_REGRESSION, MAX_SECTORS):
             yield _check_limit(subject, access, limit)
     regression = limits.get((MAX_REGRESSION, ""))
     for runs in saved:
@@ -343,6 +347,18 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
     outcome, message = compared(rule, actual)
     check = subject.check(outcome, rule.criterion, message, access)
     return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
+
+
+def _check_sectors(subject: _Subject, access: str, rule: Rule) -> Check:
+    """Compare the sectors for each ideal one of an opcode, of all together if empty, with the limit."""
+    ratio, worst, unknown = memory.worst_ratio(subject.profiles, access, subject.here)
+    outcome = Outcome.passed if ratio <= rule.limit else Outcome.failed
+    message = f"{ratio:.4g} sectors for each ideal one, at most {rule.limit:.12g} allowed"
+    if unknown:
+        outcome, message = Outcome.inconclusive, "sectors of global memory are unknown, or were not collected"
+    check = subject.check(outcome, MAX_SECTORS, message, access, why=unknown)
+    place = verdict.Place(*worst.line) if outcome is Outcome.failed and worst and worst.line else check.place
+    return replace(check, place=place, origin=rule.origin, actual=None if unknown else ratio, limit=rule.limit)
 
 
 def _total(profile: Profile, access: str) -> Total:

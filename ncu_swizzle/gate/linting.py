@@ -16,13 +16,14 @@ from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, silent
-from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
     MAX_DEGREE,
+    MAX_SECTORS,
     SUPPRESSIONS,
     Check,
     Outcome,
@@ -55,6 +56,7 @@ class LintOptions:
 
     files: tuple[str, ...]
     max_degree: tuple[str, ...] = ()
+    max_sectors: tuple[str, ...] = ()
     description: KernelDescription = KernelDescription()
     build: NewBuild = NewBuild()  # of the launches in launches files
 
@@ -147,7 +149,7 @@ def lint_kernels(
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in options.files)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
-    policy(options.max_degree)  # nonsense is said before anything runs
+    policy(options)  # nonsense is said before anything runs
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(options=options, settings=settings, folder=Path.cwd(), disassembler=disassembler)
     kernels: list[Linted] = [*options.kernels(), *options.launches]
@@ -211,9 +213,10 @@ def _same_tools(work: LintWork) -> None:
         raise EnvironmentLacking(f"its nvdisasm is {here}, not {work.disassembler}", INSTALL)
 
 
-def policy(typed: Sequence[str]) -> Policy:
+def policy(options: LintOptions) -> Policy:
     """Return the limits: degree 1 for every line, overridden by the command line. Raises UsageError."""
-    rules = [baseline.parse_rule(MAX_DEGREE, text) for text in typed]
+    degrees = [baseline.parse_rule(MAX_DEGREE, text) for text in options.max_degree]
+    rules = degrees + [baseline.parse_rule(MAX_SECTORS, text) for text in options.max_sectors]
     baseline.check_accesses(rules, ())
     by_line = [replace(rule, access=rule.access or EACH) for rule in rules]
     return Policy(rules=(Rule(criterion=MAX_DEGREE, limit=1, access=EACH), *by_line))
@@ -301,7 +304,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     def in_checkout(place: Place | None) -> Place | None:
         return place and moved(place, here, emulated.binary.roots)
 
-    lines = line_accesses(profile, files_in(here))
+    lines, rules = line_accesses(profile, files_in(here)), policy(work.options)
     why = next(iter(emulated.on_unknown), "").rstrip(".")
     checks = [
         replace(
@@ -309,7 +312,10 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
             place=in_checkout(check.place),
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
-        for check in marked(judge_lines(profile, lines, policy(work.options.max_degree), why, hints), [profile])
+        for check in (
+            *marked(judge_lines(profile, lines, rules, why, hints), [profile]),
+            *memory.judge_memory(profile, rules, files_in(here)),
+        )
     ]
     return KernelLint(
         name=profile.kernel.name,

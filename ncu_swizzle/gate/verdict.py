@@ -19,6 +19,7 @@ from ncu_swizzle.reports.model import Profile
 # The gate's results: one `Check` per kernel, criterion and access kind, and the `Verdict` that sums them up.
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
+MAX_SECTORS, MEMORY = "max-sectors", "memory"
 BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
 BOUNDS, TILES, RACES = "bounds", "tiles", "races"
 HISTORY, SUPPRESSIONS = "history", "suppressions"
@@ -28,6 +29,8 @@ CRITERIA: Mapping[str, str] = {
     MAX_EXCESSIVE: "Excessive shared-memory wavefronts (actual minus ideal) stay within the limit.",
     MAX_DEGREE: "The degree (actual over ideal shared-memory wavefronts) stays within the limit.",
     MAX_REGRESSION: "The duration grows over the baseline by no more than the limit plus noise.",
+    MAX_SECTORS: "Sectors of global memory for each ideal one stay within the limit.",
+    MEMORY: "Global memory is read and written in whole sectors, local memory seldom, and warps do not part.",
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
     HISTORY: "No access kind has more excessive wavefronts than in the last good run of the history.",
     MEASURED: "The values were measured or computed.",

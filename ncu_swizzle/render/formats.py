@@ -65,9 +65,13 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "labels": list(comparison.labels),
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
+        "memory": _rows(comparison.memory),
         "stalls": _rows(comparison.stalls.reset_index()),
         "unknowns": [
             {"label": label, **asdict(why)} for label, profile in comparison.named for why in profile.unknowns
+        ],
+        "unknown_traffic": [
+            {"label": label, **asdict(why)} for label, profile in comparison.named for why in profile.unknown_traffic
         ],
         "samples": [profile.all_samples for profile in comparison.profiles],
         "mix": _mix_record(comparison),

@@ -27,7 +27,7 @@ from ncu_swizzle.render import banks, findings, mix, source, summary, tables, te
 from ncu_swizzle.render.banks import BitPicture, Board
 from ncu_swizzle.render.mix import UnitRow, units
 from ncu_swizzle.render.source import Colours
-from ncu_swizzle.reports import many_launches, model, remarks
+from ncu_swizzle.reports import many_launches, memory, model, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import RECORDED
@@ -159,7 +159,7 @@ FILTERS = {
     "shade": text.shade,
     "width": text.width,
 }
-MODULES = (findings, many_launches, mix, remarks, source, summary, tables, text)
+MODULES = (findings, many_launches, memory, mix, remarks, source, summary, tables, text)
 
 
 @cache

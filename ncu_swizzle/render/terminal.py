@@ -16,6 +16,7 @@ from ncu_swizzle.render.summary import computed
 from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.counts import TRANSFERS
+from ncu_swizzle.reports.memory import LOCAL_OPCODES
 from ncu_swizzle.reports.options import RECORDED
 
 STALLS_SHOWN = 6
@@ -55,6 +56,8 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         comparison = compare(comparison.profiles[:MOST_COLUMNS], labels=comparison.labels[:MOST_COLUMNS])
         console.print(_overview(everything))
     console.print(_accesses(comparison))
+    if not comparison.memory.empty:
+        console.print(_memory(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
         if caution := text.caution(comparison):
@@ -171,6 +174,24 @@ def _accesses(comparison: Comparison) -> Table:
             counts = (number(count, "{:,.0f}") for count in (total.wavefronts, total.ideal, total.excessive))
             degree = "-" if total.ideal == 0 else number(total.degree, "{:.2f}")
             table.add_row(head, label, *counts, degree, style="red" if total.excessive else "")
+    return table
+
+
+def _memory(comparison: Comparison) -> Table:
+    """Return the sectors of each opcode per request of a warp, which is what an ideal access is known by."""
+    table = plain_table("Sectors of global and local memory per request", "access", "kernel")
+    for title in ("requests", "sectors", "ideal", "excessive bytes"):
+        table.add_column(title, justify="right")
+    for access, rows in comparison.memory.groupby("access", sort=False):
+        table.add_section()
+        for place, (_, row) in enumerate(rows.iterrows()):
+            requests, local = row["executed"], access in LOCAL_OPCODES
+            counts = (row["local_sectors" if local else "sectors"], row["ideal"])
+            each = ["-" if not requests else number(count / requests, "{:.4g}") for count in counts]
+            ideal, excess = ("", "") if local else (each[1], number(row["excessive_bytes"], "{:,.0f}"))
+            excessive = not pd.isna(row["excessive"]) and row["excessive"] > 0
+            cells = (str(row["label"]), number(requests, "{:,.0f}"), each[0], ideal, excess)
+            table.add_row("" if place else table_line(str(access)), *cells, style="yellow" if excessive else "")
     return table
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.base.errors import Hint, NotComparable, Typed
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.kernels.family import Family, Kernel
-from ncu_swizzle.reports import remarks
+from ncu_swizzle.reports import memory, remarks
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
@@ -65,6 +66,8 @@ class Comparison:
     metrics     index: title; columns: "unit", then one per label
     accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
                 degree
+    memory      one row per opcode that accesses global memory and profile: access, label, executed, sectors,
+                ideal, excessive, excessive_bytes, tags; and one for LDL and STL each with local_sectors
     stalls      index: reason, sorted by the change from first to second, largest first; one column per label, in
                 percent of that profile's samples, NaN for a profile without samples
     lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
@@ -76,6 +79,7 @@ class Comparison:
     labels: tuple[str, ...]
     metrics: pd.DataFrame
     accesses: pd.DataFrame
+    memory: pd.DataFrame
     stalls: pd.DataFrame
     lines: pd.DataFrame
     verdict: str
@@ -127,6 +131,7 @@ def compare(
         labels=labels,
         metrics=_metrics(named),
         accesses=_accesses(named),
+        memory=_memory(named),
         stalls=_stalls(named),
         lines=_lines(named),
         verdict=verdict(named),
@@ -177,6 +182,26 @@ def _accesses(named: Named) -> pd.DataFrame:
         for access, total in profile.accesses.items()
     ]
     return _table(rows, "access", "label", *COUNTS, "degree")
+
+
+SECTORS = ("executed", "sectors", "ideal", "excessive", "excessive_bytes", "tags", "local_sectors")
+
+
+def _memory(named: Named) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for label, profile in named:
+        for access, group in memory.by_opcode(profile).items():
+            total = Traffic() if group.unknown else group.total
+            counts = {name: getattr(total, name, None) for name in SECTORS} | {"executed": group.requests}
+            rows.append({"access": access, "label": label, **{n: _countable(count) for n, count in counts.items()}})
+        for access in memory.LOCAL_OPCODES:
+            spilled = [i for i in profile.instructions if memory.kind(i) == access and i.traffic.local_sectors]
+            if spilled:
+                local = Traffic.total(instruction.traffic for instruction in spilled).local_sectors
+                executed = sum(instruction.executed or 0 for instruction in spilled)
+                rows.append({"access": access, "label": label, "executed": executed, "local_sectors": local})
+    table = pd.DataFrame(rows, columns=["access", "label", *SECTORS])
+    return table.astype(dict.fromkeys(SECTORS, "Int64"))
 
 
 def _lines(named: Named) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ncu_swizzle.base.errors import DamagedFile
-from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
+from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.lines import Location, is_wmma
 
@@ -170,6 +170,7 @@ class Instruction(Ratios):
     samples: Mapping[str, Count] = field(default_factory=dict)
     at: Count = 0
     traffic: Traffic = NO_TRAFFIC  # threads, sectors, tags, divergence
+    pattern: Pattern | None = None  # of an emulated access to global memory
 
     @property
     def named(self) -> Location | None:

@@ -18,7 +18,7 @@ from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.base.traffic import Traffic
+from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
@@ -325,6 +325,7 @@ def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
         row = {column: getattr(instruction, column) for column in columns}
         row["stack"] = stacks.setdefault(instruction.stack, len(stacks))
         row["traffic"] = instruction.traffic.known
+        row["pattern"] = dataclasses.asdict(instruction.pattern) if instruction.pattern else None
         rows.append(list(row.values()))
     return {"columns": columns, "rows": rows, "stacks": list(stacks)}
 
@@ -341,7 +342,14 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
         )
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     return tuple(
-        Instruction(**{**row, "stack": stacks[row["stack"]], "traffic": Traffic(**row.get("traffic", {}))})
+        Instruction(
+            **{
+                **row,
+                "stack": stacks[row["stack"]],
+                "traffic": Traffic(**row.get("traffic", {})),
+                "pattern": Pattern(**row["pattern"]) if row.get("pattern") else None,
+            }
+        )
         for row in rows
     )
 

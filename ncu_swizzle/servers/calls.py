@@ -36,7 +36,11 @@ from ncu_swizzle.servers.folders import shown as shown_path
 
 
 def lint(
-    caller: Caller, files: Sequence[str], launch: LaunchGiven = LaunchGiven(), max_degree: float | None = None
+    caller: Caller,
+    files: Sequence[str],
+    launch: LaunchGiven = LaunchGiven(),
+    max_degree: float | None = None,
+    max_sectors: float | None = None,
 ) -> Answer:
     """Answer which lines of sources conflict; every kernel is compiled and emulated, nothing runs on a GPU.
 
@@ -45,6 +49,7 @@ def lint(
     options = LintOptions(
         files=tuple(files),
         max_degree=() if max_degree is None else (f"{max_degree:g}",),
+        max_sectors=() if max_sectors is None else (f"{max_sectors:g}",),
         description=launch.described(caller.entries(files, launch)),
     )
     targets = [kernel for kernel in options.kernels() if isinstance(kernel, Target)]

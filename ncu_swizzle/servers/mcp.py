@@ -80,8 +80,11 @@ def lint(
     files: Files,
     launch: Launch = None,
     max_degree: Annotated[float | None, Field(description="Actual over ideal wavefronts; default 1.")] = None,
+    max_sectors: Annotated[float | None, Field(description="Actual over ideal sectors of global memory.")] = None,
 ) -> None:
-    """List every line whose shared-memory accesses conflict, and which mapping would free it. Needs no GPU."""
+    """List every line whose shared-memory accesses conflict, and which mapping would free it; lines that are not
+    coalesced, spill, or part warps, as warnings. Needs no GPU.
+    """
 
 
 def explain(
@@ -130,6 +133,7 @@ def check(
     launch: Launch = None,
     max_excessive: float | None = None,
     max_degree: float | None = None,
+    max_sectors: float | None = None,
     baseline: Annotated[str | None, Field(description="A file of ncu-swizzle check --save-baseline.")] = None,
 ) -> None:
     """Judge kernels or profiles as CI does: pass, fail, or inconclusive if anything is unknown."""

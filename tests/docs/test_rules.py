@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from ncu_swizzle import cli
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.codes import CATALOGUE, COMPILER, HISTORY_LIMIT, TIME_LIMIT
+from ncu_swizzle.base.codes import CATALOGUE, COMPILER, HISTORY_LIMIT, SECTOR_LIMIT, TIME_LIMIT
 from ncu_swizzle.base.errors import UsageError
 from tests.support import process, typed_lines
-from tests.support.gate_profiles import COMMITS, lasting, measured, named
+from tests.support.gate_profiles import COMMITS, lasting, measured, named, scattered
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import DATA, RECORDINGS, ROOT
 from tests.support.recordings import Recorded
@@ -96,7 +96,8 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
     (tmp_path / "app").chmod(0o755)
     good = named(measured(recorded("kernel2")), "kernel1")
     good.save(tmp_path / "good.json")
-    (lasting(good, 1e9) if code == TIME_LIMIT else measured(recorded("kernel1"))).save(tmp_path / "mine.json")
+    worse = {TIME_LIMIT: lasting(good, 1e9), SECTOR_LIMIT: scattered(good)}
+    worse.get(code, measured(recorded("kernel1"))).save(tmp_path / "mine.json")
     for words in SAVED:
         if {"check": "baseline", "history": "--history"}[words.split()[0]] in codes.page(code):
             assert process.command(*words.split(), folder=tmp_path).returncode == 0, words
@@ -139,7 +140,7 @@ def test_every_code_has_its_page_and_its_row() -> None:
         ("UN001", "UN001", ""),
         ("SW01", "", "there is no code 'SW01', did you mean 'SW001'?"),
         ("SW0013", "", "there is no code 'SW0013', did you mean 'SW013'?"),
-        ("MEM001", "", "there is no code 'MEM001'"),
+        ("RACE999", "", "there is no code 'RACE999'"),
     ],
 )
 def test_explain_prints_the_page_or_names_the_nearest_code(typed: str, code: str, said: str) -> None:

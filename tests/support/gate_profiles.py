@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.gate import history
 from ncu_swizzle.gate.history import RUN, RunLabel
 from ncu_swizzle.gate.tracks import Track, tracks
@@ -24,6 +25,15 @@ def measured(profile: Profile, **machine: str) -> Profile:
 
 def lasting(profile: Profile, duration_ns: Any) -> Profile:
     return dataclasses.replace(profile, metrics={**profile.metrics, DURATION: Metric(duration_ns)})
+
+
+def scattered(profile: Profile, ratio: int = 2) -> Profile:
+    """Return a profile in which each LDGSTS takes so many sectors for each ideal one."""
+    traffic = Traffic(sectors=100 * ratio, ideal=100, tags=50)
+    rows = (
+        dataclasses.replace(row, traffic=traffic) if row.access == "LDGSTS" else row for row in profile.instructions
+    )
+    return dataclasses.replace(profile, instructions=tuple(rows))
 
 
 def named(profile: Profile, name: str, **fields: Any) -> Profile:

@@ -1,0 +1,169 @@
+"""What `lint` and `check` say of global and local memory, and of branches: sectors beyond the ideal, spilled registers,
+arrays in local memory, warps that part.
+
+Unlike bank conflicts these are warnings: an access that is not coalesced may be the right one. `--max-sectors` makes a
+limit of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.base.traffic import SECTOR, Traffic
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.gate.baseline import Policy, Rule
+from ncu_swizzle.gate.verdict import MAX_SECTORS, MEMORY, Check, Outcome, Place
+from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.memory import (
+    LOCAL_OPCODES,
+    MemoryLine,
+    judged,
+    kind,
+    line_of,
+    memory_lines,
+    staging,
+)
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import PROVENANCE
+from ncu_swizzle.smem.operations import WARP
+
+NOTICED = 1.05  # sectors for each ideal one, up to which a warning is not worth a line: borders of arrays take a few
+PARTING = 0.5  # of the warps at a branch; a loop's or an array's last warps part less often
+FRAME = "R1"  # points at a thread's stack frame, in which ptxas keeps spilled registers at fixed places
+
+
+# ---------------------------------------------------------------------------------------------- lines, for `lint`
+
+
+def judge_memory(profile: Profile, rules: Policy, here: Here = nowhere) -> Iterator[Check]:
+    """Yield a failed check per line over `--max-sectors`, an inconclusive one where that is unknown, and warnings."""
+    lines = memory_lines(profile, here)
+    limits = sector_limits(rules, (profile.kernel.name, profile.kernel.function), [line.access for line in lines])
+    check = partial(_check, profile)
+    for line in sorted(lines, key=lambda line: -(line.total.excessive or 0)):
+        rule = limits.get(line.access) or limits.get("")
+        if rule and line.unknown:
+            reasons = _codes(profile, line.unknown)
+            message = f"sectors of {len(line.unknown)} of {len(line.instructions)} accesses are unknown"
+            yield replace(
+                check(MAX_SECTORS, Outcome.inconclusive, message, line.line),
+                access=line.access, code=reasons[0], more_codes=reasons[1:], origin=rule.origin, limit=rule.limit,
+            )  # fmt: skip
+        if line.ratio <= (rule.limit if rule else NOTICED):
+            continue
+        failed = rule is not None and not line.unknown
+        unaligned = all(each.unaligned and not each.gaps for each in line.patterns) and bool(line.patterns)
+        yield replace(
+            check(MAX_SECTORS if failed else MEMORY, Outcome.failed if failed else Outcome.warning,
+                  judged(line), line.line),
+            access=line.access, code=codes.UNALIGNED if unaligned else codes.UNCOALESCED, hint=staging(line),
+            actual=line.ratio, limit=rule.limit if rule else None, origin=rule.origin if rule else "",
+        )  # fmt: skip
+    yield from _local_memory(profile, here)
+    yield from _branches(profile, here)
+
+
+def sector_limits(rules: Policy, names: Sequence[str], accesses: Iterable[str]) -> dict[str, Rule]:
+    """Return the limit in effect for each opcode; "" is for all together in `check`, for any line in `lint`."""
+    limits = rules.limits(names, dict.fromkeys(accesses))
+    return {access: rule for (criterion, access), rule in limits.items()
+            if criterion == MAX_SECTORS}  # fmt: skip
+
+
+def _check(profile: Profile, criterion: str, outcome: Outcome, message: str, line: Location | None) -> Check:
+    place = Place(*line) if line else Place(next(iter(profile.sources), profile.report))
+    return Check(
+        outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.of_sample,
+        place=place, provenance=PROVENANCE[profile.engine],
+    )  # fmt: skip
+
+
+def _codes(profile: Profile, instructions: Iterable[Instruction]) -> tuple[str, ...]:
+    offsets = {each.pc for each in instructions}
+    reasons = (why.code for why in profile.unknown_traffic if offsets.intersection(why.offsets))
+    return tuple(dict.fromkeys(reasons)) or (codes.NOT_COLLECTED,)
+
+
+def _local_memory(profile: Profile, here: Here) -> Iterator[Check]:
+    """Yield a warning per line whose accesses to local memory repeat, of spilled registers or of an array."""
+    ownership = FrameOwners(profile, here)
+    warps = math.prod(profile.grid) * -(-math.prod(profile.block) // WARP)
+    accesses = [each for each in profile.instructions if each.traffic.local_sectors and kind(each) in LOCAL_OPCODES]
+    indexed = any(not _at_fixed_place(each) for each in accesses)
+    groups: dict[tuple[Location | None, bool], list[Instruction]] = {}
+    for each in accesses:
+        groups.setdefault((line_of(ownership, each), _at_fixed_place(each)), []).append(each)
+    for (line, fixed), group in groups.items():
+        repeated = [each for each in group if (each.executed or 0) > warps]
+        if not repeated:
+            continue
+        moved = SECTOR * sum(each.traffic.local_sectors or 0 for each in repeated)
+        what = "an array that is indexed while the kernel runs"
+        better = "make its indices constants by unrolling the loop, or keep it in shared memory"
+        if fixed:
+            what = "spilled registers" + (", or elements of the kernel's array" if indexed else "")
+            better = "use fewer registers: less unrolling, smaller tiles, or __launch_bounds__ for fewer threads"
+        message = f"local memory in a loop, {moved:,} bytes of sectors: {what}; {better}"
+        yield replace(
+            _check(profile, MEMORY, Outcome.warning, message, line),
+            access="/".join(dict.fromkeys(map(kind, repeated))),
+            code=codes.SPILLED if fixed and not indexed else codes.LOCAL_ARRAY,
+        )  # fmt: skip
+
+
+def _at_fixed_place(access: Instruction) -> bool:
+    """Return whether an access to local memory is at a constant offset in the stack frame."""
+    inside = access.sass.partition("[")[2].partition("]")[0]
+    return inside.partition("+")[0] in (FRAME, "") or inside.startswith("0x")
+
+
+def _branches(profile: Profile, here: Here) -> Iterator[Check]:
+    """Yield a warning per line at whose branches at least half of the warps part."""
+    ownership = FrameOwners(profile, here)
+    groups: dict[Location | None, list[Instruction]] = {}
+    for each in profile.instructions:
+        if each.traffic.divergent and each.executed:
+            groups.setdefault(line_of(ownership, each), []).append(each)
+    for line, group in groups.items():
+        worst = max(group, key=lambda each: (each.traffic.divergent or 0) / (each.executed or 1))
+        parting, warps = worst.traffic.divergent or 0, worst.executed or 0
+        if parting < PARTING * warps:
+            continue
+        message = f"{parting:,} of {warps:,} warps part at this branch"
+        yield replace(
+            _check(profile, MEMORY, Outcome.warning, message, line),
+            access=kind(worst), code=codes.PARTING, actual=parting / warps,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- kernels, for `check`
+
+
+def kinds(profiles: Iterable[Profile]) -> tuple[str, ...]:
+    """Return the opcodes that access global memory in any launch."""
+    return tuple(dict.fromkeys(line.access for profile in profiles for line in memory_lines(profile)))
+
+
+def worst_ratio(
+    profiles: Sequence[Profile], access: str, here: Here = nowhere
+) -> tuple[float, MemoryLine | None, tuple[str, ...]]:
+    """Return the most sectors for each ideal one of any launch, its worst line, and codes if something is unknown.
+
+    `access` is an opcode; all together if it is empty.
+    """
+    ratio, worst, unknown = 1.0, None, list[str]()
+    for profile in profiles:
+        lines = [line for line in memory_lines(profile, here) if access in ("", line.access)]
+        missing = [each for line in lines for each in line.unknown]
+        if missing or not any(each.traffic.known for each in profile.instructions):
+            unknown += _codes(profile, missing)
+        total = Traffic.total(each.traffic for line in lines for each in line.instructions)
+        taken = (total.sectors or 0) / total.ideal if total.ideal else 1.0
+        if taken >= ratio and lines:
+            ratio, worst = taken, max(lines, key=lambda line: line.total.excessive or 0)
+    return ratio, worst, tuple(dict.fromkeys(unknown))
