@@ -44,7 +44,7 @@ FINDINGS = {  # by kernel: code, opcode, line, and a part of the message
 
 def linted(kernel: str, *options: str) -> tuple[int, list[dict[str, object]]]:
     words = ["lint", str(SOURCE), "--kernel", kernel, *LAUNCHES[kernel].split(), *options, "--json", "-"]
-    done = process.command(*words)
+    done = process.run(*words)
     return done.returncode, json.loads(done.stdout)["checks"]
 
 
@@ -80,7 +80,7 @@ def test_check_judges_the_total_or_an_opcode(recorded: Recorded, tmp_path: Path)
     good.save(file)
 
     def status(*limits: str) -> int:
-        return process.command("check", str(file), "--baseline", "none", *limits).returncode
+        return process.run("check", str(file), "--baseline", "none", *limits).returncode
 
     assert [status("--max-sectors", limit) for limit in ("3", "2.9", "LDGSTS=2.9", "STG=1")] == [0, 1, 1, 0]
     assert status("--max-sectors", "LDS=1") == 2, "no access to global memory has that name"
