@@ -228,7 +228,11 @@ class Batch:
     machine: Machine
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
-    patterns: Mapping[int, LanePattern]
+
+    @property
+    def patterns(self) -> Mapping[int, LanePattern]:
+        """How the threads of instructions lie in global memory."""
+        return self.machine.traffic.patterns if self.machine.traffic else {}
 
     def signature(self, block: int) -> bytes:
         """Return a digest of everything that was counted for one block in shared memory."""
@@ -302,7 +306,6 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
-        patterns=machine.traffic.patterns if machine.traffic else {},
     )
 
 

@@ -63,7 +63,7 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = checking._policy(CheckOptions(profiles=(), limits=((), ("1",), ())), tmp_path)
+    found = checking._policy(CheckOptions(profiles=(), limits=((), ("1",), (), ())), tmp_path)
     assert [rule.limit for rule in found.rules] == [2, 1]
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded

@@ -27,9 +27,9 @@ def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match=r"max-degree is 0\.5"):
-        linting.policy(["0.5"])
+        linting.policy(LintOptions(files=(), max_degree=("0.5",)))
     with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
-        linting.policy(["LDX=2"])
+        linting.policy(LintOptions(files=(), max_degree=("LDX=2",)))
 
 
 @pytest.mark.usefixtures("sources")
