@@ -258,7 +258,7 @@ def _counted(
     """
     launch = launches(None)
     counts = counts_of(binary, launch, settings, on_progress)
-    if sample is None or not counts.unknown:
+    if sample is None or not (counts.unknown or any(row.traffic_unknown for row in counts.rows)):
         return launch, counts, None
     drawn = launches(sample)
     if drawn.memory == launch.memory:  # nothing is random

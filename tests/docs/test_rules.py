@@ -22,6 +22,7 @@ from tests.support.typed_lines import TypedLine
 
 RULES = ROOT / "docs" / "rules"
 FINDING = re.compile(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\d+) ", re.MULTILINE)
+MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 SAVED = (
     "check good.json --save-baseline",
     f"history add good.json --commit {COMMITS[0]}",
@@ -63,9 +64,14 @@ GATED = [
 def found(source: str, line: TypedLine) -> list[str]:
     """Return the codes that a command prints for a source in the current folder."""
     Path(line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
+    # How an example reads global memory is another matter, but for the pages about that.
+    aside = () if line.words[1].startswith("mem") else MEMORY
     printed = CliRunner().invoke(cli.app, line.words).stdout
     assert "The gate: " in printed, printed
-    return [*FINDING.findall(printed), *(["pass"] if "The gate: pass" in printed else [])]
+    return [
+        *(code for code in FINDING.findall(printed) if code not in aside),
+        *(["pass"] if "The gate: pass" in printed else []),
+    ]
 
 
 @NEEDS_ALL
