@@ -22,8 +22,9 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
-AFTER_5 = ("unknowns", "recorded_metrics")  # fields of a saved profile since schema 6
-COLUMNS = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
+AFTER_5 = ("unknowns", "recorded_metrics", "unknown_traffic")  # fields of a saved profile since schema 6 and 7
+BEFORE_7 = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
+COLUMNS = (*BEFORE_7, "traffic", "pattern")
 
 
 ORIGIN: Schema = {"enum": ["measured", "recorded", "computed"]}
@@ -94,8 +95,8 @@ def profile() -> Schema:
     """Return the schema of a saved profile of the newest schema number, and of the older ones that can be read."""
     whole = of_type(Profile)["properties"]
     whole["instructions"] = record(
-        columns={"const": list(COLUMNS)},
-        rows=rows({"type": "array", "minItems": len(COLUMNS), "maxItems": len(COLUMNS)}),
+        columns={"enum": [list(COLUMNS), list(BEFORE_7)]},
+        rows=rows({"type": "array", "minItems": len(BEFORE_7), "maxItems": len(COLUMNS)}),
         stacks=rows(rows({"type": "array", "prefixItems": [TEXT, COUNT], "minItems": 2, "maxItems": 2})),
     )
     digest = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
@@ -123,6 +124,9 @@ def comparison() -> Schema:
     by_label = {"type": "object", "additionalProperties": nullable({"type": ["number", "string"]})}
     line = record(label=TEXT, file=TEXT, line=COUNT, samples=nullable(COUNT), **counts())
     mix = record(label=TEXT, **{"class": TEXT}, opcode=nullable(TEXT), executed=nullable(COUNT))
+    sectors = ("executed", "sectors", "ideal", "excessive", "excessive_bytes", "tags", "local_sectors")
+    memory = record(access=TEXT, label=TEXT, **{name: nullable(COUNT) for name in sectors})
+    reason = record(label=TEXT, **unknown(), offsets=rows(COUNT))
     finding = record(
         label=TEXT, rule=TEXT, code=CODE, kind=TEXT, title=TEXT, message=TEXT,
         saving=nullable(NUMBER), low=nullable(NUMBER), high=nullable(NUMBER),
@@ -139,8 +143,10 @@ def comparison() -> Schema:
         labels=rows(TEXT),
         metrics=rows({**by_label, "required": ["metric", "unit"]}),
         accesses=rows(record(access=TEXT, label=TEXT, **counts())),
+        memory=rows(memory),
         stalls=rows({**by_label, "required": ["reason"]}),
-        unknowns=rows(record(label=TEXT, **unknown(), offsets=rows(COUNT))),
+        unknowns=rows(reason),
+        unknown_traffic=rows(reason),
         samples=rows(nullable(COUNT)),
         mix=rows(mix),
         lines=rows(line),

@@ -1,7 +1,7 @@
 """What tcgen05.mma of Blackwell is told: descriptors of its operands and of itself, places of its results, its time.
 
 Nothing here was measured by us: no Blackwell was at hand. The fields are those of the PTX ISA 9.0 ("tcgen05") and of
-CUTLASS's mma_sm100_desc.hpp; layouts were compared with CUTLASS's, element by element (docs/blackwell.md).
+CUTLASS's mma_sm100_desc.hpp. docs/blackwell.md says what they were checked by.
 """
 
 from __future__ import annotations
