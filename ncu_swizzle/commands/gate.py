@@ -203,7 +203,7 @@ class Judging:
 
     max_excessive: tuple[str, ...] = option((), "Wavefronts beyond the ideal.", LIMIT, common=True)
     max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts.", LIMIT, common=True)
-    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of global memory.", LIMIT, common=True)
+    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of global memory.", LIMIT)
     max_regression: tuple[str, ...] = option(
         (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
     )

@@ -29,13 +29,13 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import brief, finished
 from ncu_swizzle.base.texts import beneath, message, one_line
-from ncu_swizzle.engines import settings
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from ncu_swizzle.commands.run_several import KernelOutcome
     from ncu_swizzle.engines.settings import Done
+    from ncu_swizzle.engines.settings import Progress as OnProgress
     from ncu_swizzle.reports import pack
     from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.reports.options import Formats, Makers
@@ -191,10 +191,12 @@ class _Bars:
 
 
 @contextmanager
-def progress() -> Iterator[settings.Progress]:
+def progress() -> Iterator[OnProgress]:
     """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
+    from ncu_swizzle.engines.settings import silent
+
     if not sys.stderr.isatty():
-        yield settings.silent
+        yield silent
         return
     with _Bars() as bars:
         yield bars.move

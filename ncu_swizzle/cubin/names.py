@@ -61,9 +61,9 @@ def translated(names: Iterable[str]) -> dict[str, str]:
 
 
 _PROGRAM = """
-from ncu_swizzle.cubin import demangled
-names = demangled.translated(question)
-answer = {name: text for name, text in names.items() if len(text) <= demangled.LONGEST_DEMANGLED}
+from ncu_swizzle.cubin import names
+found = names.translated(question)
+answer = {name: text for name, text in found.items() if len(text) <= names.LONGEST_DEMANGLED}
 """
 
 

@@ -180,7 +180,7 @@ def judge_lines(
             )
         )
     yield from offending
-    if not offending:
+    if all(check.outcome is Outcome.warning for check in offending):
         accesses = sum(len(line.instructions) for line in lines)
         message = (
             f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"

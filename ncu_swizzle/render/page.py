@@ -25,8 +25,8 @@ from ncu_swizzle.kernels.catalog import Tile
 from ncu_swizzle.kernels.tiles import declared as declared_of
 from ncu_swizzle.render import banks, findings, mix, source, summary, tables, text
 from ncu_swizzle.render.banks import BitPicture, Board
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
-from ncu_swizzle.render.source import Colours
 from ncu_swizzle.reports import many_launches, memory, model, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile

@@ -138,3 +138,8 @@ def test_sources_of_brackets_are_read_in_time(examples: int) -> None:
         ["__global__ ", "__a__((", "/*", '"']
     )
     holds(examples // 2, check, parts, st.sampled_from([1, 7, 500, 4000]))
+
+
+def test_a_name_that_repeats_itself_is_demangled_in_a_process_of_its_own() -> None:
+    repeated = names.FEW_REFERENCES + 2
+    assert names.demangle("_Z1f" + "Ss" * repeated) == f"f({', '.join(['std::string'] * repeated)})"

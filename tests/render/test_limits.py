@@ -14,7 +14,7 @@ from jinja2.bccache import bc_magic
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.render import page, source
-from ncu_swizzle.render.source import Colours
+from ncu_swizzle.render.colours import Coloured, Colours
 from ncu_swizzle.reports import reader, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
@@ -69,7 +69,7 @@ def test_blank_lines_are_plain_and_the_page_says_so() -> None:
 
 @pytest.mark.long
 def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
-    said: list[source.Coloured] = []
+    said: list[Coloured] = []
     text = "int a = 1; // in a thread\n"
     for each in (text, "\n" * 50_000 + "// in a thread"):
         thread = threading.Thread(target=lambda each=each: said.append(Colours()(each, "a.cu")), daemon=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.render import page, source, tables, text
-from ncu_swizzle.render.source import Colours, Panel, SourceLine
+from ncu_swizzle.render.colours import Colours
+from ncu_swizzle.render.source import Panel, SourceLine
 from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import listing, text
-from ncu_swizzle.render.source import Colours, Token
+from ncu_swizzle.render.colours import Colours, Token
 from ncu_swizzle.reports.comparison import TimedFamily
 
 

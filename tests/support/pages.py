@@ -8,7 +8,7 @@ from collections import Counter
 from html.parser import HTMLParser
 
 from ncu_swizzle.render import page as report
-from ncu_swizzle.render.source import Colours
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
 

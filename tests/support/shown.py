@@ -24,7 +24,7 @@ from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile, stall_reason
 from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support.pages import VOID
-from tests.support.places import DATA, RECORDINGS, ROOT
+from tests.support.places import DATA, RECORDINGS
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
@@ -32,6 +32,7 @@ SHOWN = DATA / "shown"
 SKIPPED = {"source", "instructions", "raw", "findings", "banks", "fragments", "data", "origin"}
 WHOLE = {"before and after", "six", "99 samples"}  # none names a folder, which would wrap elsewhere
 LARGE = re.compile(r'<section[^>]*id="(source|instructions|raw)".*?</section>', re.DOTALL)
+COLLECTING = re.compile(r"(?<=Collect it with: )[^<\"]*")  # it names a folder, and is cut
 ROWS = {"tr", "p", "li", "h1", "h2", "h3", "figcaption", "section", "summary", "caption"}
 Scenario = Callable[[Recorded], list[Profile]]
 
@@ -161,7 +162,7 @@ SCENARIOS: dict[str, Scenario] = {
 def text_of(name: str, recorded: Recorded) -> str:
     """Return what is shown of a scenario's profiles beside each other."""
     comparison = compare([replace(profile, sources={}) for profile in SCENARIOS[name](recorded)])
-    html = LARGE.sub("", page.render(comparison)).replace(str(ROOT), "/ncu-swizzle")
+    html = COLLECTING.sub("…", LARGE.sub("", page.render(comparison)))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
     console = Console(file=io.StringIO(), width=80)
