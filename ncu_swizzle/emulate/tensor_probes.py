@@ -16,7 +16,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import of_row
-from ncu_swizzle.emulate.effects import HALVES, UMMA
+from ncu_swizzle.emulate.effects import HALVES, UMMA, effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -51,6 +51,7 @@ class TensorRecord:
 
     record: TileRecord
     guardrails: dict[int, str]  # traps by their offset
+    roundings: dict[int, int] = field(default_factory=dict)  # see `roundings`
     writes: list[TensorWrite] = field(default_factory=list)
     pending: dict[int, list[TensorWrite]] = field(default_factory=dict)  # by warp that issued them, until it commits
     allocations: dict[int, int] = field(default_factory=dict)  # by block: the instruction that last allocated
@@ -437,12 +438,54 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
     return step
 
 
+def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
+    """Return the shifts that turn columns into units of 32 for an allocation, with its offset, both in bytes.
+
+    The units alone do not say that 48 columns were asked for. A number that is a constant is shifted by ptxas.
+    """
+    found = {}
+    for index, allocation in enumerate(instructions):
+        if allocation.opcode != "UTCATOMSWS" or not allocation.has("FIND_AND_SET"):
+            continue
+        wanted = operand_number(allocation.operands[-1])
+        for before in reversed(instructions[:index]):
+            if wanted is None or not effects(before).writes >> wanted & 1:
+                continue
+            if before.opcode in ("SHF", "USHF") and before.operands[2].number == SHIFT:
+                found[before.offset] = allocation.offset
+            if before.opcode != "R2UR":
+                break
+            wanted = operand_number(before.operands[1])
+    return found
+
+
+def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that judges how many columns are asked for, before they become units."""
+    guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
+
+    def step(m: Machine) -> None:
+        selected, _ = m.selection(guard(m) if guard else None)
+        values = _values(m, [source])
+        for row in np.flatnonzero(selected.any(axis=1)).tolist() if values else ():
+            _judge_size(tensors, tensors.roundings[instruction.offset], of_row(values[0], row) if values else 0)
+
+    return step
+
+
+def _judge_size(tensors: TensorRecord, offset: int, columns: int) -> bool:
+    """Return whether that many columns can be allocated; record it if they cannot."""
+    if columns in (32, 64, 128, 256, 512):
+        return True
+    message = f"it asks for {columns} columns of tensor memory: 32, 64, 128, 256 or 512 would fit"
+    tensors.record.add(offset, "size", message, codes.TENSOR_ALLOCATION)
+    return False
+
+
 def _take(tensors: TensorRecord, m: Machine, offset: int, block: int, units: int) -> None:
     tensors.allocations[block] = offset
-    if units not in (1, 2, 4, 8, 16):
-        message = f"it asks for {units * UNIT} columns of tensor memory: 32, 64, 128, 256 or 512 would fit"
-        tensors.record.add(offset, "size", message, codes.TENSOR_ALLOCATION)
-    elif first_free(int(m.columns[block]), units) is None:
+    if not _judge_size(tensors, offset, units * UNIT):
+        return
+    if first_free(int(m.columns[block]), units) is None:
         tensors.starved = tensors.starved or (offset, units, int(m.columns[block]).bit_count())
 
 
@@ -453,6 +496,7 @@ _GUARDRAILS = {
 }
 RETURNS_TO = 2  # the register that has the address behind the call of a check's trap
 CALL = 16  # bytes
+SHIFT = 5  # columns to units
 
 
 def _trap_step(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
@@ -496,5 +540,5 @@ _STEPS: dict[str, Callable[[TensorRecord, SassInstruction], Step | None]] = {
 
 def step_of(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
     """Return the step that judges what an instruction does to tensor memory; None if that is nothing."""
-    make = _STEPS.get(instruction.opcode)
+    make = _rounding_step if instruction.offset in tensors.roundings else _STEPS.get(instruction.opcode)
     return make(tensors, instruction) if make else None

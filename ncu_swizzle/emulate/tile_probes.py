@@ -29,7 +29,7 @@ from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
-from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord
+from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
@@ -304,7 +304,7 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
         return FollowedTiles()
     others = opcodes & (_READERS - _ALLOCATING if blackwell else _READERS)
     record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=bool(others))
-    tensors = TensorRecord(record, dict(code.guardrails))
+    tensors = TensorRecord(record, dict(code.guardrails), roundings(executed))
     results = set[Span]()
     for instruction in executed:
         if instruction.opcode in WGMMA:

@@ -44,6 +44,7 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
         ("f16 2 256x128 128 instruction bit 28", codes.INSTRUCTION, "M is 0: 128 or 256 would fit"),
         ("f16 1 128x128 128 allocated x0.5", codes.TENSOR_COLUMNS, "an allocation of 128 would fit"),
         ("f16 1 128x128 128 allocated 96", codes.TENSOR_ALLOCATION, "32, 64, 128, 256 or 512 would fit"),
+        ("f16 1 128x32 64 allocated 48", codes.TENSOR_ALLOCATION, "it asks for 48 columns"),
         ("f16 1 128x128 128 freed 0", codes.TENSOR_ALLOCATION, "128 columns of tensor memory that are allocated here"),
         ("f16 1 128x128 128 column 32", codes.TENSOR_COLUMNS, "columns 32 to 159"),
         ("tf32 1 mm 128 a layout 2", codes.TILE, "32-byte atoms"),
