@@ -7,8 +7,8 @@ waited for by nobody.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +45,34 @@ class TensorWrite:
     committed: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class TensorAccess:
+    """What an instruction accesses of one block's tensor memory: `count` columns from the first on, of some lanes."""
+
+    machine: Machine
+    offset: int  # of the instruction
+    block: int
+    first: int
+    count: int
+    parts: Parts
+    what: str  # such as "it loads"
+
+    @property
+    def end(self) -> int:
+        """The column behind the last."""
+        return self.first + self.count
+
+    @property
+    def columns(self) -> str:
+        """The columns in words."""
+        return f"columns {self.first} to {self.end - 1} of tensor memory"
+
+    @property
+    def here(self) -> tuple[Ints, ...]:
+        """The index of its places in arrays of (B, 8, 512)."""
+        return np.ix_([self.block], self.parts, range(self.first, self.end))
+
+
 @dataclass
 class TensorRecord:
     """What each of B blocks has in tensor memory, (B, 8, 512), and who wrote it."""
@@ -69,14 +97,14 @@ class TensorRecord:
             self._unread = np.zeros(self._owner.shape, bool)
         return self._owner
 
-    def allowed(self, m: Machine, offset: int, block: int, first: int, count: int, what: str) -> bool:
+    def allowed(self, access: TensorAccess) -> bool:
         """Return whether columns are there and allocated; record it if they are not."""
-        end = first + count
-        named = f"{what} columns {first} to {end - 1} of tensor memory"
+        offset, first, end, what = access.offset, access.first, access.end, access.what
+        named = f"{what} {access.columns}"
         if end > COLUMNS:
             self.record.add(offset, "columns", f"{named}, which has {COLUMNS}", codes.TENSOR_COLUMNS)
             return False
-        taken = int(m.columns[block])
+        taken = int(access.machine.columns[access.block])
         units = range(first // UNIT, -(-end // UNIT))
         if all(taken >> unit & 1 for unit in units):
             return True
@@ -90,25 +118,14 @@ class TensorRecord:
         self.record.add(offset, "columns", f"{named}, {allocated}{fits}", codes.TENSOR_COLUMNS)
         return False
 
-    def write(
-        self,
-        m: Machine,
-        offset: int,
-        block: int,
-        parts: Parts,
-        span: tuple[int, int],
-        *,
-        issuer: int | None,
-        adds: bool = False,
-    ) -> None:
-        """Record a write to columns from the first to before the last of a span: an MMA's if `issuer` is its warp."""
-        here = np.ix_([block], parts, range(*span))
-        owner = self.owner(m)
+    def write(self, access: TensorAccess, *, issuer: int | None, adds: bool = False) -> None:
+        """Record a write: an MMA's if `issuer` is its warp."""
+        offset, here, owner = access.offset, access.here, self.owner(access.machine)
         if issuer is not None and not adds and bool(self._unread[here].all()):
             self.record.add(
                 offset,
                 "overwritten",
-                f"it overwrites results in columns {span[0]} to {span[1] - 1} of tensor memory that nothing has read",
+                f"it overwrites results in {access.columns} that nothing has read",
                 codes.TENSOR_ORDER,
             )
         done = TensorWrite(offset, issuer is not None, issuer is None)
@@ -118,17 +135,14 @@ class TensorRecord:
         if issuer is not None:
             self.pending.setdefault(issuer, []).append(done)
 
-    def read(
-        self, m: Machine, offset: int, block: int, parts: Parts, span: tuple[int, int], *, by_threads: bool, what: str
-    ) -> None:
+    def read(self, access: TensorAccess, *, by_threads: bool) -> None:
         """Judge a read: what it reads was written, and what an MMA wrote was committed before threads read it."""
-        here = np.ix_([block], parts, range(*span))
-        owner = self.owner(m)
+        offset, what, here, owner = access.offset, access.what, access.here, self.owner(access.machine)
         self._unread[here] = False
         numbers = np.unique(owner[here]).tolist()
         # Threads may load lanes and columns beside what they want; an MMA uses every column.
         missing = (owner[here] == NOBODY).all(axis=(0, 1))
-        named = f"columns {span[0]} to {span[1] - 1} of tensor memory"
+        named = access.columns
         if missing.all() or (missing.any() and not by_threads):
             some = "which" if missing.all() else "some of which"
             self.record.add(offset, "unwritten", f"{what} {named}, {some} nothing has written", codes.TENSOR_ORDER)
@@ -214,9 +228,10 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             mine = int(m.view_blocks()[row])
             leader = mine - int(m.clusters.ranks[mine]) % 2 if shape.pair else mine
             adds_up, issuer = bool(of_row(more, row)), int(m.view.warps[row])
-            _in_tensor_memory(tensors, m, offset, leader, shape, column, adds_up, issuer)
+            issued = _Issued(tensors=tensors, machine=m, offset=offset, leader=leader, shape=shape)
+            issued.judge_result(column, adds_up, issuer)
             if scales:
-                _scale_factors(tensors, m, offset, leader, shape, others[-2:])
+                issued.judge_scales(others[-2:])
             chain = leader, column
             if not adds_up:
                 record.chains.end(chain)
@@ -227,7 +242,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 record.leave(
                     f"A of {instruction.text} is in tensor memory: whether its K goes with that of B is not known"
                 )
-                _operand_in_tensor_memory(tensors, m, offset, leader, shape, first)
+                issued.judge_operand(first)
             seen = tuple(_seen(record, offset, shape, side, UmmaDescriptor.of_bits(bits)) for side, bits in described)
             if shape.sparse or any(one is None for one in seen):
                 record.leave(f"{instruction.text} is not followed", lost=True)
@@ -272,52 +287,60 @@ def _seen(
     )
 
 
-def _blocks(shape: UmmaShape, leader: int) -> tuple[int, ...]:
-    return (leader, leader + 1) if shape.pair else (leader,)
-
-
 def _split(address: int) -> tuple[int, int]:
     """Return the lane and the column of an address in tensor memory."""
     return address >> 16 & 0xFFFF, address & 0xFFFF
 
 
-def _in_tensor_memory(
-    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, address: int, adds: bool, issuer: int
-) -> None:
-    """Judge where D goes."""
-    (lane, column), (parts, count) = _split(address), shape.result_lanes
-    odd = lane // ROWS_OF_ONE
-    if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
-        fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
-        tensors.record.add(
-            offset, "lane", f"D begins in lane {lane} of tensor memory: {fits} would fit", codes.TENSOR_LANES
-        )
-        return
-    for block in _blocks(shape, leader):
-        if tensors.allowed(m, offset, block, column, count, "it writes D to"):
-            here = [part + odd for part in parts]
-            tensors.write(m, offset, block, here, (column, column + count), issuer=issuer, adds=adds)
+@dataclass(frozen=True, kw_only=True)
+class _Issued:
+    """A tcgen05.mma that a block, or the first one of a pair, has issued: what it does to tensor memory."""
 
+    tensors: TensorRecord
+    machine: Machine
+    offset: int
+    leader: int
+    shape: UmmaShape
 
-def _operand_in_tensor_memory(
-    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, address: int
-) -> None:
-    (lane, column), (parts, count) = _split(address), shape.a_lanes
-    for block in _blocks(shape, leader):
-        if tensors.allowed(m, offset, block, column, count, "it reads A from"):
-            here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
-            tensors.read(m, offset, block, here, (column, column + count), by_threads=False, what="it reads A from")
+    def _allowed(self, first: int, count: int, parts: Parts, what: str) -> Iterator[TensorAccess]:
+        """Yield the access to each block's columns that are allocated."""
+        for block in (self.leader, self.leader + 1) if self.shape.pair else (self.leader,):
+            access = TensorAccess(
+                machine=self.machine,
+                offset=self.offset,
+                block=block,
+                first=first,
+                count=count,
+                parts=parts,
+                what=what,
+            )
+            if self.tensors.allowed(access):
+                yield access
 
+    def judge_result(self, address: int, adds: bool, issuer: int) -> None:
+        """Judge where D goes."""
+        (lane, column), (parts, count) = _split(address), self.shape.result_lanes
+        if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
+            fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
+            message = f"D begins in lane {lane} of tensor memory: {fits} would fit"
+            self.tensors.record.add(self.offset, "lane", message, codes.TENSOR_LANES)
+            return
+        for access in self._allowed(column, count, [part + lane // ROWS_OF_ONE for part in parts], "it writes D to"):
+            self.tensors.write(access, issuer=issuer, adds=adds)
 
-def _scale_factors(
-    tensors: TensorRecord, m: Machine, offset: int, leader: int, shape: UmmaShape, addresses: Sequence[int]
-) -> None:
-    for side, address, count in zip("AB", addresses, shape.scale_columns, strict=True):
-        column, what = _split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
-        for block in _blocks(shape, leader):
-            if tensors.allowed(m, offset, block, column, count, what):
-                every = range(SIXTEENTHS)
-                tensors.read(m, offset, block, every, (column, column + count), by_threads=False, what=what)
+    def judge_operand(self, address: int) -> None:
+        """Judge where A comes from."""
+        (lane, column), (parts, count) = _split(address), self.shape.a_lanes
+        here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
+        for access in self._allowed(column, count, here, "it reads A from"):
+            self.tensors.read(access, by_threads=False)
+
+    def judge_scales(self, addresses: Sequence[int]) -> None:
+        """Judge where the scale factors of A and of B come from."""
+        for side, address, count in zip("AB", addresses, self.shape.scale_columns, strict=True):
+            column, what = _split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
+            for access in self._allowed(column, count, range(SIXTEENTHS), what):
+                self.tensors.read(access, by_threads=False)
 
 
 # ---------------------------------------------------------------------------------------------- loads, stores, copies
@@ -354,14 +377,21 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 )
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
                 continue
-            if not tensors.allowed(m, offset, block, column, columns, what):
+            access = TensorAccess(
+                machine=m,
+                offset=offset,
+                block=block,
+                first=column,
+                count=columns,
+                parts=range(lane // ROWS_OF_ONE, min(SIXTEENTHS, lane // ROWS_OF_ONE + high)),
+                what=what,
+            )
+            if not tensors.allowed(access):
                 continue
-            parts = range(lane // ROWS_OF_ONE, min(SIXTEENTHS, lane // ROWS_OF_ONE + high))
-            span = column, column + columns
             if loads:
-                tensors.read(m, offset, block, parts, span, by_threads=True, what="it loads")
+                tensors.read(access, by_threads=True)
             else:
-                tensors.write(m, offset, block, parts, span, issuer=None)
+                tensors.write(access, issuer=None)
 
     return step
 
@@ -388,8 +418,17 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             column, mine = _split(address)[1], int(m.view_blocks()[row])
             first = mine - int(m.clusters.ranks[mine]) % 2 if pair else mine
             for block in (first, first + 1) if pair else (first,):
-                if tensors.allowed(m, offset, block, column, columns if copies else UNIT, "it writes"):
-                    tensors.write(m, offset, block, range(SIXTEENTHS), (column, column + columns), issuer=None)
+                access = TensorAccess(
+                    machine=m,
+                    offset=offset,
+                    block=block,
+                    first=column,
+                    count=columns if copies else UNIT,
+                    parts=range(SIXTEENTHS),
+                    what="it writes",
+                )
+                if tensors.allowed(access):
+                    tensors.write(access if copies else replace(access, count=columns), issuer=None)
                 if copies:
                     _check_source(tensors.record, m, offset, block, UmmaDescriptor.of_bits(halves[0] | halves[1] << 32))
 
