@@ -39,7 +39,12 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=folder, env=environment(**more)
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment(TMPDIR=str(folder), **more),
     )
 
 
@@ -54,7 +59,7 @@ BUGS = {
 @pytest.mark.parametrize("statement", BUGS)
 def test_a_bug_is_one_paragraph_and_a_file(statement: str, tmp_path: Path) -> None:
     named = BUGS[statement]
-    done = broken(tmp_path, statement, TMPDIR=str(tmp_path))
+    done = broken(tmp_path, statement)
     assert done.returncode == InternalError.exit_code == 70
     assert done.stdout == ""
     said, hint = done.stderr.splitlines()
@@ -77,7 +82,7 @@ def test_a_bug_is_one_paragraph_and_a_file(statement: str, tmp_path: Path) -> No
 @pytest.mark.long
 def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); raise KeyError('sampled')"
-    done = broken(tmp_path, code, TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    done = broken(tmp_path, code, PYTHONDONTWRITEBYTECODE="1")
     assert done.returncode == 70
     assert f"its traceback cannot be saved in {tmp_path}: File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
