@@ -79,7 +79,7 @@ class TensorRecord:
 
     record: TileRecord
     guardrails: dict[int, str]  # traps by their offset
-    roundings: dict[int, int] = field(default_factory=dict)  # see `roundings`
+    roundings: dict[int, int]  # see `roundings`
     writes: list[TensorWrite] = field(default_factory=list)
     pending: dict[int, list[TensorWrite]] = field(default_factory=dict)  # by warp that issued them, until it commits
     allocations: dict[int, int] = field(default_factory=dict)  # by block: the instruction that last allocated
@@ -225,14 +225,13 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 continue
             if bound := shape.bound(in_shared):
                 record.bound[bound] = None
-            mine = int(m.view_blocks()[row])
-            leader = mine - int(m.clusters.ranks[mine]) % 2 if shape.pair else mine
+            blocks = _blocks(m, row, shape.pair)
             adds_up, issuer = bool(of_row(more, row)), int(m.view.warps[row])
-            issued = _Issued(tensors=tensors, machine=m, offset=offset, leader=leader, shape=shape)
+            issued = _Issued(tensors=tensors, machine=m, offset=offset, blocks=blocks, shape=shape)
             issued.judge_result(column, adds_up, issuer)
             if scales:
                 issued.judge_scales(others[-2:])
-            chain = leader, column
+            chain = blocks[0], column
             if not adds_up:
                 record.chains.end(chain)
             described = (
@@ -251,7 +250,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 record=record,
                 placed=record.placed(m),
                 instruction=instruction,
-                block=leader,
+                block=blocks[0],
                 seen=tuple(one for one in seen if one is not None),
                 chain=chain,
             ).judge(m)
@@ -287,6 +286,13 @@ def _seen(
     )
 
 
+def _blocks(m: Machine, row: int, pair: bool) -> tuple[int, ...]:
+    """Return the block of a warp of the view, or both blocks of its pair, the leader first."""
+    block = int(m.view_blocks()[row])
+    leader = block - int(m.clusters.ranks[block]) % 2
+    return (leader, leader + 1) if pair else (block,)
+
+
 def _split(address: int) -> tuple[int, int]:
     """Return the lane and the column of an address in tensor memory."""
     return address >> 16 & 0xFFFF, address & 0xFFFF
@@ -294,17 +300,17 @@ def _split(address: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Issued:
-    """A tcgen05.mma that a block, or the first one of a pair, has issued: what it does to tensor memory."""
+    """A tcgen05.mma that has been issued: what it does to tensor memory."""
 
     tensors: TensorRecord
     machine: Machine
     offset: int
-    leader: int
+    blocks: Sequence[int]  # those that it works for
     shape: UmmaShape
 
     def _allowed(self, first: int, count: int, parts: Parts, what: str) -> Iterator[TensorAccess]:
         """Yield the access to each block's columns that are allocated."""
-        for block in (self.leader, self.leader + 1) if self.shape.pair else (self.leader,):
+        for block in self.blocks:
             access = TensorAccess(
                 machine=self.machine,
                 offset=self.offset,
@@ -415,9 +421,8 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             address, *halves = (of_row(value, row) for value in values)
-            column, mine = _split(address)[1], int(m.view_blocks()[row])
-            first = mine - int(m.clusters.ranks[mine]) % 2 if pair else mine
-            for block in (first, first + 1) if pair else (first,):
+            column = _split(address)[1]
+            for block in _blocks(m, row, pair):
                 access = TensorAccess(
                     machine=m,
                     offset=offset,
@@ -459,10 +464,11 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values = _values(m, [source])
-        owner = tensors.owner(m)
-        for row in np.flatnonzero(selected.any(axis=1)).tolist() if values else ():
-            block, number = int(m.view_blocks()[row]), of_row(values[0], row) if values else 0
+        values, owner = _values(m, [source]), tensors.owner(m)
+        if values is None:
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            block, number = int(m.view_blocks()[row]), of_row(values[0], row)
             if takes:
                 _take(tensors, m, offset, block, number)
                 continue
@@ -490,7 +496,7 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
         for before in reversed(instructions[:index]):
             if wanted is None or not effects(before).writes >> wanted & 1:
                 continue
-            if before.opcode in ("SHF", "USHF") and before.operands[2].number == SHIFT:
+            if before.opcode in ("SHF", "USHF") and before.operands[2].number == UNIT.bit_length() - 1:
                 found[before.offset] = allocation.offset
             if before.opcode != "R2UR":
                 break
@@ -500,13 +506,16 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
 
 def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges how many columns are asked for, before they become units."""
+    allocation = tensors.roundings[instruction.offset]
     guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
         values = _values(m, [source])
-        for row in np.flatnonzero(selected.any(axis=1)).tolist() if values else ():
-            _judge_size(tensors, tensors.roundings[instruction.offset], of_row(values[0], row) if values else 0)
+        if values is None:
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            _judge_size(tensors, allocation, of_row(values[0], row))
 
     return step
 
@@ -535,7 +544,6 @@ _GUARDRAILS = {
 }
 RETURNS_TO = 2  # the register that has the address behind the call of a check's trap
 CALL = 16  # bytes
-SHIFT = 5  # columns to units
 
 
 def _trap_step(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
