@@ -2,14 +2,16 @@
 
     python3 bench/dsl.py [--details] [--workers N] [KERNEL …]
 
-A row per kernel: accesses whose counts are equal, different, and unknown here. The recordings are those of
-tests/data/python; ``--details`` prints every access that differs or is unknown.
+A row per kernel: accesses to shared memory whose counts are equal, different, and unknown here, and figures of threads,
+memory and branches. The recordings are those of tests/data/python; ``--details`` prints every access that differs or is
+unknown.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 
 import crews
@@ -30,20 +32,26 @@ def main(arguments: list[str]) -> int:
     content, _ = recorded()
     machine = content["machine"]
     print(f"Recorded on {machine['gpu']}, driver {machine['driver']}, ncu {machine['ncu']}.\n")
-    print("| kernel | compiler | accesses | equal | different | unknown |\n|---|---|---:|---:|---:|---:|")
+    print("| kernel | compiler | accesses | equal | different | unknown | figures |\n|---|---|---:|---:|---:|---:|---|")
     names = given.kernels or list(content["kernels"])
     rows = []
     for name, row in zip(names, crews.each(counted, names, given.workers) if given.workers else map(counted, names),
                          strict=True):  # fmt: skip
         rows.append(row)
-        counts = (len(row.accesses), row.equal, row.different, row.unknown)
+        counts = (len(row.accesses), row.equal, row.different, row.unknown, words(row.figures))
         print(f"| {name} | {row.compiler} | {' | '.join(map(str, counts))} |", flush=True)
         if given.details:
             show(row)
     total, equal = sum(len(row.accesses) for row in rows), sum(row.equal for row in rows)
     unknown, different = sum(row.unknown for row in rows), sum(row.different for row in rows)
     print(f"\n{len(rows)} kernels, {total} accesses: {equal} equal, {different} different, {unknown} unknown.")
-    return 1 if different else 0
+    figures = sum((row.figures for row in rows), Counter[str]())
+    print(f"Figures of threads, memory and branches: {words(figures)}.")
+    return 1 if different or figures["different"] else 0
+
+
+def words(figures: Counter[str]) -> str:
+    return ", ".join(f"{figures[verdict]:,} {verdict}" for verdict in ("equal", "different", "unknown"))
 
 
 def show(row: CountedKernel) -> None:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 from ncu_swizzle.base import paths
@@ -32,6 +31,7 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
+from tests.support.emulation import figures
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)
@@ -61,16 +61,10 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
     return tally
 
 
-def figures_compared(emulated: Profile, recorded: Profile) -> Counter[str]:
-    """Return how many of the recorded figures of threads, global and local memory are equal, different and unknown."""
-    first = recorded.instructions[0].pc
-    ours = {instruction.pc: instruction.traffic.known for instruction in emulated.instructions}
-    tally: Counter[str] = Counter()
-    for counted in recorded.instructions:
-        here = ours.get(counted.pc - first, {})
-        for name, count in counted.traffic.known.items():
-            tally["unknown" if name not in here else "equal" if here[name] == count else "different"] += 1
-    return tally
+def columns(profile: Profile) -> dict[int, dict[str, int]]:
+    """Return a recording's figures of threads, global and local memory, by offset."""
+    first = profile.instructions[0].pc
+    return {each.pc - first: each.traffic.known for each in profile.instructions}
 
 
 def measure(name: str) -> dict[str, object]:
@@ -83,9 +77,9 @@ def measure(name: str) -> dict[str, object]:
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     ran = f"{emulated.counts.blocks_run:,} of {emulated.counts.blocks:,}"
     sizes = in_words(family.problem())
-    figures = figures_compared(emulated.profile, recorded)
-    told = {"problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024, "figures": figures}
-    return {**compared(emulated.profile, recorded), **told}
+    ours = ((each.pc, each.traffic) for each in emulated.profile.instructions)
+    told = {"problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024}
+    return {**compared(emulated.profile, recorded), **told, "figures": figures(ours, columns(recorded))}
 
 
 def line(name: str) -> str:
@@ -98,9 +92,9 @@ def line(name: str) -> str:
         return f"| {name} | {ended.stderr.strip().splitlines()[-1]} | | | | | | | |"
     result = json.loads(ended.stdout)
     counts = f"{result['equal']} | {result['different']} | {result['unknown']}"
-    figures = ", ".join(f"{count} {verdict}" for verdict, count in result["figures"].items())
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in result["figures"].items())
     costs = f"{result['ran']} | {result['seconds']:.1f} | {result['mb']:.0f}"
-    return f"| {name} | {result['problem']} | {counts} | {figures} | {costs} |"
+    return f"| {name} | {result['problem']} | {counts} | {said} | {costs} |"
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Record the kernels of examples/python on this machine's GPU: ``python3 bench/record_python.py [KERNEL …]``.
 
 Each is compiled by its front end, and all are launched in one process under one ncu. tests/data/python/recorded gets
-one archive: the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
-recordings/record.py the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in
-it. Where compile_python.py left cubins in ``compiled/``, those are recorded instead, in an archive of their own.
+one archive: the cubin that was compiled here, the launch, and ncu's counts of every instruction, kernel by kernel. As
+in recordings/record.py the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up
+in it. Where compile_python.py left cubins in ``compiled/``, those are recorded instead, in an archive of their own.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def counts(profile: Profile) -> dict[str, Any]:
-    """Return what ncu counted for each access to shared memory, by its offset in the kernel."""
+    """Return ncu's counts by offset: of accesses to shared memory; of threads, sectors, tags and branches."""
     first = profile.instructions[0].pc
     return {
         "function": profile.kernel.function,
@@ -125,6 +125,7 @@ def counts(profile: Profile) -> dict[str, Any]:
             for each in profile.instructions
             if each.access
         ],
+        "columns": {str(each.pc - first): each.traffic.known for each in profile.instructions if each.traffic.known},
     }
 
 

@@ -6,8 +6,9 @@ import importlib.util
 import json
 import shutil
 import tarfile
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from tests.support.corpus import frames
+from tests.support.emulation import figures
 from tests.support.places import DATA, PROGRAMS, ROOT
 
 TEXTS = DATA / "python" / "texts"  # Python files with kernels, a folder per language
@@ -88,6 +90,7 @@ class CountedKernel:
     compiler: str
     accesses: tuple[Counted, ...]
     notes: tuple[str, ...] = ()
+    figures: Counter[str] = field(default_factory=Counter)  # of threads, memory and branches: equal, different, unknown
 
     @property
     def equal(self) -> int:
@@ -138,7 +141,7 @@ def launched(name: str) -> Target:
 
 
 def counted(name: str) -> CountedKernel:
-    """Emulate a recorded launch and hold every access to shared memory against ncu's counts."""
+    """Emulate a recorded launch and hold every instruction against ncu's counts."""
     content, cubins = recorded()
     facts = content["kernels"][name]
     profile = emulation.emulate_cubin(launched(name), cubins[name], facts["compiler"]).profile
@@ -149,7 +152,9 @@ def counted(name: str) -> CountedKernel:
         computed = (access.executed, access.wavefronts, access.ideal) if access else (None, None, None)
         place = f"{Path(line[0][0]).name}:{line[0][1]}" if line else ""
         accesses.append(Counted(offset, opcode, place, (executed, wavefronts, ideal), computed))
-    return CountedKernel(name, facts["compiler"], tuple(accesses), profile.notes)
+    ours = ((each.pc, each.traffic) for each in profile.instructions)
+    theirs = {int(offset): counts for offset, counts in facts["counts"].get("columns", {}).items()}
+    return CountedKernel(name, facts["compiler"], tuple(accesses), profile.notes, figures(ours, theirs))
 
 
 CACHED = DATA / "python" / "cached"
