@@ -8,6 +8,8 @@ again; the table that is printed says how many mutants the hardware or compute-s
 and of the others, the emulator reports.
 
 ``--only emulator`` (or ``gpu``) does one half: the emulator's needs CUDA's compiler alone. Without NAME, all kernels.
+``--cubins FOLDER`` keeps what is compiled, so that both halves judge the same code. bench/hazards/recorded has what an
+H100 said: ``python3 bench/hazards.py bench/hazards/recorded --only table``.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ WGMMA = ROOT / "kernels" / "wgmma" / "wgmma.cuh"
 MOST_MUTANTS = 25  # of a kernel
 ROUNDS = 8  # launches with other inputs
 HANG_S = 8.0  # of a process that runs one mutant
+SANITIZED_S = 60.0  # of a process that runs some under compute-sanitizer
+TOGETHER = 5  # mutants in such a process
 EMULATION_S = 60.0
 IN, OUT = 0x7F1000000000, 0x7F0000000000
 POISON = 0x7FC00000
@@ -455,65 +459,47 @@ def task_of(
 
 
 def outcome(subject: Subject, key: str, path: str, scribble: str) -> dict[str, Any]:
-    """Return what a mutant does on the GPU: its outputs' digests, or how it failed."""
+    """Return what a mutant does on the GPU: its outputs' digests, or how it failed; nothing if it never started."""
     status, output = ended(task_of(subject, [(key, path)], small=False, rounds=ROUNDS, scribble=scribble), HANG_S)
     for line in output.splitlines():
         if line.startswith("{"):
             return {"digests": json.loads(line)["digests"]}
-    return {
-        "failed": "hangs"
-        if status is None
-        else output.strip().splitlines()[-1][:200]
-        if output.strip()
-        else "no output"
-    }
+    if f"=== {key}" not in output:
+        print(f"{subject.name} {key} did not start: {output.strip()[-200:]}", flush=True)
+        return {}
+    return {"failed": "hangs" if status is None else output.strip().splitlines()[-1][:200]}
 
 
-REPORTED = re.compile(
-    r"^========= (Error|Warning|Info)s?: (.*)$|^========= +(Barrier error|Race reported.*|Potential \w+ hazard.*)$",
-    re.MULTILINE,
+HEADS = re.compile(
+    r"^========= +((?:Error|Warning|Info|Barrier error|Race|Potential|Divergent|Missing|Invalid).*)$", re.M
 )
 
 
 def sanitized(
-    subject: Subject, tool: str, cubins: list[tuple[str, str]], sanitizer: str, limit_s: float
+    subject: Subject, tool: str, cubins: Sequence[tuple[str, str]], sanitizer: str, until: float
 ) -> dict[str, Any]:
-    """Return what a tool of compute-sanitizer reports of each mutant, by key: the kinds of its messages, and some."""
+    """Return what a tool of compute-sanitizer reports of each mutant that it reached, by key: its messages' heads."""
     found: dict[str, Any] = {}
-    left, until = list(cubins), time.monotonic() + limit_s
+    left = list(cubins)
+    options = ["--racecheck-report", "analysis"] if tool == "racecheck" else []
     while left and time.monotonic() < until:
-        options = ["--racecheck-report", "analysis"] if tool == "racecheck" else []
-        command = [
-            sanitizer,
-            "--tool",
-            tool,
-            *options,
-            "--print-limit",
-            "2000",
-            *task_of(subject, left, small=True, rounds=1, scribble=""),
-        ]
-        status, output = ended(command, min(60.0, max(5.0, until - time.monotonic())))
+        task = task_of(subject, left, small=True, rounds=1, scribble="")
+        limit_s = min(SANITIZED_S, max(1.0, until - time.monotonic()))
+        status, output = ended([sanitizer, "--tool", tool, *options, "--print-limit", "2000", *task], limit_s)
         parts = re.split(r"^=== (\w+)$", output, flags=re.MULTILINE)
         reached = dict(zip(parts[1::2], parts[2::2], strict=True))
-        for number, (key, text) in enumerate(reached.items()):
-            ran = '{"key"' in text
-            messages = [
-                line[10:].strip() for line in text.splitlines() if line.startswith("========= ") and line[10:].strip()
-            ]
-            heads = [
-                message
-                for message in messages
-                if re.match(r"(Error|Warning|Info|Barrier error|Race|Potential|Divergent|Missing|Invalid)", message)
-            ]
-            found[key] = {"messages": heads[:12], "count": len(heads), "ended": ran}
-            if number == len(reached) - 1 and not ran:
-                found[key]["ended"] = "killed" if status is None else "failed"
-        done = set(reached)
-        if not done:
-            for key, _ in left:
-                found[key] = {"messages": [output.strip()[-300:]], "count": 0, "ended": "no start"}
+        if not reached:
+            print(f"{tool} of {subject.name} did not start: {output.strip()[-300:]}", flush=True)
             break
-        left = [(key, path) for key, path in left if key not in done]
+        for key, text in reached.items():
+            heads = [head.strip() for head in HEADS.findall(text)]
+            found[key] = {"messages": heads[:12], "count": len(heads), "ended": '{"key"' in text}
+        last = found[parts[-2]]
+        if not last["ended"]:
+            last["ended"] = "killed" if status is None else "failed"
+            if status is None and limit_s < SANITIZED_S:  # by our limit, not the mutant's
+                del found[parts[-2]]
+        left = [(key, path) for key, path in left if key not in reached]
     return found
 
 
@@ -577,7 +563,10 @@ class Results:
 
     def save(self, now: bool = False) -> None:
         if now or time.monotonic() - self._saved > 10:
-            self.path.write_bytes(gzip.compress(json.dumps(self.kernels, indent=0).encode()))
+            text = json.dumps(self.kernels, indent=0).encode()
+            unfinished = self.path.with_suffix(".part")
+            unfinished.write_bytes(gzip.compress(text, mtime=0))
+            unfinished.replace(self.path)
             self._saved = time.monotonic()
 
 
@@ -616,7 +605,8 @@ def table(results: Results) -> None:
         original = next((row for row in rows.values() if not row["kind"]), {})
         plain = original.get("emulator", {}).get("code")
         bugs = [row for row in rows.values() if row["kind"] and row.get("cubin")]
-        bugs = [row for row in bugs if row.get("emulator", {}).get("code") != plain]  # the change shows in the code
+        if plain:
+            bugs = [row for row in bugs if row.get("emulator", {}).get("code") != plain]  # the change shows in the code
         kinds = [shown(original, row) for row in bugs]
         reported = [bool(ours(row)) for row in bugs]
         both = sum(bool(kind) and found for kind, found in zip(kinds, reported, strict=True))
@@ -664,7 +654,8 @@ def main() -> None:
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", choices=("gpu", "emulator", "table"))
+    parser.add_argument("--only", choices=("compile", "gpu", "emulator", "table"))
+    parser.add_argument("--cubins", type=Path, default=Path(tempfile.gettempdir()) / "hazards-cubins", metavar="FOLDER")
     parser.add_argument("--again", action="store_true", help="ask the emulator again")
     arguments = parser.parse_args()
     if arguments.run:
@@ -673,7 +664,7 @@ def main() -> None:
     start = time.monotonic()
     until = start + arguments.limit
     folder: Path = arguments.folder
-    cubins = Path(tempfile.gettempdir()) / "hazards-cubins"
+    cubins = arguments.cubins.resolve()
     for each in (folder, cubins):
         each.mkdir(parents=True, exist_ok=True)
     results = Results(folder)
@@ -693,6 +684,8 @@ def main() -> None:
                 paths[mutant.key] = path
     results.save(now=True)
     ready = [mutant for mutant in all_mutants if mutant.key in paths]
+    if arguments.only == "compile":
+        return
     if arguments.only != "emulator":
         on_gpu(ready, paths, results, arguments.workers, until)
     if arguments.only != "gpu":
@@ -708,48 +701,48 @@ def main() -> None:
 
 
 def on_gpu(ready: Sequence[Mutant], paths: dict[str, Path], results: Results, workers: int, until: float) -> None:
-    """Run all mutants that have not run, then those that end under compute-sanitizer."""
-    with tempfile.TemporaryDirectory() as scratch:
+    """Run all mutants that have not run, then under compute-sanitizer those that end with the original's output."""
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(max(1, 3 * workers // 4)) as pool:
         source, scribble = Path(scratch) / "scribble.cu", Path(scratch) / "scribble.cubin"
         source.write_text(SCRIBBLE)
         subprocess.run(
             [str(Toolchain().find("nvcc")), "-arch=sm_90", "-cubin", "-o", str(scribble), str(source)], check=True
         )
         new = [mutant for mutant in ready if "gpu" not in results.row(mutant)]
-        with ThreadPoolExecutor(max(1, workers // 2)) as pool:
-            jobs = [(mutant, mutant.subject, mutant.key, str(paths[mutant.key]), str(scribble)) for mutant in new]
-            for mutant, answer in every(pool, outcome, jobs, until, "run"):
+        jobs = [(mutant, mutant.subject, mutant.key, str(paths[mutant.key]), str(scribble)) for mutant in new]
+        for mutant, answer in every(pool, outcome, jobs, until, "run"):
+            if answer:
                 results.row(mutant)["gpu"] = answer
                 results.save()
-    sanitizer = shutil.which("compute-sanitizer") or next(
-        (
-            str(path)
-            for path in (
-                Path("/usr/local/cuda/bin/compute-sanitizer"),
-                Path("/usr/local/cuda/compute-sanitizer/compute-sanitizer"),
-            )
-            if path.exists()
-        ),
-        "",
+    results.save(now=True)
+    installed = (
+        *Path("/usr/local").glob("cuda*/bin/compute-sanitizer"),
+        *Path("/opt/nvidia").glob("*/*/compute-sanitizer"),
     )
+    sanitizer = shutil.which("compute-sanitizer") or next(map(str, installed), "")
     if not sanitizer:
         print("compute-sanitizer is not installed", flush=True)
         return
+    originals = {mutant.subject.name: results.row(mutant) for mutant in ready if not mutant.kind}
     for tool in ("racecheck", "synccheck"):
-        by_subject: dict[str, list[tuple[str, str]]] = {}
-        for mutant in ready:
-            row = results.row(mutant)
-            if tool not in row and "digests" in row.get("gpu", {}):
-                by_subject.setdefault(mutant.subject.name, []).append((mutant.key, str(paths[mutant.key])))
-        subjects = {subject.name: subject for subject in SUBJECTS}
-        with ThreadPoolExecutor(max(1, workers // 2)) as pool:
-            left = max(10.0, (until - time.monotonic()) / (1.5 if tool == "racecheck" else 1.0))
-            jobs = [(name, subjects[name], tool, keys, sanitizer, left) for name, keys in by_subject.items()]
+        jobs = []
+        for subject in SUBJECTS:
+            original = originals.get(subject.name, {})
+            asked = [
+                (mutant.key, str(paths[mutant.key]))
+                for mutant in ready
+                if mutant.subject == subject and tool not in (row := results.row(mutant))
+                if "digests" in row.get("gpu", {}) and not shown(original, row)
+            ]
+            for at in range(0, len(asked), TOGETHER):
+                jobs.append((subject.name, subject, tool, asked[at : at + TOGETHER], sanitizer, until))
+        with ThreadPoolExecutor(max(1, 3 * workers // 4)) as pool:
             for name, found in every(pool, sanitized, jobs, until, tool):
                 for key, answer in found.items():
                     if key in results.kernels[name]:
                         results.kernels[name][key][tool] = answer
                 results.save()
+        results.save(now=True)
 
 
 if __name__ == "__main__":
