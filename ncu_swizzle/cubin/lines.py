@@ -99,7 +99,7 @@ class LineTable:
     """The rows of one function, sorted by offset."""
 
     rows: list[TableRow] = field(default_factory=list)
-    numbered: list[TableRow] = field(default_factory=list)  # all rows of the unit, numbered as in `inlined_at`
+    numbered: list[TableRow] = field(default_factory=list)  # all rows of its sequence, numbered as in `inlined_at`
 
     @classmethod
     def of_stacks(cls, stacks: Iterable[tuple[int, Sequence[Location]]]) -> LineTable:
@@ -197,12 +197,12 @@ class _Program:
             self._unsigned(), self._unsigned()  # time and size
             self.files.append(_path(folder, name))
         self.position = program
-        self.numbered: list[TableRow] = []
         while self.position < end:
             self._sequence(end)
 
     def _sequence(self, end: int) -> None:
         self.address, self.file, self.line, self.context = 0, 1, 1, 0
+        self.numbered: list[TableRow] = []  # each function's rows count from 1, however many a unit has
         self.table = LineTable(numbered=self.numbered)
         while self.position < end:
             opcode = self._fixed(1)

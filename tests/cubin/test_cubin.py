@@ -12,9 +12,10 @@ from ncu_swizzle.base.errors import BadFile, ProgramFailed, UnknownKernel
 from ncu_swizzle.cubin import elf, lines, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import check
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
-from tests.support.places import RECORDINGS
+from tests.support.places import DATA, RECORDINGS
 from tests.support.recordings import embedded
 
 Recorded = type(lambda name: Profile)
@@ -109,6 +110,15 @@ def test_ncu_s_location_is_always_in_the_stack(report_file: Path) -> None:
             assert (source.file_name(), source.line()) in table.stack(pc - pcs[0])
             located += 1
     assert located > 1000
+
+
+def test_each_kernel_of_a_unit_has_its_own_call_stacks() -> None:
+    unit = f'#include "{DATA}/kernels/inlined_in_each.cu"\n'
+    content = Toolchain().compile(unit, ["-lineinfo"], ARCH, [])
+    for name, call in (("_Z5firstPf", 7), ("_Z6secondPf", 13)):
+        table = lines.line_table(content, name)
+        stacks = {tuple(line for _, line in table.stack(row.offset)) for row in table.rows}
+        assert {stack[-1] for stack in stacks if stack[0] == 2} == {call}  # line 2 is that of `turned`
 
 
 def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]) -> None:
