@@ -37,7 +37,7 @@ from ncu_swizzle.kernels import fills
 from ncu_swizzle.reports import pack, reader
 
 RECORDED = OWN / "recorded" / "costs.json.xz"
-BATCH = 95  # pairs of one process
+BATCH = 64  # pairs of one process
 DURATIONS = 3  # taken again of each launch
 FAILURES = 8  # of a batch's timing process, after which the rest of the batch is given up
 SLOW_MS = 25.0  # a launch that takes longer costs too much of a GPU's time
@@ -50,8 +50,9 @@ UNUSED = ("device__", "nvlink__", "c2clink__", "numa__", "sass__", "profiler__",
 
 def measured(chosen: Sequence[Change], folder: Path, arguments: argparse.Namespace, start: float) -> None:
     """Measure batch after batch until the limit; write all rows after each."""
-    rows: list[dict[str, Any]] = []
-    every, longest = jobs(chosen), 0.0
+    rows: list[dict[str, Any]] = recorded() if arguments.more else []
+    done = {row["pair"] for row in rows}
+    every, longest = [job for job in jobs(chosen) if job.name not in done], 0.0
     with concurrent.futures.ProcessPoolExecutor(4) as readers:
         pending: list[tuple[list[dict[str, Any]], Any, Any]] = []
         for number in range(0, len(every), BATCH):
@@ -189,6 +190,12 @@ def joined(rows: list[dict[str, Any]], sections: Any, again: Any) -> list[dict[s
     return rows
 
 
+def recorded() -> list[dict[str, Any]]:
+    """Return the rows that are in this repository."""
+    rows: list[dict[str, Any]] = json.loads(lzma.decompress(RECORDED.read_bytes()))["rows"]
+    return rows
+
+
 def write(rows: list[dict[str, Any]], folder: Path) -> None:
     """Write all rows; small, so that they can be kept in the repository."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -287,6 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the rows go")
     parser.add_argument("--limit", type=float, default=200, help="seconds after which no batch starts")
+    parser.add_argument("--more", action="store_true", help="measure only what is not recorded, and write both")
     parser.add_argument("--patched", type=lambda text: Path(text).absolute(), help="as bench/fix.py leaves it")
     parser.add_argument("--public", type=lambda text: Path(text).absolute(), help="other people's kernels")
     parser.add_argument("--compile", action="store_true", help="only compile everything")
