@@ -47,10 +47,10 @@ LATE = "the program's seconds are spent: not run"
 
 @dataclass(frozen=True)
 class Counted:
-    """A launch: ncu's counts by offset, and its emulation, which is given the seconds that it may take."""
+    """A launch: ncu's counts by offset, and its emulation: of the seconds that it may take, and `races`."""
 
     theirs: dict[int, list[Any]]
-    emulated: Callable[[float], Counts]
+    emulated: Callable[..., Counts]
     columns: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by offset: others of ncu's, by metric
 
 
@@ -135,7 +135,7 @@ def launches(folder: Path) -> Iterator[Counted]:
                 yield Counted({int(k): v for k, v in launch["counts"].items()}, partial(emulated, folder, launch))
 
 
-def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts:
+def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float, *, races: bool = False) -> Counts:
     """Emulate one recorded launch."""
     toolchain = Toolchain()
     path = folder / f"{recorded['cubin']}.cubin.xz"
@@ -153,7 +153,7 @@ def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts
         memory=module_image.initial(cubin),
         cluster=tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
-    return emulate(code, launch, timeout_s=timeout_s)
+    return emulate(code, launch, races=races, timeout_s=timeout_s)
 
 
 def measure(program: Path, launches: Launches, budget_s: float) -> Tally:
