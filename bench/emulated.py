@@ -2,14 +2,16 @@
 
 For each kernel of the catalogue: how many instructions that access shared memory have executions, wavefronts and
 ideal wavefronts all equal to what ncu counted, different, or unknown; the same of the figures in other columns that the
-recording has (threads, sectors, tags, divergence); the time from an empty cache, compilation included; the peak memory
-of the process or the compiler. ``--write`` puts the table into docs/emulated.md.
+catalogue's kernels were measured with (threads, sectors, tags, divergence: tests/data/memory_catalog_h100.json.xz); the
+time from an empty cache, compilation included; the peak memory of the process or the compiler. ``--write`` puts the
+table into docs/emulated.md. ``--measure FILE`` writes such a file on a machine with a GPU and ncu, and is all it does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import os
 import re
 import resource
@@ -26,13 +28,16 @@ sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines import emulation, machine, ncu
+from ncu_swizzle.engines.settings import Options
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 from tests.support.emulation import figures
 
+MEASURED = ROOT / "tests" / "data" / "memory_catalog_h100.json.xz"
+TIMEOUT_S = 120  # of a family under ncu
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)
 HEAD = [
@@ -61,10 +66,46 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
     return tally
 
 
-def columns(profile: Profile) -> dict[int, dict[str, int]]:
-    """Return a recording's figures of threads, global and local memory, by offset."""
-    first = profile.instructions[0].pc
-    return {each.pc - first: each.traffic.known for each in profile.instructions}
+def measure_columns(file: Path) -> None:
+    """Launch each family's kernels under one ncu; write their figures beside shared memory, by kernel and offset."""
+    measured: dict[str, dict[str, dict[str, int]]] = {}
+    for family in catalog.shipped().families:
+        with tempfile.TemporaryDirectory() as folder:
+            report, names = Path(folder, "all.ncu-rep"), own(family.name)
+            command = [sys.executable, __file__, "--launch", family.name]
+            try:
+                options = Options(launch_count=len(names))
+                ncu.collect(machine.find(), command, report, options, TIMEOUT_S, paths.child_environment())
+            except NcuSwizzleError as error:
+                print(f"{family.name}: {error}", file=sys.stderr)
+                continue
+            for name, profile in zip(names, reader.read(report), strict=True):
+                first = profile.instructions[0].pc
+                measured[name] = {str(each.pc - first): each.traffic.known for each in profile.instructions}
+        print(f"{family.name}: {len(names)} kernels", flush=True)
+        file.write_bytes(lzma.compress(json.dumps(measured, sort_keys=True).encode()))
+
+
+def own(family: str) -> list[str]:
+    """Return the names of a family's kernels that are compiled from the catalogue."""
+    return [kernel.name for each, kernel in catalog.shipped() if each.name == family and not kernel.library]
+
+
+def launch(name: str) -> None:
+    """Check a family's kernels and launch each once for ncu, in this process."""
+    from ncu_swizzle.kernels import device
+    from ncu_swizzle.kernels.__main__ import prepare
+
+    family, kernels = catalog.shipped().named_together(own(name))
+    problem, gpu = family.problem(), device.open_device()
+    for run in prepare(family, kernels, problem, gpu, {"seed": 1, "errors": {}}).values():
+        device.profile_once(run, family, problem)
+
+
+def columns(name: str) -> dict[int, dict[str, int]]:
+    """Return a kernel's measured figures of threads, global and local memory, and branches, by offset."""
+    measured = json.loads(lzma.decompress(MEASURED.read_bytes())) if MEASURED.exists() else {}
+    return {int(offset): counts for offset, counts in measured.get(name, {}).items()}
 
 
 def measure(name: str) -> dict[str, object]:
@@ -79,7 +120,7 @@ def measure(name: str) -> dict[str, object]:
     sizes = in_words(family.problem())
     ours = ((each.pc, each.traffic) for each in emulated.profile.instructions)
     told = {"problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024}
-    return {**compared(emulated.profile, recorded), **told, "figures": figures(ours, columns(recorded))}
+    return {**compared(emulated.profile, recorded), **told, "figures": figures(ours, columns(name))}
 
 
 def line(name: str) -> str:
@@ -102,23 +143,36 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*")
     parser.add_argument("--write", action="store_true", help="put the table into docs/emulated.md")
     parser.add_argument("--kernel-as-json", help="print one kernel's result as JSON")
+    parser.add_argument(
+        "--measure", type=Path, metavar="FILE", help="on a GPU: write ncu's figures beside shared memory"
+    )
+    parser.add_argument("--launch", metavar="FAMILY", help="launch its kernels, for --measure")
     arguments = parser.parse_args()
-    if arguments.kernel_as_json:
+    if arguments.measure:
+        measure_columns(arguments.measure)
+    elif arguments.launch:
+        launch(arguments.launch)
+    elif arguments.kernel_as_json:
         try:
             print(json.dumps(measure(arguments.kernel_as_json)))
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
-        return
-    names = arguments.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
+    else:
+        table(
+            arguments.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library], arguments.write
+        )
+
+
+def table(names: list[str], write: bool) -> None:
+    """Print a line for each kernel; put them into the page, if wanted."""
     lines = list(HEAD)
     print("\n".join(lines), flush=True)
     for name in names:
         lines.append(line(name))
         print(lines[-1], flush=True)
-    if arguments.write:
-        text = PAGE.read_text(encoding="utf-8")
-        table = "\n".join(lines)
-        PAGE.write_text(MARK.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text), encoding="utf-8")
+    if write:
+        text, rows = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
+        PAGE.write_text(MARK.sub(lambda match: f"{match[1]}{rows}\n{match[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":
