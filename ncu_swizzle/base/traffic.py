@@ -60,16 +60,23 @@ class Traffic:
 class Pattern:
     """How the threads of an emulated instruction lie in global memory, in all of its requests.
 
-    `x`, `y`, `z`: the bytes from a thread to its neighbour along threadIdx.x, .y and .z. None: not always the same, or
-    a warp has no such neighbours.
+    `x`, `y`, `z`: the bytes from a thread to its neighbour along threadIdx.x, .y and .z; `block_x`, `block_y`,
+    `block_z`: to the same thread of the next block; `loop`: from one iteration of its innermost loop to the next. None:
+    not always the same, or not known.
     """
 
     width: Count  # bytes that each thread accesses
     x: int | None = None
     y: int | None = None
     z: int | None = None
+    block_x: int | None = None
+    block_y: int | None = None
+    block_z: int | None = None
+    loop: int | None = None
     unaligned: bool = False  # requests without gaps take more sectors than are ideal
     gaps: bool = False  # requests with bytes between their threads' do
+    vector: Count = 0  # bytes of an access, always aligned, that could replace this one and others beside it; 0: none
+    vector_sectors: Count | None = None  # that it would take; None but for the first access of those that it replaces
 
 
 NO_TRAFFIC = Traffic()

@@ -276,7 +276,8 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     if setting.program.tallies is not None:
         # A trial without data is to be short.
         patience = PATIENCE if setting.data else 0
-        machine.traffic = TrafficLog(machine, setting.program.instructions, setting.clock, patience)
+        program = setting.program
+        machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience)
     if setting.races is not None:
         machine.events, machine.valued = EventLog(), setting.races.valued
     schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)

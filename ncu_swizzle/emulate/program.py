@@ -38,6 +38,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.order_steps import order_step
+from ncu_swizzle.emulate.patterns import Vector, vectors
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value, unknown
@@ -133,6 +134,7 @@ class PreparedCode:
     allocates: bool  # whether it allocates tensor memory, for which words of the reserved shared memory begin as 0
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
+    vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
 
     def source_of(self, origin: int | None) -> str:
         """Return in words where an unknown value came from."""
@@ -225,6 +227,7 @@ def prepare(
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
+        vectors=vectors(flow, part.effects) if tallies else {},
     )
 
 

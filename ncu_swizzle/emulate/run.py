@@ -12,7 +12,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
-from ncu_swizzle.base.traffic import NO_TRAFFIC, Traffic
+from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
@@ -38,7 +38,7 @@ from ncu_swizzle.emulate.requests import (
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.emulate.traffic import FIGURE_NAMES, FIGURES, FIGURES_OF
+from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, FIGURES_OF
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -423,8 +423,19 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
         origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
         traffic=counted,
         traffic_unknown=cause,
-        pattern=totals.patterns[number].alike if number in totals.patterns else None,
+        pattern=_pattern(program, totals, number),
     )
+
+
+def _pattern(program: PreparedCode, totals: Totals, number: int) -> Pattern | None:
+    """Return how an instruction's threads lie in global memory, and what a vector in its place would take."""
+    if number not in totals.patterns:
+        return None
+    alike, vector = totals.patterns[number].alike, program.vectors.get(number)
+    first = vector.numbers[0] if vector else number
+    if vector is None or any(each in totals.unfollowed or each not in totals.patterns for each in vector.numbers):
+        return alike
+    return vector.within(number, alike, totals.patterns[first], int(totals.traffic[first][AS_VECTOR]))
 
 
 def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffic, Cause | None]:

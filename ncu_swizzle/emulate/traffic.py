@@ -25,11 +25,12 @@ from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Ef
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.patterns import LanePattern, Neighbours
+from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem import sectors
+from ncu_swizzle.smem.access import MOST_THREADS
 from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints
 
 # What is counted of requests: sectors and tags of global memory, of copies past L1; tags; sectors of local memory.
@@ -37,7 +38,8 @@ GLOBAL, COPY, TAGS, LOCAL = "global", "copy", "tags", "local"
 UNIT = {GLOBAL: LINE, COPY: LINE, TAGS: LINE, LOCAL: WORD}  # bytes by which a shift changes none of it
 # Of an instruction's requests, and which of these an opcode has.
 FIGURE_NAMES = "sectors", "ideal", "tags", "local_sectors"
-FIGURES = len(FIGURE_NAMES)
+AS_VECTOR = len(FIGURE_NAMES)  # sectors if the first access of a `Vector` were all of it
+FIGURES = AS_VECTOR + 1
 FIGURES_OF = {
     **dict.fromkeys(GLOBAL_ACCESS, FIGURE_NAMES[:3]),
     **dict.fromkeys(GENERIC, FIGURE_NAMES),
@@ -156,9 +158,15 @@ class TrafficLog:
     """All requests to global and local memory of one run, by instruction; what is unknown of them is in the state."""
 
     def __init__(
-        self, machine: Machine, instructions: Sequence[SassInstruction], clock: Clock, patience: int = PATIENCE
+        self,
+        machine: Machine,
+        instructions: Sequence[SassInstruction],
+        vectors: Mapping[int, Vector],
+        clock: Clock,
+        patience: int = PATIENCE,
     ) -> None:
         self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
+        self.vectors = vectors
         self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
         self._counted: dict[int, Ints] = {}
         self.patterns: dict[int, LanePattern] = {}
@@ -214,12 +222,30 @@ class TrafficLog:
             ),
             together,
         )
+        if space == GLOBAL:
+            self._look(number, seen, address, selected)
         seen.count += 1
         for repeat in m.repeats.active:
             tags = {"tag": address.tag, "target_tag": target.tag if target else None}
             repeat.traffic.append(LoopTraffic(number=number, seen=seen, times=1, **tags))
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
+
+    def _look(self, number: int, seen: MemoryRequests, address: Value, selected: Bools) -> None:
+        """See how addresses of requests depend on the block, and where those of neighbouring warps are."""
+        pattern = self.patterns.get(number)
+        if pattern is None:
+            pattern = self.patterns[number] = LanePattern(width=access_width(self.instructions[number]))
+        pattern.follow(address.tag)
+        if seen.count:
+            return
+        m = self.machine
+        for axis in (1, 2):
+            if self._neighbours.further[axis] and len(pattern.strides[axis]) < MANY:
+                first = selected[:, 0]
+                threads = (m.view_blocks() * MOST_THREADS + m.thread[m.view.warps, 0])[first]
+                at = np.broadcast_to(address.bits, selected.shape)[first, 0].astype(np.int64)
+                pattern.strides[axis].update(np.unique(self._neighbours.across(axis, threads, at))[:MANY].tolist())
 
     def _entry(self, number: int, made: MemoryRequests, together: object) -> MemoryRequests:
         """Return the same requests of the same warps, if there were any before, or these."""
@@ -241,6 +267,8 @@ class TrafficLog:
             distinct[key] = replace(made, times=made.times + earlier.times) if earlier else made
         for made in distinct.values():
             unit = UNIT[made.seen.space]
+            if made.seen.space == GLOBAL:
+                self.patterns[made.number].loops.add(_per_iteration(made.tag, axis))
             change, change_to = _per_iteration(made.tag, axis) % unit, _per_iteration(made.target_tag, axis) % SECTOR
             # The k-th further iteration is shifted by k times the change, modulo the unit: only so many are different.
             period = max(_period(change, unit), _period(change_to, SECTOR))
@@ -266,14 +294,15 @@ class TrafficLog:
     def counts(self) -> Mapping[int, Ints]:
         """Return the figures of all requests so far, (FIGURES, B), by instruction."""
         for number, requests in self.seen.items():
-            width = access_width(self.instructions[number])
+            width, vector = access_width(self.instructions[number]), self.vectors.get(number)
             for seen in requests.values():
                 if not seen.count:  # taken back
                     continue
                 once = _figures(seen, width)  # (FIGURES, N)
                 if seen.space == GLOBAL:
-                    pattern = self.patterns.setdefault(number, LanePattern(width=width))
-                    pattern.see(seen.lanes, seen.selected, once[0] > once[1], self._neighbours)
+                    self.patterns[number].see(seen.lanes, seen.selected, once[0] > once[1], self._neighbours)
+                    if vector and vector.numbers[0] == number:
+                        once[AS_VECTOR] = sectors.global_sectors(seen.lanes, seen.selected, vector.size).actual
                 figures = once * seen.count
                 total = self._counted.setdefault(number, np.zeros((FIGURES, len(self.machine.blocks)), np.int64))
                 for row, figure in enumerate(figures):

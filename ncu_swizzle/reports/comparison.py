@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.base.errors import Hint, NotComparable, Typed
-from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.reports import memory, remarks
-from ncu_swizzle.reports.counts import Total
+from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
 from ncu_swizzle.reports.remarks import Named, best, speedup, verdict, warnings_of
@@ -191,17 +190,19 @@ def _memory(named: Named) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for label, profile in named:
         for access, group in memory.by_opcode(profile).items():
-            total = Traffic() if group.unknown else group.total
-            counts = {name: getattr(total, name, None) for name in SECTORS} | {"executed": group.requests}
-            rows.append({"access": access, "label": label, **{n: _countable(count) for n, count in counts.items()}})
-        for access in memory.LOCAL_OPCODES:
-            spilled = [i for i in profile.instructions if memory.kind(i) == access and i.traffic.local_sectors]
-            if spilled:
-                local = Traffic.total(instruction.traffic for instruction in spilled).local_sectors
-                executed = sum(instruction.executed or 0 for instruction in spilled)
-                rows.append({"access": access, "label": label, "executed": executed, "local_sectors": local})
+            rows.append({"access": access, "label": label, **_sums(group.instructions)})
+        for access, accesses in memory.local_accesses(profile).items():
+            rows.append({"access": access, "label": label, **_sums(accesses)})
     table = pd.DataFrame(rows, columns=["access", "label", *SECTORS])
     return table.astype(dict.fromkeys(SECTORS, "Int64"))
+
+
+def _sums(accesses: Sequence[Instruction]) -> dict[str, int | None]:
+    """Return the counts of accesses together, None if any of them lacks it."""
+    columns = {name: [getattr(each.traffic, name) for each in accesses] for name in SECTORS[1:]}
+    columns["executed"] = [each.executed for each in accesses]
+    sums = {name: None if None in counts else sum(counts) for name, counts in columns.items()}
+    return {name: _countable(count) for name, count in sums.items()}
 
 
 def _lines(named: Named) -> pd.DataFrame:

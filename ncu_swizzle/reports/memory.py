@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from ncu_swizzle.base.traffic import Pattern, Traffic
+from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem import sectors
 from ncu_swizzle.smem.operations import WARP
 
 # Opcodes that access global memory at addresses of their lanes.
 OPCODES = ("LDG", "STG", "LD", "ST", "LDGSTS", "RED", "REDG", "ATOM", "ATOMG")
 LOCAL_OPCODES = ("LDL", "STL")
 STRUCTURE = 64  # bytes: neighbours up to so far apart are members of structures, further ones rows
-VECTORS = 16, 8  # bytes of vector loads and stores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryLine:
-    """The accesses of one opcode to global memory on one line, of the innermost own function."""
+    """The accesses of one opcode to global memory on one line, of the innermost own function.
+
+    `total`, `requests`, `ratio` and `patterns` are of those whose sectors are known; `unknown` are the others.
+    """
 
     access: str
     line: Location | None
     instructions: tuple[Instruction, ...]
+    block: tuple[int, ...] = (WARP, 1, 1)
 
     @property
     def unknown(self) -> tuple[Instruction, ...]:
@@ -34,12 +37,22 @@ class MemoryLine:
         return tuple(each for each in self.instructions if each.traffic.excessive is None)
 
     @property
+    def known(self) -> tuple[Instruction, ...]:
+        return tuple(each for each in self.instructions if each.traffic.excessive is not None)
+
+    @property
     def total(self) -> Traffic:
-        return Traffic.total(each.traffic for each in self.instructions)
+        return Traffic.total(each.traffic for each in self.known)
 
     @property
     def requests(self) -> int:
-        return sum(each.executed or 0 for each in self.instructions)
+        return sum(each.executed or 0 for each in self.known)
+
+    @property
+    def executed(self) -> int | None:
+        """The requests of all of them; None if that of any is unknown."""
+        counts = [each.executed for each in self.instructions]
+        return None if None in counts else self.requests + sum(each.executed or 0 for each in self.unknown)
 
     @property
     def ratio(self) -> float:
@@ -71,7 +84,10 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
     for each in profile.instructions:
         if each.traffic.sectors is not None or (each.pc in unknown and is_global(each)):
             groups.setdefault((kind(each), line_of(ownership, each)), []).append(each)
-    return [MemoryLine(access, line, tuple(group)) for (access, line), group in groups.items()]
+    return [
+        MemoryLine(access=access, line=line, instructions=tuple(group), block=profile.block)
+        for (access, line), group in groups.items()
+    ]
 
 
 def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
@@ -79,7 +95,21 @@ def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
     groups: dict[str, list[Instruction]] = {}
     for line in memory_lines(profile):
         groups.setdefault(line.access, []).extend(line.instructions)
-    return {access: MemoryLine(access, None, tuple(group)) for access, group in groups.items()}
+    return {
+        access: MemoryLine(access=access, line=None, instructions=tuple(group), block=profile.block)
+        for access, group in groups.items()
+    }
+
+
+def local_accesses(profile: Profile) -> dict[str, tuple[Instruction, ...]]:
+    """Return the loads and stores of spilled registers and of arrays in local memory, by opcode."""
+    unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}
+    groups: dict[str, tuple[Instruction, ...]] = {}
+    for each in profile.instructions:
+        counted = each.traffic.local_sectors if each.traffic.local_sectors is not None else each.pc in unknown
+        if kind(each) in LOCAL_OPCODES and counted and not each.never:
+            groups[kind(each)] = (*groups.get(kind(each), ()), each)
+    return groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,21 +165,32 @@ def judged(line: MemoryLine) -> str:
 
 def in_sectors(line: MemoryLine) -> str:
     """Return a line's sectors per request with their ideal, the excess in bytes, and why, as one sentence."""
-    total = line.total
+    total, known, every = line.total, len(line.known), len(line.instructions)
     each = (f"{(count or 0) / max(1, line.requests):.4g}" for count in (total.sectors, total.ideal))
     said = f"{next(each)} sectors per request, ideally {next(each)}: {total.excessive_bytes or 0:,} excessive bytes"
+    said += f", of {known} of {every} accesses: the others' are unknown" if known < every else ""
     return f"{said}; {line.why}" if line.why else said
 
 
 def lies(pattern: Pattern) -> str:
     """Return how neighbouring threads lie, if that is why there is an excess; empty if it is not known."""
+    moves = _moves(pattern)
     if pattern.unaligned and not pattern.gaps:
-        return "the bytes of a warp are side by side, but begin inside of a sector"
+        return "the bytes of a warp are side by side, but begin inside of a sector" + moves
     steps = {axis: step for axis, step in (("x", pattern.x), ("y", pattern.y), ("z", pattern.z)) if step is not None}
     apart = [f"threadIdx.{axis} are {abs(step):,} bytes apart" for axis, step in steps.items()]
     same = [f"threadIdx.{axis} have the same address" for axis, step in steps.items() if not step]
     far = [text for text, step in zip(apart, steps.values(), strict=True) if step]
-    return f"neighbours along {' and '.join(far + same)}" if far else "the addresses of neighbours follow no stride"
+    said = f"neighbours along {' and '.join(far + same)}" if far else "the addresses of neighbours follow no stride"
+    return said + moves
+
+
+def _moves(pattern: Pattern) -> str:
+    """Return by how much blockIdx and the loop move the addresses, in bytes."""
+    blocks = {"blockIdx.x": pattern.block_x, "blockIdx.y": pattern.block_y, "blockIdx.z": pattern.block_z}
+    steps = {**blocks, "iteration of the loop": pattern.loop}
+    moves = [f"{step:,} bytes per {name}" for name, step in steps.items() if step]
+    return f" ({', '.join(moves)})" if moves else ""
 
 
 # ---------------------------------------------------------------------------------------------- what would be better
@@ -162,28 +203,28 @@ def advice(line: MemoryLine) -> str:
         return ""
     if all(each.unaligned and not each.gaps for each in patterns):
         return "begin them at a multiple of 32 bytes: pad rows (cudaMallocPitch), or shift which thread does what"
+    if vector := _vector(line):
+        return vector
     step = _step(line)
     if not step:
         return "let neighbouring threads access neighbouring elements, or stage them through shared memory"
-    if vector := _vector(line, step):
-        return vector
+    staged = f", {tile[1]}" if (tile := _staged(line)) else ""
     if abs(step) <= STRUCTURE:
         return (
-            "keep each member of the structures in an array of its own, or copy whole structures through shared memory"
+            "keep each member of the structures in an array of its own, or copy whole structures through shared "
+            f"memory{staged}"
         )
-    return "let threadIdx.x run along the rows, or stage a tile through shared memory"
+    exchange = _exchanged(line)
+    return f"{exchange or 'let threadIdx.x run along the rows'}, or stage a tile through shared memory{staged}"
 
 
 def staging(line: MemoryLine) -> str:
     """Return the command that shows a tile which is free of conflicts, written by rows and read by columns.
 
-    Empty unless the line's threads walk down a column.
+    Empty unless the line's threads walk down a column, or over members of structures.
     """
-    step = _step(line)
-    if not step or abs(step) <= STRUCTURE or _vector(line, step):
-        return ""
-    width = line.patterns[0].width
-    return f"ncu-swizzle explain '(32,32):(32,1)' --elem {width} --write row --read column --show mapping"
+    tile = _staged(line)
+    return tile[0] if tile and not _vector(line) else ""
 
 
 def _step(line: MemoryLine) -> int | None:
@@ -193,37 +234,74 @@ def _step(line: MemoryLine) -> int | None:
     return step if len(steps) == 1 and step and abs(step) > line.patterns[0].width else None
 
 
-def _vector(line: MemoryLine, step: int) -> str:
-    """Return which vector type replaces accesses of one thread side by side, tried at the threads' distance."""
-    offsets: dict[str, list[int]] = {}
+def _vector(line: MemoryLine) -> str:
+    """Return which vector type replaces accesses of one thread side by side, tried on all of their addresses."""
+    excessive = [each for each in line.instructions if each.traffic.excessive and each.pattern]
+    sizes = {each.pattern.vector for each in excessive if each.pattern}
+    first = [each for each in excessive if each.pattern and each.pattern.vector_sectors is not None]
+    if len(sizes) != 1 or not (size := sizes.pop()) or not first:
+        return ""
     width = line.patterns[0].width
-    for each in line.instructions:
-        register, _, offset = each.sass.partition("[R")[2].partition("]")[0].partition("+")
-        offsets.setdefault(register, []).append(int(offset or "0", 16))
-    for bytes_ in VECTORS:
-        count = bytes_ // width
-        runs = all(
-            len(places) % count == 0
-            and all(place % bytes_ == 0 and set(range(place, place + bytes_, width)) <= set(places)
-                    for place in sorted(places)[::count])
-            for places in offsets.values()
-        )  # fmt: skip
-        if count > 1 and runs and step % bytes_ == 0:
-            now, then = (_taken(step, size) for size in (width, bytes_))
-            if then < now * count:
-                name = (
-                    {2: "float2", 4: "float4"}.get(bytes_ // 4, f"{bytes_} bytes") if width == 4 else f"{bytes_} bytes"
-                )
-                return (
-                    f"{count} accesses of a thread are side by side: as one of {name}, which must be aligned to "
-                    f"{bytes_} bytes, a warp takes {then} sectors for {now * count}"
-                )
-    return ""
+    count = size // width
+    now = sum(each.traffic.sectors or 0 for each in excessive)
+    then = sum(each.pattern.vector_sectors or 0 for each in first if each.pattern)
+    warps = sum(each.executed or 0 for each in first)
+    if count * len(first) != len(excessive) or then >= now or not warps:
+        return ""
+    name = {2: "float2", 4: "float4"}.get(count if width == 4 else 0, f"{size} bytes")
+    return (
+        f"{count} accesses of a thread are side by side: as one of {name}, aligned as all of its addresses are, a warp "
+        f"takes {then / warps:.4g} sectors for {now / warps:.4g}"
+    )
 
 
-def _taken(step: int, width: int) -> int:
-    """Return the sectors of a full warp whose threads access `width` bytes each, `step` apart."""
+def _exchanged(line: MemoryLine) -> str:
+    """Return what exchanging threadIdx.x and .y comes to, if that is better; empty if their strides are not known.
+
+    The most sectors over all places at which a warp's addresses may begin, by the strides of all requests.
+    """
     import numpy as np
 
-    lanes = np.arange(WARP, dtype=np.int64)[None] * abs(step)
-    return int(sectors.global_sectors(lanes, np.ones_like(lanes, bool), width).actual[0])
+    from ncu_swizzle.smem.sectors import global_sectors
+
+    first, (_, down, _) = line.patterns[0], line.block
+    if any((each.x, each.y) != (first.x, first.y) for each in line.patterns) or first.x is None or not first.y:
+        return ""
+    lane, width = np.arange(WARP), max(1, first.width)
+    begin = np.arange(0, SECTOR, width)[:, None]
+    addresses = begin + lane % down * first.y + lane // down * first.x  # (N, 32), as if y ran fastest
+    taken = int(global_sectors(addresses - addresses.min(), np.ones_like(addresses, bool), width).actual.max())
+    now = (line.total.sectors or 0) / max(1, line.requests)
+    return f"exchange threadIdx.x and threadIdx.y: at most {taken} sectors per request" if taken < now else ""
+
+
+def _staged(line: MemoryLine) -> tuple[str, str] | None:
+    """Return the command that shows a tile for the line's threads, and which mapping suits both of its sides."""
+    step = _step(line)
+    if not step:
+        return None
+    width, across = line.patterns[0].width, min(WARP, 1 << line.block[0].bit_length() - 1)
+    rows, columns = across, max(across, SECTOR // width)
+    if abs(step) <= STRUCTURE:
+        rows, columns = WARP, abs(step) // width
+    mapping = _mapping(rows, columns, width)
+    command = f"ncu-swizzle explain '({rows},{columns}):({columns},1)' --elem {width} --write rows --read columns"
+    said = f"{rows} x {columns} elements of {width} bytes {mapping}"
+    return (f"{command} --show mapping", said) if mapping else None
+
+
+@lru_cache
+def _mapping(rows: int, columns: int, width: int) -> str:
+    """Return the mapping of a tile of so many elements that makes writes by rows and reads by columns conflict-free."""
+    from ncu_swizzle.smem import access
+    from ncu_swizzle.smem.layout import parse_layout
+    from ncu_swizzle.smem.mapping import Mapping
+    from ncu_swizzle.smem.suggestions import suggest
+
+    layout = parse_layout(f"({rows},{columns}):({columns},1)")
+    sides = [access.parse("rows", layout, width, write=True), access.parse("columns", layout, width)]
+    found = suggest(Mapping(layout, element_bytes=width), sides)
+    if found.best is None:
+        return ""
+    mapping = "as they are" if found.best is found.plain else f"with {found.best.mapping.transform}"
+    return f"{mapping}: conflict-free by rows and by columns"

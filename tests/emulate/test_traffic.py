@@ -1,11 +1,11 @@
 """Threads, sectors and tags, held against what ncu counted of whole kernels, and against runs of every block."""
 
 import struct
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
-from ncu_swizzle.base.traffic import METRICS
+from ncu_swizzle.base.traffic import METRICS, Pattern
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.program import prepare
@@ -51,7 +51,10 @@ def test_addresses_are_followed_through_iterations_and_blocks() -> None:
     )  # fmt: skip
     launch = Launch(grid=(64, 1, 1), block=(32, 1, 1), parameters=pointers(9))
     few, every = emulate(code(*lines), launch), emulate(code(*lines), launch, plain=True, exhaustive=True)
-    assert few.rows == every.rows
+    assert few.rows[6].pattern == Pattern(
+        width=4, x=4, block_x=0x1A8, block_y=0, block_z=0, loop=0x24, unaligned=True
+    ), "a run of every iteration does not follow the loop"
+    assert [replace(row, pattern=None) for row in few.rows] == [replace(row, pattern=None) for row in every.rows]
     assert few.blocks_run < every.blocks_run == 64
     load, store = few.rows[6].traffic.known, few.rows[7]
     assert load["ideal"] < load["sectors"] < 2 * load["ideal"]
@@ -71,3 +74,32 @@ def test_a_spilled_register_is_told_apart_from_what_else_is_in_the_frame() -> No
     counts = emulate(code(*lines), Launch(grid=(1, 1, 1), block=(32, 1, 1)))
     local = [row.traffic.local_sectors for row in counts.rows if row.opcode.startswith(("STL", "LDL"))]
     assert local == [4, 8, 4, 4]
+
+
+SIDE_BY_SIDE = {  # by what is between two loads of words at R2: the bytes of the vector that takes their place
+    ("LDG.E R5, [R2.64]", "LDG.E R6, [R2.64+0x4]"): 8,
+    ("LDG.E R6, [R2.64+0x4]", "LDG.E R5, [R2.64]"): 8,
+    ("LDG.E R5, [R2.64]", "IADD3 R2, R2, 0x20, RZ", "LDG.E R6, [R2.64+0x4]"): 0,
+    ("LDG.E R5, [R2.64]", "LDG.E R2, [R2.64+0x4]"): 8,
+    ("LDG.E R5, [R2.64]", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDG.E R6, [R2.64+0x4]"): 0,
+    ("LDG.E.STRONG.SYS R5, [R2.64]", "LDG.E.STRONG.SYS R6, [R2.64+0x4]"): 0,
+    ("@P0 LDG.E R5, [R2.64]", "@!P0 LDG.E R6, [R2.64+0x4]"): 0,
+    ("@P0 LDG.E R5, [R2.64]", "@P0 LDG.E R6, [R2.64+0x4]"): 8,
+    ("LDG.E R5, [R2.64+0x4]", "LDG.E R6, [R2.64+0x8]"): 0,  # not aligned
+    ("LDG.E R5, [R2.64]", "LDG.E.64 R6, [R2.64+0x4]"): 0,
+    ("LDG.E R5, [R2.U32+UR4]", "LDG.E R6, [R2.U32+UR4+0x4]"): 8,
+}
+
+
+@pytest.mark.parametrize("lines", SIDE_BY_SIDE)
+def test_accesses_of_a_thread_side_by_side_are_tried_as_a_vector(lines: tuple[str, ...]) -> None:
+    before = ("S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]", "ULDC.64 UR4, c[0x0][0x210]")
+    before += ("ISETP.LT.AND P0, PT, R0, 0x8, PT",)
+    before += ("IMAD R2, R0, 0x20, RZ",) if "UR4" in lines[0] else ("IMAD.WIDE.U32 R2, R0, 0x20, R2",)
+    counts = emulate(code(*before, *lines, "EXIT"), Launch(grid=(2, 1, 1), block=(32, 1, 1), parameters=pointers(9)))
+    loads = [row for row in counts.rows if row.opcode.startswith("LDG")]
+    lowest = min(loads, key=lambda row: int(row.sass.rpartition("+")[2].strip("]"), 16) if "+0x" in row.sass else 0)
+    assert all(row.pattern and row.pattern.vector == SIDE_BY_SIDE[lines] for row in loads)
+    assert lowest.pattern
+    assert lowest.pattern.vector_sectors == (lowest.traffic.sectors if SIDE_BY_SIDE[lines] else None)
+    assert sum(row.pattern.vector_sectors is None for row in loads if row.pattern) == 1 + (not SIDE_BY_SIDE[lines])

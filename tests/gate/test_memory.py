@@ -27,14 +27,15 @@ LAUNCHES = {
 }
 FINDINGS = {  # by kernel: code, opcode, line, and a part of the message
     "turn": {("MEM001", "STG", 7, "32 sectors per request, ideally 4: 458,752 excessive bytes; neighbours along "
-              "threadIdx.x are 512 bytes apart; let threadIdx.x run along the rows")},
+              "threadIdx.x are 512 bytes apart and threadIdx.y are 4 bytes apart (16,384 bytes per blockIdx.x, 128 "
+              "bytes per blockIdx.y); exchange threadIdx.x and threadIdx.y: at most 8 sectors per request, or stage")},
     "members": {
         ("MEM001", "LDG", 16, "12 sectors per request, ideally 4: 4,096 excessive bytes; neighbours along threadIdx.x "
-         "are 12 bytes apart; keep each member"),
+         "are 12 bytes apart (768 bytes per blockIdx.x); keep each member"),
         ("MEM002", "STG", 16, "5 sectors per request, ideally 4: 256 excessive bytes; the bytes of a warp are side by"),
     },
     "own_rows": {
-        ("MEM001", "LDG", 22, "as one of float4, which must be aligned to 16 bytes, a warp takes 32 sectors for 128"),
+        ("MEM001", "LDG", 22, "as one of float4, aligned as all of its addresses are, a warp takes 32 sectors for 128"),
         ("MEM004", "LDL", 24, "local memory in a loop, 2,048 bytes of sectors: an array"),
         ("MEM005", "BRA", 25, "2 of 2 warps part at this branch"),
     },
@@ -90,24 +91,67 @@ def test_check_judges_the_total_or_an_opcode(recorded: Recorded, tmp_path: Path)
     assert status("--max-sectors", "3") == 5, "a report without the columns"
 
 
-@pytest.mark.parametrize(
-    ("sass", "pattern", "said"),
-    [
-        (["[R2.64]", "[R2.64+0x4]"], Pattern(width=4, x=16, gaps=True), "float2"),
-        (["[R2.64]", "[R2.64+0x8]"], Pattern(width=8, x=32, gaps=True), "one of 16 bytes"),
-        (["[R2.64]", "[R2.64+0x4]"], Pattern(width=4, x=12, gaps=True), "keep each member"),
-        (["[R2.64+0x4]", "[R2.64+0x8]"], Pattern(width=4, x=16, gaps=True), "keep each member"),
-        (["[R2.64]", "[R4.64+0x4]"], Pattern(width=4, x=16, gaps=True), "keep each member"),
-        (["[R2.64]"], Pattern(width=4, x=-4096, gaps=True), "let threadIdx.x run along the rows"),
-        (["[R2.64]"], Pattern(width=4, x=None, gaps=True), "neighbouring elements"),
-        (["[R2.64]"], Pattern(width=4, x=0, y=4096, gaps=True), "neighbouring elements"),
-        (["[R2.64]"], Pattern(width=4, x=4, unaligned=True), "a multiple of 32 bytes"),
-    ],
-)
-def test_advice_follows_from_how_threads_lie(sass: list[str], pattern: Pattern, said: str) -> None:
+def line(*patterns: Pattern, **fields: object) -> MemoryLine:
+    """Return accesses with so many sectors, of 10 warps each."""
     counts = Traffic(sectors=320, ideal=40)
     accesses = tuple(
-        Instruction(16 * n, f"LDG.E R0, desc[UR4]{text}", "LDG.E", executed=10, traffic=counts, pattern=pattern)
-        for n, text in enumerate(sass)
+        Instruction(16 * n, "LDG.E R0, [R2.64]", "LDG.E", executed=10, traffic=counts, pattern=pattern)
+        for n, pattern in enumerate(patterns)
     )
-    assert said in memory.advice(MemoryLine("LDG", ("my.cu", 1), accesses))
+    return MemoryLine(**{"access": "LDG", "line": ("my.cu", 1), "instructions": accesses, **fields})
+
+
+FAR = {"x": -4096, "gaps": True}
+ADVISED = [
+    ([Pattern(width=4, **FAR)], "let threadIdx.x run along the rows, or stage a tile through shared memory, 32 x 32 "
+     "elements of 4 bytes with Swizzle<5,0,5>: conflict-free"),
+    ([Pattern(width=8, **FAR)], "32 x 32 elements of 8 bytes with Swizzle<4,0,5>"),
+    ([Pattern(width=4, x=12, gaps=True)], "keep each member of the structures in an array of its own, or copy whole "
+     "structures through shared memory, 32 x 3 elements of 4 bytes as they are: conflict-free"),
+    ([Pattern(width=4, x=16, gaps=True)], "32 x 4 elements of 4 bytes with Swizzle<3,0,5>"),
+    ([Pattern(width=4, x=None, gaps=True)], "neighbouring elements"),
+    ([Pattern(width=4, x=0, y=4096, gaps=True)], "neighbouring elements"),
+    ([Pattern(width=4, x=4, unaligned=True)], "a multiple of 32 bytes"),
+    ([Pattern(width=4, **FAR, vector=8, vector_sectors=320), Pattern(width=4, **FAR, vector=8)],
+     "2 accesses of a thread are side by side: as one of float2, aligned as all of its addresses are, a warp takes 32 "
+     "sectors for 64"),
+    ([Pattern(width=8, **FAR, vector=16, vector_sectors=320), Pattern(width=8, **FAR, vector=16)], "one of 16 bytes"),
+    ([Pattern(width=4, **FAR, vector=8, vector_sectors=640), Pattern(width=4, **FAR, vector=8)], "a tile"),
+    ([Pattern(width=4, **FAR, vector=8), Pattern(width=4, **FAR, vector=8)], "a tile"),
+    ([Pattern(width=4, **FAR, vector=8, vector_sectors=320), Pattern(width=4, **FAR)], "a tile"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("patterns", "said"), ADVISED)
+def test_advice_follows_from_how_threads_lie(patterns: list[Pattern], said: str) -> None:
+    assert said in memory.advice(line(*patterns))
+
+
+@pytest.mark.parametrize(
+    ("block", "y", "exchange"),
+    [
+        ((8, 32, 1), 4, "exchange threadIdx.x and threadIdx.y: at most 5 sectors"),
+        ((32, 8, 1), 4, "exchange threadIdx.x and threadIdx.y: at most 8 sectors"),
+        ((32, 1, 1), 4, "let threadIdx.x"),
+        ((8, 32, 1), 64, "let threadIdx.x"),
+        ((8, 32, 1), None, "let threadIdx.x"),
+    ],
+)
+def test_an_exchange_of_indices_is_tried_before_it_is_said(block: tuple[int, ...], y: int, exchange: str) -> None:
+    text = memory.advice(line(Pattern(width=4, x=4096, y=y, gaps=True), block=block))
+    assert text.startswith(exchange)
+    side = min(32, block[0])
+    assert f"'({side},{side}):({side},1)'" in memory.staging(line(Pattern(width=4, **FAR), block=block))
+
+
+def test_what_is_said_of_requests_is_of_the_known_ones() -> None:
+    known = line(Pattern(width=4, x=512, block_y=128, loop=-64, gaps=True))
+    lost = Instruction(64, "LDG.E R0, [R2.64]", "LDG.E", executed=1000)
+    both = dataclasses.replace(known, instructions=(*known.instructions, lost))
+    said = "32 sectors per request, ideally 4: 8,960 excessive bytes"
+    apart = "; neighbours along threadIdx.x are 512 bytes apart (128 bytes per blockIdx.y, -64 bytes per iteration"
+    apart += " of the loop)"
+    assert memory.in_sectors(known) == said + apart
+    assert memory.in_sectors(both) == f"{said}, of 1 of 2 accesses: the others' are unknown{apart}"
+    assert (both.ratio, both.executed) == (8, 1010)
+    assert dataclasses.replace(both, instructions=(dataclasses.replace(lost, executed=None),)).executed is None

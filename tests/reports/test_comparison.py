@@ -4,10 +4,12 @@ import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NotComparable
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.gate import verdict
 from ncu_swizzle.gate.verdict import Place
@@ -15,7 +17,7 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import DURATION, STALLED, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, STALLED, Metric, Profile, UnknownCounts
 from tests.support.recordings import Recorded, faster
 from tests.support.reports import EMPTY
 
@@ -190,3 +192,24 @@ def test_the_slowest_line_and_that_of_a_finding_are_the_user_s_too() -> None:
     assert FrameOwners(profile(shown)).named(shown) == OWN
     below: Location = ("include/cute/arch/copy.hpp", 7)  # of the profile's source folders: as ncu shows it
     assert FrameOwners(profile()).named(access(below, OWN)) == below
+
+
+def test_sums_of_memory_with_an_unknown_part_are_unknown() -> None:
+    rows = [
+        Instruction(0, "LDL R0, [R1]", "LDL", executed=8, traffic=Traffic(local_sectors=32)),
+        Instruction(16, "LDL R0, [R1+R2]", "LDL", executed=8),
+        Instruction(32, "STL [R1], R0", "STL", executed=8, traffic=Traffic(local_sectors=32)),
+        Instruction(48, "STL [R1+0x4], R0", "STL", executed=0, traffic=Traffic(local_sectors=0)),
+        Instruction(64, "@!PT LDL R0, [R1+0x8]", "LDL", executed=8),
+        Instruction(80, "LDG.E R0, [R2.64]", "LDG.E", executed=8, traffic=Traffic(sectors=32, ideal=8, tags=8)),
+        Instruction(96, "LDG.E R0, [R4.64]", "LDG.E"),
+    ]
+    why = UnknownCounts(code="UN001", reason="its address", remedy="", offsets=(16, 64, 96))
+    profile = replace(EMPTY, instructions=tuple(rows), unknown_traffic=(why,))
+    table = compare([profile]).memory.set_index("access")
+    assert table["executed"].to_dict() == {"LDL": 16, "STL": 8, "LDG": pd.NA}
+    assert table["local_sectors"].to_dict() == {"LDL": pd.NA, "STL": 32, "LDG": pd.NA}
+    assert table["sectors"].isna().all()
+    sure = replace(profile, instructions=(*rows[:1], *rows[2:-1]), unknown_traffic=())
+    assert compare([sure]).memory.set_index("access")["local_sectors"].to_dict() == {"LDG": pd.NA, "LDL": 32, "STL": 32}
+    assert compare([sure]).memory.set_index("access").loc["LDG", ["sectors", "excessive_bytes"]].tolist() == [32, 768]
