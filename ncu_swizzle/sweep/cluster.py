@@ -243,7 +243,8 @@ def _own(options: FleetOptions) -> Iterator[Any]:
         common = {"protocol": "tls://", "host": LOCAL, "security": security}
         # Dask serves HTTP even without a dashboard, and on a fixed port unless it is told another: 0 is any free one.
         http = {"dashboard": _has_bokeh(), "dashboard_address": f"{LOCAL}:0"}
-        scheduler = {"cls": distributed.Scheduler, "options": {**common, "port": 0, **http}}
+        listening = {**common, **http, "port": 0, "local_directory": str(folder)}
+        scheduler = {"cls": distributed.Scheduler, "options": listening}
         each = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
                 for number, uuid in enumerate(gpus or [""] * options.count)]  # fmt: skip
         cluster = distributed.SpecCluster(

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,21 +97,27 @@ def ended(watch: leftovers.Leftovers) -> int:
 def test_what_is_left_behind_fails_the_run_and_is_named_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(leftovers.MARK, "")  # the run's own comes back afterwards
+    for name in (leftovers.MARK, "TMPDIR"):
+        monkeypatch.setenv(name, "")  # the run's own comes back afterwards
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(leftovers, "Finalize", lambda *_, **__: None)
     monkeypatch.setattr(leftovers, "LOOKS", 2)
-    (tmp_path / "tracked").touch()
-    watch = leftovers.Leftovers(tmp_path)
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "module.pyc").touch()
+    checkout = tmp_path / "checkout"
+    (checkout / "__pycache__").mkdir(parents=True)
+    (checkout / "tracked").touch()
+    watch = leftovers.Leftovers(checkout)
+    (checkout / "__pycache__" / "module.pyc").touch()
     assert ended(watch) == pytest.ExitCode.OK
     watch.pytest_unconfigure()
     assert capsys.readouterr().out == ""
-    (tmp_path / "left-by-a-test").touch()
+    (checkout / "left-by-a-test").touch()
+    Path(tempfile.gettempdir(), "dask-scratch").mkdir()
     with subprocess.Popen(["sleep", "60"], env=dict(os.environ)) as process:
         assert ended(watch) == pytest.ExitCode.TESTS_FAILED
         process.kill()
     watch.pytest_unconfigure()
-    running, file, verdict = capsys.readouterr().out.splitlines()
+    running, file, temporary, verdict = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"still running: \d+ sleep 60", running)
     assert file == "left in the checkout: left-by-a-test"
-    assert verdict == "The run fails: it left 2 processes or files behind."
+    assert temporary == "left in TMPDIR: dask-scratch"
+    assert verdict == "The run fails: it left 3 processes or files behind."

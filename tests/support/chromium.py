@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,7 +157,9 @@ def chromium(user_data: Path) -> Iterator[Browser]:
     for flag in (*FLAGS, f"--user-data-dir={user_data}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(driver_binary))
+    # Both leave folders in TMPDIR if they are ended before they are done.
+    service = Service(driver_binary, env={**os.environ, "TMPDIR": str(user_data)})
+    driver = webdriver.Chrome(options=options, service=service)
     try:
         yield Browser(driver)
     finally:

@@ -209,7 +209,7 @@ class Sources:
 
     def placed(self, cubin: bytes) -> bytes:
         """Return a kept cubin as if it had been compiled where the sources are."""
-        there = {**self.folders, SCRATCH: f"{tempfile.gettempdir()}/ncu-swizzle-kept"}
+        there = {**self.folders, SCRATCH: "/tmp/ncu-swizzle-kept"}
         for start, end in line_table_names(cubin):
             names = cubin[start:end]
             for name, path in there.items():

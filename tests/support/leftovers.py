@@ -1,11 +1,14 @@
-"""What a test run leaves behind: processes that still run, and files in the checkout. Either fails the run."""
+"""What a test run leaves behind: running processes, files in the checkout or for temporary use. Any fails the run."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -19,22 +22,34 @@ KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypoth
 WRITTEN_TO = "swizzle-out"
 # What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
 OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
+# What a program keeps for its next run (ncu's lock, torch's compiled kernels), and the socket of a run without workers.
+TEMPORARY = ("nsight-compute-lock", "torchinductor_", "pymp-")
 LOOKS, SECONDS_BETWEEN = 150, 0.2  # how often to look before a process that is ending counts as left behind
 
 
 class Leftovers:
-    """A plugin of the process that starts the run, not of its workers."""
+    """A plugin of the process that starts the run, not of its workers.
+
+    The run and all that it starts have a TMPDIR of their own. Pytest's folders stay elsewhere: it keeps three runs'.
+    """
 
     def __init__(self, checkout: Path) -> None:
         self.checkout, self.run = checkout, secrets.token_hex(8)
         self.before, self.left = set(self._files()), list[str]()
         os.environ[MARK] = self.run
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        self.temporary = Path(tempfile.mkdtemp(prefix="ncu-swizzle-tests-"))
+        # After multiprocessing has removed its socket's folder, whose priority is -100.
+        Finalize(None, shutil.rmtree, (self.temporary, True), exitpriority=-101)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.temporary)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail the run if it left something; xdist's workers have ended by now."""
         self.left = [f"still running: {line}" for line in self._processes()]
         self.left += [f"left in the checkout: {file}" for file in sorted(set(self._files()) - self.before)]
+        names = sorted(path.name for path in self.temporary.iterdir() if not path.name.startswith(TEMPORARY))
+        self.left += [f"left in TMPDIR: {name}" for name in names]
         if self.left and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
