@@ -22,8 +22,8 @@ KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypoth
 WRITTEN_TO = "swizzle-out"
 # What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
 OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
-# What a program keeps for its next run (ncu's lock, torch's compiled kernels), and the socket of a run without workers.
-TEMPORARY = ("nsight-compute-lock", "torchinductor_", "pymp-")
+# What a program keeps for its next run (ncu, torch, CuTe), and the socket of a run without workers.
+TEMPORARY = ("nsight-compute-lock", "torchinductor_*", "*/cutlass_python_cache", "pymp-*")
 LOOKS, SECONDS_BETWEEN = 150, 0.2  # how often to look before a process that is ending counts as left behind
 
 
@@ -48,8 +48,9 @@ class Leftovers:
         """Fail the run if it left something; xdist's workers have ended by now."""
         self.left = [f"still running: {line}" for line in self._processes()]
         self.left += [f"left in the checkout: {file}" for file in sorted(set(self._files()) - self.before)]
-        names = sorted(path.name for path in self.temporary.iterdir() if not path.name.startswith(TEMPORARY))
-        self.left += [f"left in TMPDIR: {name}" for name in names]
+        kept = {file.relative_to(self.temporary).parts[0] for name in TEMPORARY for file in self.temporary.glob(name)}
+        names = {path.name for path in self.temporary.iterdir()} - kept
+        self.left += [f"left in TMPDIR: {name}" for name in sorted(names)]
         if self.left and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
