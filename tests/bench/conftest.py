@@ -1,7 +1,5 @@
 """Fixtures of the tests of bench/."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The adversary of fix: its CPU shim tells right versions of a kernel from wrong ones; a few of its programs."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from pathlib import Path

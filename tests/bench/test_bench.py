@@ -1,7 +1,5 @@
 """The tables that the documentation shows are what the commands print; variants of the section that ncu collects."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -41,14 +39,7 @@ def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(bench: Ben
 
 
 def test_every_table_has_both_its_markers() -> None:
-    for name in (
-        "docs/install",
-        "docs/measured",
-        "docs/rules",
-        "docs/security",
-        "docs/performance",
-        "docs/fleet",
-    ):
+    for name in ("docs/install", "docs/measured", "docs/rules", "docs/security", "docs/performance", "docs/fleet"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         started = re.findall(r"<!-- (\w+): written by", text)
         assert started, name

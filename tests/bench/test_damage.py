@@ -1,7 +1,5 @@
 """A few cases of bench/damage.py do no harm, and what would be harm is seen."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """bench/memory_rows.py: what it is to measure is there, fits its tables, and is found again in the SASS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType

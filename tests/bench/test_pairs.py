@@ -1,7 +1,5 @@
 """The pairs of bench/pairs: what is called fixed has less excess, in every kernel; counted without a GPU."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Launches files: written and read back equal; what is damaged, hostile or of another kind is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """``capture --dry``: programs run against the stand-in for CUDA's runtime; skipped without nvcc."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The injected library, driven by a stand-in for the driver and CUPTI that calls it as the real ones do."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The C libraries are built with the compiler that is there, once; CUPTI is found; what is missing is said."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

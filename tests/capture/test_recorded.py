@@ -1,7 +1,5 @@
 """What the injected library writes becomes launches: which cubin a function is of, and what is left out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cubins: what they say of their kernels equals what ncu said of the launches; damage is noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged cubins are DamagedFile or BadFile, whatever is damaged, within bounds of time and memory."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Shared arrays lie where the compiled code accesses them."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Kernels are found by the names that people give them; arguments are held against what they take."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation's commands: all can be typed, do what is said, and print what is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Fixtures of the emulator's tests."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Floating-point arithmetic: what an H100 returned for operands of every kind, and exact numbers of Python."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

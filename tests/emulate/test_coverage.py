@@ -1,7 +1,5 @@
 """Which blocks stand for which: cells against a table of the whole grid, and random programs against all blocks."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
@@ -128,8 +126,7 @@ def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], ki
 @pytest.mark.long
 def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
     counts = emulate(
-        kernel("blocks", "linear"),
-        Launch(grid=(2**31 - 1, 65535, 65535), block=(256, 1, 1), parameters=pointers(0)),
+        kernel("blocks", "linear"), Launch(grid=(2**31 - 1, 65535, 65535), block=(256, 1, 1), parameters=pointers(0))
     )
     assert counts.blocks == (2**31 - 1) * 65535 * 65535
     assert counts.rows[0].executed == 8 * counts.blocks

@@ -1,7 +1,5 @@
 """wgmma, tensor copies, mbarriers and clusters: counts by hand, and what an H100 was measured to do."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

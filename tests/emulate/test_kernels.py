@@ -1,7 +1,5 @@
 """Kernels whose results are known another way: a host compiler, NumPy, or running every block."""
 
-from __future__ import annotations
-
 import struct
 from functools import partial
 
@@ -41,8 +39,7 @@ def test_arithmetic_is_that_of_a_host_compiler() -> None:
 def warps(name: str, n: int = 9) -> tuple[Ints, NDArray[np.bool_]]:
     memory = {IN: NUMBERS.astype(np.int32).tobytes()}
     return outputs(
-        kernel("warps", name),
-        Launch(grid=(1, 1, 1), block=(256, 1, 1), parameters=pointers(n), memory=memory),
+        kernel("warps", name), Launch(grid=(1, 1, 1), block=(256, 1, 1), parameters=pointers(n), memory=memory)
     )
 
 

@@ -1,7 +1,5 @@
 """Launches that take long: what they may leave out, and that the counts are those of all of it."""
 
-from __future__ import annotations
-
 import math
 import struct
 from random import Random

@@ -1,7 +1,5 @@
 """An iteration that stands for others gives the counts that running all of them gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from random import Random

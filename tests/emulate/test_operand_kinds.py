@@ -1,7 +1,5 @@
 """Every operation with every kind of operand that ptxas emits, and with others: none of them stops an emulation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

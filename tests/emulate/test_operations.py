@@ -1,7 +1,5 @@
 """Each operation against plain Python integers, for any numbers."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

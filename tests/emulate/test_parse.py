@@ -1,7 +1,5 @@
 """Reading SASS: nvdisasm's text, ncu's rows, instructions one by one, and where control goes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

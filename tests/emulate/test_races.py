@@ -1,7 +1,5 @@
 """Races, deadlocks and misuse of barriers: what each small kernel has, and that counts stay as they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from ncu_swizzle.emulate import events, races

@@ -1,7 +1,5 @@
 """The emulator against the recordings: every shared-memory instruction's counts are what ncu counted on the H100."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

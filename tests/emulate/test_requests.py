@@ -1,7 +1,5 @@
 """Requests of blocks: kept once, traced, and the tiles and mappings that are found in them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

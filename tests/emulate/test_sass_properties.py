@@ -1,7 +1,5 @@
 """SASS text is parsed, whatever it says: an instruction becomes operands, a disassembly becomes code or an error."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """What blocks leave in memory is what the kernels of tests/data/fix are written to compute."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -52,12 +50,7 @@ def source(name: str) -> str:
 @pytest.mark.long
 def test_matrices_are_transposed_by_ldmatrix() -> None:
     halves = np.arange(128 * 128, dtype=np.uint16).reshape(128, 128)
-    launch = Launch(
-        grid=(2, 2, 1),
-        block=(128, 1, 1),
-        parameters=swapped(pointers(128)),
-        memory={IN: halves.tobytes()},
-    )
+    launch = Launch(grid=(2, 2, 1), block=(128, 1, 1), parameters=swapped(pointers(128)), memory={IN: halves.tobytes()})
     found = array(left_by(corpus("ldmatrix_trans.cu"), launch), "uint16")
     assert (found.reshape(128, 128) == halves.T).all()
 
@@ -70,10 +63,7 @@ def swapped(parameters: bytes) -> bytes:
 def test_copies_arrive() -> None:
     rows = np.random.default_rng(0).standard_normal((2, 32, 64)).astype(np.float32)
     launch = Launch(
-        grid=(2, 1, 1),
-        block=(128, 1, 1),
-        parameters=swapped(pointers(0))[:16],
-        memory={IN: rows.tobytes()},
+        grid=(2, 1, 1), block=(128, 1, 1), parameters=swapped(pointers(0))[:16], memory={IN: rows.tobytes()}
     )
     found = array(left_by(corpus("async_columns.cu"), launch), "float32").reshape(2, 4, 32)
     expected = (rows.reshape(2, 32, 4, 4, 4) * np.arange(1, 5)).sum(axis=(3, 4)).transpose(0, 2, 1)

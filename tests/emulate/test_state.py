@@ -1,7 +1,5 @@
 """Whatever changes while blocks run is in their state, which can be copied, compared and gone back to."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Threads of a warp that diverge and reconverge, written in SASS and counted by hand; and wrong programs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

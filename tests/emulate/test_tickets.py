@@ -1,7 +1,5 @@
 """Counts behind an atomic on a counter in global memory: exact if they are the same whoever gets which ticket."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from random import Random

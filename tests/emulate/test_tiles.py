@@ -1,7 +1,5 @@
 """Tiles from tensor maps to wgmma: what is said of them against what an H100, or the oracle, computes with them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Fixtures of the emulated engine's tests: a cubin, and the recorded stress kernels."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

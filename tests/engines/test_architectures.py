@@ -1,7 +1,5 @@
 """Other architectures, wgmma and tcgen05: counted as sm_90 where that was measured, unknown otherwise."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 
@@ -20,7 +18,8 @@ from ncu_swizzle.reports.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 
-ALL = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121")
+FEW = ("sm_75", "sm_90", "sm_120")
+OTHERS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_121")
 
 
 def source(name: str) -> str:
@@ -37,11 +36,12 @@ def counts(profile: Profile) -> dict[str, tuple[int | None, ...]]:
 
 
 @NEEDS_ALL
+@pytest.mark.parametrize("archs", [FEW, pytest.param(OTHERS, marks=pytest.mark.long)], ids=["few", "others"])
 def test_an_architecture_that_was_not_measured_has_the_counts_of_sm_90_and_says_so(
-    emulated: Callable[..., Profile],
+    emulated: Callable[..., Profile], archs: tuple[str, ...]
 ) -> None:
     matrix = np.zeros((128, 128), np.float32)
-    for arch in ("sm_90", *ALL):
+    for arch in archs:
         profile = emulated(source("turn"), "turn", arch, [matrix, matrix, 128], (32, 8))
         assert counts(profile) == {"STS": (512, 512, 512), "LDS": (512, 16384, 512)}, arch
         mark = "" if arch.startswith("sm_90") else "rule measured on sm_90"

@@ -1,7 +1,5 @@
 """Accesses outside of the launch's buffers: found where they are, and never where there are none."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cached cubins and emulations: the second answer is the first, anything that decides it makes a new one."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

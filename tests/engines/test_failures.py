@@ -1,7 +1,5 @@
 """Every way in which ncu is known to fail, said in process and by the command; and what stays behind: nothing."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

@@ -1,7 +1,5 @@
 """Launches for the emulator: parameters, addresses, constants, and what a module takes from outside."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from functools import cache

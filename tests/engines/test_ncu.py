@@ -1,7 +1,5 @@
 """ncu: its command line, its progress, what it prints, and several launches in one process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

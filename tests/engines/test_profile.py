@@ -1,7 +1,5 @@
 """Emulated profiles: what is unknown stays unknown, in totals, verdicts, pages and gates; times keep their label."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

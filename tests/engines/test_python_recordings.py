@@ -1,22 +1,15 @@
 """Kernels written in Python: every access as an H100 counted it, from the cubins that their compilers made there."""
 
-from __future__ import annotations
-
 import pytest
 
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from tests.support.marks import needs
 from tests.support.python_kernels import counted, launched, recorded
 
-QUICK = (
-    "transpose-py-32x32",
-    "softmax",
-    "matmul-f16-32x32x16",
-    "numba-transpose",
-    "cuda-turn",
-    "gluon-transpose-plain",
-)
 NAMES = sorted(recorded()[0]["kernels"])
+QUICK = ("softmax", "cuda-turn", "gluon-transpose-plain")
+LONG = ("transpose-py-32x32", "matmul-f16-32x32x16", "numba-transpose")
+TIERED = [pytest.param(n, marks=pytest.mark.long if n in LONG else pytest.mark.slow) for n in NAMES if n not in QUICK]
 
 
 def test_enough_kernels_of_each_language_are_recorded() -> None:
@@ -46,7 +39,7 @@ def test_no_folder_of_the_machine_is_recorded() -> None:
 
 
 @needs(NVDISASM)
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n not in QUICK)])
+@pytest.mark.parametrize("name", [*QUICK, *TIERED])
 def test_every_count_is_the_gpus(name: str) -> None:
     row = counted(name)
     assert [access for access in row.accesses if not access.equal] == [], row.notes

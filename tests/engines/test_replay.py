@@ -1,7 +1,5 @@
 """Captured launches, emulated: what ncu counted on the H100, or unknown where the file has no memory; new builds."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

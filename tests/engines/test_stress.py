@@ -3,8 +3,6 @@
 No compiler is needed: a report carries the cubin and the SASS. What is recorded is made by bench/record_stress.py.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the front ends' tests."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions of CuTe DSL's, compiled here without a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """examples/python: its tests as its readers run them, and every launch that its project file describes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

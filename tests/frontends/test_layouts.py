@@ -1,7 +1,5 @@
 """What TTGIR says of accesses with conflicts, from texts of Triton 3.6 and 3.9 and from counts of an H100."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

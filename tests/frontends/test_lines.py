@@ -1,7 +1,5 @@
 """Lines of Python in CUDA C++ and PTX."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions of Numba's, compiled here without a GPU."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CUDA C++ in strings of a Python file, compiled by NVRTC without a GPU."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a kernel's file says, read in a process of its own; and the values that arguments become."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace

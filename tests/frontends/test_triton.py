@@ -1,7 +1,5 @@
 """Functions of Triton's and Gluon's, compiled here without a GPU, from the command line."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from pathlib import Path

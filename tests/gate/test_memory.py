@@ -1,7 +1,5 @@
 """What lint says of global and local memory and of branches, from the source to the code, and what check limits."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that need a GPU, PyCUDA and ncu; elsewhere they are skipped, with the reason."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess
@@ -90,10 +88,4 @@ def launch() -> dict[str, Any]:
     """Return the launch of a transpose on tensors that are on the GPU."""
     torch = pytest.importorskip("torch")
     x = torch.randn(256, 256, device="cuda")
-    return {
-        "grid": (8, 8),
-        "args": [x, torch.empty_like(x), 256, 256],
-        "BM": 32,
-        "BN": 32,
-        "outputs": "y",
-    }
+    return {"grid": (8, 8), "args": [x, torch.empty_like(x), 256, 256], "BM": 32, "BN": 32, "outputs": "y"}

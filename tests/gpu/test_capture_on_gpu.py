@@ -1,7 +1,5 @@
 """``ncu-swizzle capture`` for real: both runtimes, the driver API, graphs, several processes, PyTorch and Triton."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The catalogue on a real GPU: right, conflict-free, and profiled end to end."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

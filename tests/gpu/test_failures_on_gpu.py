@@ -1,7 +1,5 @@
 """Failures that a real ncu can be made to show, and what doctor says where it works."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """``ncu-swizzle profile -- PROGRAM`` for real: a C++ program, PyTorch and Triton, and reports of any section set."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -158,17 +156,7 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
     options: tuple[str, ...], more: tuple[str, ...], results: int, workload: str, built: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "foreign.ncu-rep"
-    command = [
-        str(machine.find()),
-        "--clock-control",
-        "none",
-        *options,
-        "-o",
-        str(file),
-        "./several",
-        "--size",
-        "512",
-    ]
+    command = [str(machine.find()), "--clock-control", "none", *options, "-o", str(file), "./several", "--size", "512"]
     done = subprocess.run([*command, *more], cwd=built, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     profiles = reader.read(file)

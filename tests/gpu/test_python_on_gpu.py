@@ -1,7 +1,5 @@
 """On a real GPU: functions in Python, fixed kernels, and what the oracle of tiles foretells of other shapes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The loop on a real GPU: plain kernel, suggestion, applied; what was predicted is what ncu counts."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sweep on a real GPU: three variants at two sizes, one of them wrong on purpose, gone on with when it is mended."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

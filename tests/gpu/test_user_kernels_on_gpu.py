@@ -1,7 +1,5 @@
 """Users' own .cu files on a real GPU: built, checked, profiled, and refused where they cannot be."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The catalogue is read, checked, searched, and listed."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which files a project file may name, whose project file is read, and what of a checkout stands in a profile."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

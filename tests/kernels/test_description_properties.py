@@ -1,7 +1,5 @@
 """Descriptions of kernels are understood or refused: expressions, arguments, sizes, options, settings, families."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commits whose trees were made by hand: nothing is written outside of the folder that a commit is unpacked to."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kernels compile for every architecture that they are meant for, without spilling."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The launching program's parts that need no GPU: the check, and what happens without PyCUDA."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How arguments, sizes and fills are written, which mistakes are told, and the limits of what users type."""
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -1,7 +1,5 @@
 """The options that nvcc gets, which of them project files may pass, and that nvcc knows each."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

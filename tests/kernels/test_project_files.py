@@ -1,7 +1,5 @@
 """Kernels and families that project files describe, and launches that a Python file declares."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

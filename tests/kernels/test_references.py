@@ -1,7 +1,5 @@
 """References: those of families against a slower way to the same, and users' own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

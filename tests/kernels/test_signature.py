@@ -1,7 +1,5 @@
 """What a compiled kernel says of its launch, and the launch that is guessed from it."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from functools import cache

@@ -1,7 +1,5 @@
 """Which files are a kernel's sources, how nvcc names them, and headers of installed packages."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 from pathlib import Path

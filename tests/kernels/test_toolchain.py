@@ -1,7 +1,5 @@
 """CUDA's tools: where they are looked for, and what is said where they are missing or fail."""
 
-from __future__ import annotations
-
 import stat
 import sys
 from dataclasses import replace

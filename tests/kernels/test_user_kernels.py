@@ -1,7 +1,5 @@
 """A user's own .cu files and functions in Python: described, named, and told apart, before anything is imported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -100,10 +98,7 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
     described = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
-    families = [
-        naming.family_of(EXAMPLE / "my.cu", description(), described),
-        *catalog.shipped().families,
-    ]
+    families = [naming.family_of(EXAMPLE / "my.cu", description(), described), *catalog.shipped().families]
     for number, family in enumerate(families):
         file = tmp_path / f"{number}.json"
         write(family, file)

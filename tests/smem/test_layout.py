@@ -1,7 +1,5 @@
 """Layouts, swizzles, mappings, fragments and banks: against other implementations, and against the CUDA source."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import subprocess

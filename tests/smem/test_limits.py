@@ -1,7 +1,5 @@
 """Layouts, swizzles, accesses and files of addresses are understood or refused, whatever they say."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os

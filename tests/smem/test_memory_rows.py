@@ -1,7 +1,5 @@
 """The rules of global and local memory, and the emulator, against what an H100 was measured to count."""
 
-from __future__ import annotations
-
 import importlib
 import lzma
 import re

@@ -1,7 +1,5 @@
 """The wavefront model, and what wgmma and TMA access, against what an H100 was measured to do."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import re

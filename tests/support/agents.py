@@ -1,7 +1,5 @@
 """A client of the MCP server, connected to the process that an agent starts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

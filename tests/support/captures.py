@@ -1,7 +1,5 @@
 """Launches files of the tests: recorded ones, and what can be done to one."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A headless Chromium for the tests of the report: what it shows, logs and fetches."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

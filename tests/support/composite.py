@@ -1,7 +1,5 @@
 """The steps of action.yml that are shell scripts, executed as a runner does: expressions, conditions, outputs."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The examples in the documentation of the Python API."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.places import ROOT

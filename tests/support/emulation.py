@@ -1,7 +1,5 @@
 """What the emulator's tests share: kernels of their own and recorded ones, single instructions, programs."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections import Counter
@@ -54,11 +52,7 @@ def kernel(file: str, name: str) -> Code:
     attributes = cubin.attributes(name)
     shared_bytes = emulated_launch.static_shared(cubin, attributes)
     return code.from_disassembly(
-        text,
-        name,
-        constants=constants,
-        shared_bytes=shared_bytes,
-        parameter_offset=attributes.parameter_offset,
+        text, name, constants=constants, shared_bytes=shared_bytes, parameter_offset=attributes.parameter_offset
     )
 
 

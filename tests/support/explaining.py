@@ -1,7 +1,5 @@
 """What `explain` answers: asked with the command's options by their names, and printed, drawn or as data."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

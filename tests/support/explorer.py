@@ -1,7 +1,5 @@
 """Random cases for the bank explorer, and what `ncu_swizzle.smem` answers to them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 With it, `--workers gpus` starts its workers on a machine without a GPU, for an ncu that is a stand-in too.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

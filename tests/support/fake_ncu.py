@@ -4,8 +4,6 @@ What it says is in tests/data/ncu/says.toml.
 ``ok`` leaves a recorded report and facts file, as a profiled child would, ``own`` those of a user's kernel.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

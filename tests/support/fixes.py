@@ -1,7 +1,5 @@
 """Fixes of the kernels of tests/data/fix, right and wrong: written by hand, mutated, and what becomes of them."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import json

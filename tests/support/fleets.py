@@ -1,7 +1,5 @@
 """What tests of workers share: whether Dask is installed, jobs that workers can run, and clusters that run already."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

@@ -1,7 +1,5 @@
 """Profiles and histories for the tests of the gate: recordings that pass for measured ones, and ways to spoil them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

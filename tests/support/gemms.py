@@ -1,7 +1,5 @@
 """GEMMs on tensor maps and wgmma: right ones, ones with one thing changed, and those that an H100 ran, to emulate."""
 
-from __future__ import annotations
-
 import random
 import re
 import struct
@@ -187,10 +185,7 @@ def gemm(kind: str, columns: int, a: tuple[TensorMap, Side], b: tuple[TensorMap,
     size_a, size_b = a[1].boxes * a[0].copied, b[1].boxes * b[0].copied
     stage = -(-(size_a + size_b) // 1024) * 1024
     return replace(
-        made,
-        a=replace(a[1], at=0, stage=stage),
-        b=replace(b[1], at=size_a, stage=stage),
-        expected=made.brought,
+        made, a=replace(a[1], at=0, stage=stage), b=replace(b[1], at=size_a, stage=stage), expected=made.brought
     )
 
 

@@ -1,7 +1,5 @@
 """Hostile text in any field of any value, and what each kind of output must be whatever a text holds."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

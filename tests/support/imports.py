@@ -1,7 +1,5 @@
 """Which modules a statement loads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """An editor: pygls's client, on stdio with the process that a user's editor starts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

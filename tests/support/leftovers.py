@@ -1,7 +1,5 @@
 """What a test run leaves behind: running processes, files in the checkout or for temporary use. Any fails the run."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

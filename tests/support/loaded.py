@@ -1,7 +1,5 @@
 """Everything that takes long to load, and nothing that asks the machine."""
 
-from __future__ import annotations
-
 import typer.testing  # noqa: F401
 
 from ncu_swizzle.commands import output  # noqa: F401

@@ -1,7 +1,5 @@
 """Marks of tests that need tools, and programs that leave a mark when they run."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Prints a JSON list of reports, each a list of results, to hold beside what we read from the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

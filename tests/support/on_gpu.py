@@ -1,7 +1,5 @@
 """What the tests on a GPU share: the command as a process of its own, and optional modules."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 from pathlib import Path

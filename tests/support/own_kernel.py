@@ -1,7 +1,5 @@
 """Kernels of users: the example's, tiles with conflicts worked out by hand, one with a planted conflict, sources."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

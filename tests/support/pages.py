@@ -1,7 +1,5 @@
 """Pages of the report, parsed; and names that try to break out of them."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 from collections import Counter

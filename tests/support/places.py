@@ -1,7 +1,5 @@
 """Where the tests' inputs are."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import tomllib

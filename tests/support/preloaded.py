@@ -1,7 +1,5 @@
 """What `process` has done before a command starts: all is loaded, and a first command has run."""
 
-from __future__ import annotations
-
 import gc
 
 from typer.testing import CliRunner

@@ -1,7 +1,5 @@
 """Which processes are alive, work in a folder, have a mark, or work for another one."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

@@ -10,8 +10,6 @@ STS [R1], R0 ;      10 20 10        how often it is executed, its wavefronts, th
 LDS R2, [R3] ;      10 ? "R3"       its reason mentions R3; what says nothing is not compared
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 bench/damage.py finds new ones: it takes a seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random

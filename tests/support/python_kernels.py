@@ -1,7 +1,5 @@
 """Kernels written in Python: marks of their compilers, launches, recordings from the H100, Triton's caches."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Random programs of nested loops, which access shared memory at addresses that may follow the iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

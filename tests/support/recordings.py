@@ -1,7 +1,5 @@
 """The recordings from the H100."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ncu_swizzle.cubin.elf import Cubin

@@ -1,7 +1,5 @@
 """Tables of what is refused, and in which words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

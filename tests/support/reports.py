@@ -1,7 +1,5 @@
 """Reports of several kernels, made of recorded ones, and a program's, laid out and shown."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

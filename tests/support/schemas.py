@@ -1,7 +1,5 @@
 """Public schemas, and the program that holds files against them."""
 
-from __future__ import annotations
-
 from check_jsonschema.cli import main
 from click.testing import CliRunner
 

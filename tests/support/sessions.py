@@ -1,7 +1,5 @@
 """Command lines and what comes of them, written down as at a terminal: tests/data/sessions, explained in its README."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ Sources, instructions and raw metrics are left out, and so is what the rules say
 written down in whole: on a terminal and in Markdown too, with instruction mix and metrics.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """CUDA sources in tests: taken apart, and with a mapping written into them, without a compiler."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

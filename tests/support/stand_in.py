@@ -1,7 +1,5 @@
 """ncu-swizzle with a stand-in for ncu."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

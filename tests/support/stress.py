@@ -1,7 +1,5 @@
 """The stress kernels of tests/data/stress, and what an H100 recorded of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sweeps for the tests: recorded profiles, enlarged and shrunk as a problem's size would, for what only lays out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Nothing is imported from the package. Where wgmma reads and TMA writes is as tes
 boxes_h100.csv.gz have it, which tests/emulate/test_tile_oracle.py compares.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

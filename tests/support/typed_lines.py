@@ -1,7 +1,5 @@
 """The command lines that the documentation shows without their output, and a folder in which they can be typed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

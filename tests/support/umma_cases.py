@@ -1,7 +1,5 @@
 """GEMMs of tests/data/emulate/umma.cu with layouts that are right; umma_mutations.py changes them."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import struct

@@ -4,8 +4,6 @@ Nothing is imported from the package. No Blackwell was at hand: the layouts are 
 tcgen05 (mma_sm100_desc.hpp, mma_traits_sm100_frag.hpp), written down here a second time, element by element.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The worked example of CONTRIBUTING.md, followed to the letter in a copy of the catalogue."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import textwrap

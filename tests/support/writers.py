@@ -1,7 +1,5 @@
 """Every kind of value that is shown, and everything that shows it; the values' texts are changed as a test likes."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from collections.abc import Callable, Collection, Iterator

@@ -1,7 +1,5 @@
 """Fixtures of the tests of sweeps."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """``ncu-swizzle sweep``, with an ncu that fails at a point; and what ``--dry-run`` says of it."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

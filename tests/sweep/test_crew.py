@@ -1,7 +1,5 @@
 """A crew: this process, and two real workers of a cluster of its own, which are killed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which worker is sent what, with a stand-in for Dask's client."""
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """``sweep --workers``: the same counts as without, an interrupt, a killed worker, and a sweep that goes on."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

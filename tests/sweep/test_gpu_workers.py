@@ -1,7 +1,5 @@
 """``sweep --workers gpus`` on stand-ins for the driver and for ncu, which is a process of its own as the real one."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """Clusters that others started: a scheduler and workers as processes of their own, as dask-ssh has them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

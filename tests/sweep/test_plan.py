@@ -1,7 +1,5 @@
 """What is swept, the axes of its charts, and which files travel to workers."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

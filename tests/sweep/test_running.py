@@ -1,7 +1,5 @@
 """Sweeps: what is planned, kept, reused and shown; with recorded figures, and with an ncu that fails at a point."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A sweep as a table and as a page, and the display of its workers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

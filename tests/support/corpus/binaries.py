@@ -1,7 +1,5 @@
 """Cubins and PTX with one thing changed that their format gives a meaning to."""
 
-from __future__ import annotations
-
 import re
 import struct
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Damage to a file whatever it holds: cut, flipped, spliced with another of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 

@@ -1,7 +1,5 @@
 """Values that somebody would put into a file to hurt whoever reads it; the texts are in tests/data/hostile."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

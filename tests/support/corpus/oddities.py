@@ -1,7 +1,5 @@
 """What a user may name in place of a file, and is none."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole files of every kind, to be damaged: recordings, what is made of them, and kernels compiled now."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plain data, as JSON and TOML hold it, with hostile values in it and digests that fit."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
