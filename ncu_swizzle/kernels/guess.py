@@ -224,10 +224,11 @@ def guess(kernel: KernelSignature, sizes: Mapping[str, int] | None = None) -> La
     small = "n" in (sizes or {})  # then a block may cover more than all of it
     shape = "n,n" if matrix else "n"
     block = _block(kernel)
+    covered = "n*n" if matrix and kernel.grid_axes == kernel.block_axes == 1 else "n"  # by the blocks of an axis
     texts = arguments(kernel.parameters, shape, "n")
     launch = LaunchOptions(
         entry=kernel.function,
-        grid=",".join([_blocks(tile, small) for tile in _tiles(kernel, block)]),
+        grid=",".join([_blocks(tile, covered, small) for tile in _tiles(kernel, block)]),
         block=",".join(map(str, block)),
         shared=str(max(USUAL_SHARED - kernel.static_shared, 1024)) if kernel.dynamic_shared else "",
         args=tuple(text for text, _ in texts),
@@ -269,8 +270,8 @@ def _tiles(kernel: KernelSignature, block: Sequence[int]) -> list[int]:
     return [block[0] if kernel.block_axes > 1 else block[0] * EACH]
 
 
-def _blocks(tile: int, small: bool) -> str:
-    return f"(n+{tile - 1})//{tile}" if small else f"n//{tile}"
+def _blocks(tile: int, covered: str, small: bool) -> str:
+    return f"({covered}+{tile - 1})//{tile}" if small else f"{covered}//{tile}"
 
 
 def _is_size(parameter: SignatureParameter) -> bool:

@@ -17,6 +17,9 @@ from ncu_swizzle.base.files import is_file
 from ncu_swizzle.kernels import limits, nvcc_options
 from ncu_swizzle.kernels.family import Family, Kernel
 
+_MISSING_HEADER = re.compile(r"fatal error: (\S+): No such file or directory")
+_NEAR = 5  # folders above a source, whose own folders may hold a header
+
 # Third-party headers installed as Python packages, such as CuTe's in nvidia-cutlass.
 
 DISTRIBUTIONS = {"cutlass_library": "nvidia-cutlass>=4.0"}  # package → what pip installs for it
@@ -97,6 +100,12 @@ def include_folders(family: Family) -> list[Path]:
     return folders
 
 
+def _folder_with(header: str, file: Path) -> str:
+    """Return a folder beside one of the source's folders that has the header; "" if none of them does."""
+    beside = (folder for parent in file.absolute().parents[:_NEAR] for folder in (parent, *sorted(parent.glob("*/"))))
+    return next((str(folder) for folder in beside if is_file(folder / header)), "")
+
+
 def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
     """Return the error for a source that does not compile: UsageError if it is the user's."""
     kind: type[NcuSwizzleError] = ProgramFailed if family.shipped else UsageError
@@ -106,7 +115,9 @@ def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
     command = shlex.join(
         ["nvcc", "-cubin", f"-arch={needed}", "-lineinfo", *family.options, *kernel.options, str(file)]
     )
-    hint = f"it needs {needed}: {command} makes {file.stem}.cubin, to give in its place" if needed else f"fix {file}"
+    hint = f"it needs {needed}: {command} makes {file.stem}.cubin, to give in its place" if needed else f"correct {file}"
+    if missing := _MISSING_HEADER.search(log):
+        hint = f"--include {_folder_with(missing[1], file) or 'FOLDER'}, the folder of {missing[1]}"
     return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{log}", hint)
 
 

@@ -85,6 +85,12 @@ def test_a_guessed_launch_is_one_that_is_accepted(kind: str, name: str, tmp_path
         assert min(resolved.grid) >= 1
 
 
+def test_one_axis_of_blocks_covers_the_rows_and_columns_that_two_sizes_tell_of() -> None:
+    text = "__global__ void sorted(unsigned* keys, unsigned length, unsigned ascending) { keys[threadIdx.x] = length; }"
+    guess = guess_launch_guess(signature_in_source(text, "sorted"))
+    assert (guess.problem, guess.launch.grid) == ({"n": 1024}, "n*n//2048")
+
+
 def test_a_source_alone_says_less() -> None:
     plain = signature_in_source(NAMED, "plain")
     assert [(p.name, p.size) for p in plain.parameters] == [("a", 8), ("d", 8), ("b", 1), ("l", 8)]

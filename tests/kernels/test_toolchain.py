@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, ProgramFailed, TimeLimit
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
@@ -166,6 +166,13 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
     wrong.source(kernel).write_text("__global__ void transpose_plain() { undeclared = 1; }")
     with pytest.raises(Exception, match=r'(?s)could not compile 1_plain.cu.*"undeclared" is undefined'):
         toolchain.cubin(wrong, kernel, ARCH, Toolchain())
+    wrong.source(kernel).write_text('#include "near.h"\n')
+    for folder in ("FOLDER", str(tmp_path / "common")):
+        with pytest.raises(NcuSwizzleError) as missing:
+            toolchain.cubin(wrong, kernel, ARCH, Toolchain())
+        assert missing.value.hint == f"--include {folder}, the folder of near.h"
+        (tmp_path / "common").mkdir(exist_ok=True)
+        (tmp_path / "common" / "near.h").touch()
 
 
 @NEEDS_PTXAS
