@@ -115,8 +115,10 @@ def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
     command = shlex.join(
         ["nvcc", "-cubin", f"-arch={needed}", "-lineinfo", *family.options, *kernel.options, str(file)]
     )
-    hint = f"it needs {needed}: {command} makes {file.stem}.cubin, to give in its place" if needed else f"correct {file}"
-    if missing := _MISSING_HEADER.search(log):
+    hint = f"correct {file}"
+    if needed:
+        hint = f"it needs {needed}: {command} makes {file.stem}.cubin, to give in its place"
+    elif missing := _MISSING_HEADER.search(log):
         hint = f"--include {_folder_with(missing[1], file) or 'FOLDER'}, the folder of {missing[1]}"
     return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{log}", hint)
 
