@@ -150,6 +150,7 @@ CATALOGUE: dict[str, RuleCode] = {
             ("SW044", "PhantomConflicts", "Hardware counters report conflicts that no address causes."),
             ("SW045", "StallShift", "Where warps stall, and which stall dominates without conflicts."),
             ("SW046", "rule-failed", "A rule of the pack failed on a report: its finding is missing."),
+            ("SW047", "GlobalSectors", "How many sectors of global memory are excessive, and which lines ncu adds up."),
         ]),
         *_rows(Severity.warning, LINT, LINE, [
             (UNUSED, "unused-suppression", "A suppression hides nothing."),

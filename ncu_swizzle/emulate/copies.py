@@ -53,6 +53,11 @@ def taken_for_zeros(instruction: SassInstruction) -> bool:
     return past_l1 and predicate is not None and _is_p0(predicate) and not predicate.negated
 
 
+def reads_by_p0(instruction: SassInstruction) -> bool:
+    """Return whether P0 says which lanes of a copy past L1 write zeros: its sectors then change from run to run."""
+    return instruction.has("BYPASS") and _is_p0(zero_fill(instruction))
+
+
 def _is_p0(operand: Operand | None) -> bool:
     return operand is not None and operand.kind == PRED and operand.number == 0
 

@@ -19,7 +19,7 @@ from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.copies import misread, zero_fill
+from ncu_swizzle.emulate.copies import misread, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
@@ -442,6 +442,9 @@ class _Copy(_Access):
             return
         if misread(self.instruction) and not self.negated:  # under P0, ncu takes all lanes for predicated off
             self.follow(m, TAGS, address, reading)
+        elif reads_by_p0(self.instruction):
+            # On an H100, some warps of a grid count as if P0 were another; a warp by itself does not.
+            m.traffic.miss(self.index, "what ncu counts for a copy whose zeros P0 decides", None, codes.NO_RULE)
         elif misread(self.instruction) and (self.reads or not np.array_equal(selected, m.view.mask)):
             reason = "what ncu counts for lanes that are predicated off, whose addresses may be anything,"
             m.traffic.miss(self.index, reason, None, codes.NO_RULE)

@@ -23,7 +23,7 @@ from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed, reason
 from ncu_swizzle.base.files import brief, not_writable, read_bytes, write_atomically, write_json
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.model import Profile
@@ -53,6 +53,7 @@ def facts(profile: Profile) -> Facts:
     """
     types = pack("facts")
     ownership = FrameOwners(profile)
+    whole = not any(group.unknown for group in memory.by_opcode(profile).values())  # a part is not said to be all
     instructions = [(instruction, ownership.named(instruction)) for instruction in profile.instructions]
     result: Facts = types.Facts(
         {name: value for name in profile.metrics if (value := profile.number(name)) is not None},
@@ -67,6 +68,8 @@ def facts(profile: Profile) -> Facts:
                 file=line[0] if line else "",
                 line=line[1] if line else 0,
                 samples=instruction.samples,
+                sectors=(whole and instruction.traffic.sectors) or 0,
+                ideal_sectors=(whole and instruction.traffic.ideal) or 0,
                 header=instruction.named[0] if instruction.named and line != instruction.named else "",
             )
             for instruction, line in instructions

@@ -9,6 +9,8 @@ from typing import Any
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 IDEAL = "memory_l1_wavefronts_shared_ideal"
 EXECUTED = "inst_executed"
+SECTORS = "memory_l2_theoretical_sectors_global"
+IDEAL_SECTORS = f"{SECTORS}_ideal"
 
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
@@ -55,6 +57,8 @@ class Instruction(Counts):
     line: int = 0
     samples: Mapping[str, int] = field(default_factory=dict)
     header: str = ""
+    sectors: int = 0  # of global memory
+    ideal_sectors: int = 0
 
     @property
     def wmma(self) -> bool:
@@ -163,7 +167,7 @@ def missing(facts: Facts) -> list[str]:
 
 def instructions(action: Any) -> tuple[Instruction, ...]:
     """Return an action's instructions in address order; none for a range or graph."""
-    per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+    per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL, SECTORS, IDEAL_SECTORS)}
     reasons = {
         name[len(STALLED) :]: _instances(action, name)
         for name in action.metric_names()
@@ -208,4 +212,6 @@ def _instruction(
         file=source.file_name() if source else "",
         line=source.line() if source else 0,
         samples={reason: counts[pc] for reason, counts in reasons.items() if counts.get(pc)},
+        sectors=per_pc[SECTORS].get(pc, 0),
+        ideal_sectors=per_pc[IDEAL_SECTORS].get(pc, 0),
     )

@@ -15,6 +15,7 @@ CODES = {
     "PartialSwizzle": "SW043",
     "PhantomConflicts": "SW044",
     "StallShift": "SW045",
+    "GlobalSectors": "SW047",
 }
 FAILED, NOT_COLLECTED, FEW_SAMPLES_TAKEN = "SW046", "UN020", "UN026"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swizzle_pack import advice, cost, excess, partial, phantom, stalls
+from swizzle_pack import advice, cost, excess, partial, phantom, sectors, stalls
 from swizzle_pack.facts import Facts, missing
 from swizzle_pack.finding import FAILED, NOT_COLLECTED, WARNING, Finding
 
@@ -17,6 +17,7 @@ DECISIONS: dict[str, Callable[[Facts], list[Finding]]] = {
     partial.RULE: partial.decide,
     phantom.RULE: phantom.decide,
     stalls.RULE: stalls.decide,
+    sectors.RULE: sectors.decide,
 }
 
 

@@ -3,16 +3,18 @@
 import importlib
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports import pack
-from ncu_swizzle.reports.model import Profile
-from tests.support.places import ROOT
+from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports.model import Profile, UnknownCounts
+from tests.support.places import DATA, ROOT
 from tests.support.recordings import Recorded
 
 facts, rules, shapes = (pack.pack(name) for name in ("facts", "rules", "shapes"))
@@ -107,6 +109,29 @@ def test_messages_name_the_next_bottleneck_and_advice_that_fits_the_width_and_th
     ):
         assert phrase in by_rule(recorded(name))[rule].message, name
     assert "fallback is padding" not in by_rule(recorded("tma-none"))["SwizzleAdvice"].message
+
+
+def test_lines_of_several_files_with_one_number_are_told_apart() -> None:
+    """A recorded launch, as if its threads read a column, and an inlined function of another file did, too."""
+    recorded, *_ = reader.read(DATA / "programs" / "source-counters.ncu-rep")
+    assert "GlobalSectors" not in by_rule(recorded), "its loads and stores are ideal"
+    (load, store) = (each for each in recorded.instructions if each.traffic.sectors)
+    read = replace(load, traffic=replace(load.traffic, sectors=8 * 32768), stack=(("/tmp/a/several.cu", 26),))
+    written = replace(store, traffic=replace(store.traffic, sectors=2 * 32768), stack=(("/tmp/a/tile.cuh", 26),))
+    found = by_rule(replace(recorded, instructions=(read, written)))["GlobalSectors"]
+    assert found.message == (
+        "262,144 of 327,680 sectors of global memory (80%) are excessive. Worst source lines: several.cu:26 (229,376) "
+        "and tile.cuh:26 (32,768). UncoalescedGlobalAccess ignores the file: its 262,144 of line 26 are several.cu:26 "
+        "(229,376) and tile.cuh:26 (32,768)."
+    )
+    assert [(marker.file, marker.line) for marker in found.markers] == [read.named, written.named]
+    apart = replace(written, stack=(("/tmp/a/tile.cuh", 27),))
+    assert (
+        "UncoalescedGlobalAccess" not in by_rule(replace(recorded, instructions=(read, apart)))["GlobalSectors"].message
+    )
+    unknown = UnknownCounts(code="UN001", reason="its address", remedy="", offsets=(store.pc,))
+    part = replace(recorded, instructions=(read, replace(store, traffic=Traffic())), unknown_traffic=(unknown,))
+    assert "GlobalSectors" not in by_rule(part), "the excess of a part is not that of the kernel"
 
 
 # ------------------------------------------------------------------------------------- made-up launches
