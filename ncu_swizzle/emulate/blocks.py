@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
 from ncu_swizzle.emulate.events import EventLog
 from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
-from ncu_swizzle.emulate.machine import Draw, Machine
+from ncu_swizzle.emulate.machine import LaunchedGrid, Machine
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.races import RaceCheck
@@ -32,9 +32,8 @@ from ncu_swizzle.emulate.requests import (
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.traffic import FIGURES, PATIENCE, TrafficLog
-from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.access import RESERVED_BYTES
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.operations import Ints
 
 # The part of a grid that no block that ran represents yet, as disjoint sets of evenly spaced blocks.
 #
@@ -167,30 +166,15 @@ FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
+@dataclass(eq=False, repr=False, kw_only=True)
+class Setting(LaunchedGrid):
     """What all batches of a launch share."""
 
     program: PreparedCode
-    grid: Index
-    block: Index
-    cluster: Index
-    constants: dict[int, bytes]
-    known_constants: dict[int, Bools]
-    memory: dict[int, bytes]
-    shared_size: int
     clock: Clock
-    contended: frozenset[int] = frozenset()
     shortcuts: bool = True  # whether one iteration of a loop may stand for others
     data: bool = True  # whether blocks may differ in data that they follow
-    draw: Draw | None = None
-    world: World | None = None
     races: RaceCheck | None = None  # notes what orders accesses to shared memory, and judges it
-
-    @property
-    def extents(self) -> Index:
-        """What is to be covered: blocks, or pairs of a block and a ticket."""
-        return self.grid if self.draw is None else self.draw.around(self.grid)
 
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
@@ -256,19 +240,7 @@ def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
 def run_batch(setting: Setting, blocks: Ints) -> Batch:
     """Run some blocks, (B, 3) indices, side by side."""
     everyone, mine = whole_clusters(blocks, setting.cluster)
-    machine = Machine(
-        blocks=everyone,
-        grid=setting.grid,
-        block=setting.block,
-        cluster=setting.cluster,
-        constants=setting.constants,
-        known_constants=setting.known_constants,
-        memory=setting.memory,
-        shared_size=setting.shared_size,
-        contended=setting.contended,
-        draw=setting.draw,
-        world=setting.world,
-    )
+    machine = Machine.running(everyone, setting)
     machine.log = log = RequestLog(machine, setting.program.instructions)
     machine.guards = setting.program.guards
     if setting.program.contents:

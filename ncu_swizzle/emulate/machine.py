@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -49,11 +49,10 @@ class Draw:
         return x, y, z
 
 
-@dataclass(eq=False, repr=False)
-class Machine(State, RegisterFile):
-    """B blocks of the same launch that run side by side: their state, and what does not change."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class LaunchedGrid:
+    """What all blocks of a launch share."""
 
-    blocks: Ints  # (B, 3): block indices
     grid: Index
     block: Index
     cluster: Index
@@ -64,6 +63,23 @@ class Machine(State, RegisterFile):
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
+
+    @cached_property
+    def extents(self) -> Index:
+        """The grid, and on an axis on which it has one block, the tickets: what is to be covered."""
+        return self.grid if self.draw is None else self.draw.around(self.grid)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Machine(State, RegisterFile, LaunchedGrid):
+    """B blocks of the same launch that run side by side: their state, and what does not change."""
+
+    blocks: Ints  # (B, 3): block indices
+
+    @classmethod
+    def running(cls, blocks: Ints, launched: LaunchedGrid) -> Machine:
+        """Return a machine for these blocks of a grid."""
+        return cls(blocks=blocks, **{shared.name: getattr(launched, shared.name) for shared in fields(LaunchedGrid)})
 
     def __post_init__(self) -> None:
         self.threads = math.prod(self.block)
@@ -86,11 +102,6 @@ class Machine(State, RegisterFile):
         self.valued: frozenset[int] = frozenset()  # stores whose values are noted
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
-
-    @cached_property
-    def extents(self) -> Index:
-        """The grid, and on an axis on which it has one block, the tickets."""
-        return self.grid if self.draw is None else self.draw.around(self.grid)
 
     def local_word(self, number: int) -> LocalWord:
         """Return a word of local memory to write to. Raises TooLarge."""

@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.cuda import CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, line_end
 from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.swizzle import WHOLE, Padding, Swizzle
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # The swizzle that sources are rewritten with: a row's number XORed into the column.
 #
@@ -244,15 +238,14 @@ class Accessors:
     def _before(self, use: Node) -> int:
         """Return where the function, class, template or macro that holds a use begins, at the start of its line."""
         outer, node = use, use.parent
-        while node is not None:
+        while node:
             if node.type in OUTER:
                 outer = node
             node = node.parent
         if outer is use:  # in a macro's body, a tree of its own
             macros = self.file.nodes("preproc_function_def", "preproc_def")
-            outer = next((node for node in macros if cuda.inside(use, node)), use)
-        while (comment := outer.prev_sibling) is not None and comment.type == "comment":
-            if comment.end_point[0] + 1 != outer.start_point[0]:
-                break  # it is not right above
+            outer = next((node for node in macros if use.inside(node)), use)
+        # Comments right above it stay there.
+        while (comment := outer.before).type == "comment" and outer.line - comment.line == comment.text.count("\n") + 1:
             outer = comment
         return self.file.text.rfind(b"\n", 0, outer.start_byte) + 1

@@ -313,7 +313,7 @@ class Naming:
     ) -> Iterator[TileFix]:
         """Yield what came of each array; its line is that of its declaration, else that of the patch."""
         for each in moved:
-            lines = (d.declared.start_point[0] + 1 for d in declared if d.name == each.name)
+            lines = (d.declared.line for d in declared if d.name == each.name)
             file, number = located(self.job.target, self.job.text, next(lines, edit.line))
             before, after = proof.before.moved.get(each.name), proof.after.moved.get(each.name)
             extra = len(each.after) - len(each.before)

@@ -22,7 +22,7 @@ from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
-from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
 from ncu_swizzle.smem.suggestions import LARGEST_PADDING
 from ncu_swizzle.smem.swizzle import Padding
 
@@ -100,27 +100,29 @@ def _seen(
         (root, inside)
         for _, every in sorted(emulated.counts.requests.items())
         for root in roots
-        if (inside := _within(every, root.start, root.end)) is not None
+        if (inside := within(every, root.start, root.end)) is not None
     ]
     if not requests:
         return None
-    excess = 0
-    for _, inside in requests:
-        matrix = operations.find(inside.op).kind in (LDMATRIX, STMATRIX)
-        counted = wavefronts(inside.op, inside.addresses, None if matrix else inside.active, inside.source)
-        excess += int((np.where(counted.known, counted.actual - counted.ideal, 0) * inside.times).sum())
     spans = {str(root.start): range(root.start, root.end) for root in roots}
     totals = list(excess_of(emulated, spans).moved.values())
     return TileSeen(
         tile=tile,
         roots=tuple(roots),
         requests=tuple(requests),
-        excess=excess,
+        excess=sum(excess_at(inside, inside.addresses) for _, inside in requests),
         launch_excess=None if None in totals else sum(total or 0 for total in totals),
     )
 
 
-def _within(requests: AccessRequests, start: int, end: int) -> AccessRequests | None:
+def excess_at(requests: AccessRequests, addresses: Ints) -> int:
+    """Return the excessive wavefronts of requests at some addresses, [request, lane]; 0 for unknown ones."""
+    matrix = operations.find(requests.op).kind in (LDMATRIX, STMATRIX)
+    counted = wavefronts(requests.op, addresses, None if matrix else requests.active, requests.source)
+    return int((np.where(counted.known, counted.actual - counted.ideal, 0) * requests.times).sum())
+
+
+def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | None:
     """Return the requests that lie within these bytes; None if none does."""
     operation = operations.find(requests.op)
     matrix = operation.kind in (LDMATRIX, STMATRIX)

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
@@ -22,12 +21,9 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.cuda import NOTHING, Node
 from ncu_swizzle.kernels import limits, project
 from ncu_swizzle.kernels.family import Family, Target
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # Edits of a text by byte range, and what they look like as a patch.
 
@@ -54,6 +50,11 @@ def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
         parts += [text[reached : edit.start], edit.text.encode("utf-8", "surrogateescape")]
         reached = edit.end
     return b"".join([*parts, text[reached:]])
+
+
+def wrapped(node: Node, before: str, after: str = ")") -> list[Edit]:
+    """Return the edits that put an expression between two texts."""
+    return [Edit(node.start_byte, node.start_byte, before), Edit(node.end_byte, node.end_byte, after)]
 
 
 def composition(start: int, end: int, prefix: str, swizzle: object) -> tuple[Edit, Edit]:
@@ -121,8 +122,7 @@ class _Splicing:
 
     def _header(self, node: Node, line: bytes, file: Path) -> Path | None:
         """Return the header whose text goes where a line is; None if the line stays."""
-        name = cuda.field_of(node, "path")
-        written = name.text.decode("utf-8", "surrogateescape") if name is not None and name.text is not None else ""
+        written = node.part("path").text
         plain = line.lstrip().startswith(b"#") and b"/*" not in line and not line.rstrip().endswith(b"\\")
         header = self.find(written[1:-1], written[0] == '"', file) if plain and written[:1] in ('"', "<") else None
         if header is None or header in self.left_out:
@@ -200,7 +200,7 @@ def _includes(text: bytes, name: str) -> Iterator[Node]:
     if b"include" not in text:
         return
     for node in cuda.parse(text, name).nodes("preproc_include"):
-        if node.parent is not None and node.parent.type in HOLDERS:
+        if node.parent.type in HOLDERS:
             yield node
 
 
@@ -208,15 +208,12 @@ def _guarded(text: bytes, name: str) -> bool:
     """Return whether a header is read only once: by ``#pragma once``, or because an ``#ifndef`` holds all of it."""
     file = cuda.parse(text, name)
     nodes = [node for node in file.root.named_children if node.type != "comment"]
-    if any(node.type == "preproc_call" and file.of(node).split() == ["#pragma", "once"] for node in nodes):
+    if any(node.type == "preproc_call" and node.text.split() == ["#pragma", "once"] for node in nodes):
         return True
-    if len(nodes) != 1 or nodes[0].type != "preproc_ifdef" or not file.of(nodes[0]).startswith("#ifndef"):
+    if len(nodes) != 1 or nodes[0].type != "preproc_ifdef" or not nodes[0].text.startswith("#ifndef"):
         return False
-    named, inner = cuda.field_of(nodes[0], "name"), nodes[0].named_children
-    defined = next((node for node in inner if node.type == "preproc_def"), None)
-    return (
-        named is not None and defined is not None and file.of(named) == file.of(cuda.field_of(defined, "name") or named)
-    )
+    defined = next((node for node in nodes[0].named_children if node.type == "preproc_def"), NOTHING)
+    return bool(defined) and nodes[0].part("name").text == defined.part("name").text
 
 
 # The user's own headers: those of a kernel's project, which a fix rewrites together with its source.

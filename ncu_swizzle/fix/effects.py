@@ -13,17 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, field_of, is_field
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import Definition
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 # Functions of CUDA and C++ that do nothing but to compute a number of their arguments.
 PURE = re.compile(
@@ -76,53 +71,51 @@ class Arithmetic:
             if id(made) in seen:
                 continue
             seen.add(id(made))
-            for node in (step.node for step in made.steps if step.node is not None):
+            for node in (step.node for step in made.steps if step.node):
                 for part, type_ in self._unlike(node, set()):
-                    operand = f"{self.draft.quoted(part)} is of type {type_}"
-                    raise self.draft.unfit(made.node, f"{operand}, whose operators may not be those of numbers")
+                    operand = f"{part.quoted()} is of type {type_}"
+                    raise made.node.unfit(f"{operand}, whose operators may not be those of numbers")
             if not any(root.place is made.start for root in self.draft.tile.roots):
                 waiting += self.draft.tile.to(made.start)
 
     def _unlike(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
         """Yield the operands of an expression that may be of a class, and their types."""
-        node = cuda.bare(node)
+        node = node.bare
         match node.type:
             case "identifier":
                 declared = self.scopes.resolve(node)
-                if declared is None or declared.id in seen:
+                if not declared or declared.id in seen:
                     return
                 seen.add(declared.id)
                 kinds = ("declaration", "field_declaration", *PARAMETERS, "for_range_loop")
-                text = self.file.of(field_of(cuda.above(declared, *kinds), "type"))
-                initial = is_field(declared, "declarator", "init_declarator")
-                value = field_of(declared.parent, "value") if initial else None
-                if text == "auto" and value is not None:
+                text = declared.above(*kinds).part("type").text
+                value = declared.parent.part("value")
+                if text == "auto" and value and declared.is_part("declarator", "init_declarator"):
                     yield from self._unlike(value, seen)
                 else:
                     yield from self._of(node, text)
             case "cast_expression" | "compound_literal_expression":
-                yield from self._of(node, self.file.of(field_of(node, "type")))
+                yield from self._of(node, node.part("type").text)
             case "call_expression":
                 yield from self._called(node, seen)
             case "binary_expression" | "unary_expression" | "conditional_expression" | "comma_expression":
                 for child in node.named_children:
                     yield from self._unlike(child, seen)
             case "field_expression":
-                for member in self.scopes.members(self.file.of(field_of(node, "field") or node)):
-                    yield from self._of(node, self.file.type_of(member))
+                for member in self.scopes.members((node.part("field") or node).text):
+                    yield from self._of(node, member.declared_type)
 
     def _called(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
-        inlined, name = self.draft.indexing(node), self.file.called(node)
+        inlined, name = self.draft.indexing(node), node.called
         definitions = self.scopes.callables.get(name, [])
-        if inlined is not None or any(made.macro for made in definitions):
-            for given in inlined.arguments.values() if inlined is not None else cuda.arguments(node):
+        if inlined or any(made.macro for made in definitions):
+            for given in inlined.arguments.values() if inlined else node.arguments:
                 yield from self._unlike(given, seen)
             return
         for made in definitions:
-            type_ = field_of(made.node, "type")
-            yield from self._of(node, self.file.of(type_) if type_ is not None else "auto")
+            yield from self._of(node, made.node.part("type").text or "auto")
         types = {alias for alias, _ in self.file.aliases}
-        types |= {self.file.of(field_of(made, "name")) for made in self.file.nodes(*CLASSES)}
+        types |= {made.part("name").text for made in self.file.nodes(*CLASSES)}
         if not definitions and name in types:  # an object is made
             yield from self._of(node, name)
 
@@ -135,7 +128,7 @@ class Arithmetic:
         if written is not None:
             yield from self._of(node, written, depth - 1)
         elif self._operators and not any(
-            self.file.of(field_of(made, "name") or made) == text for made in self.file.nodes("enum_specifier")
+            (made.part("name") or made).text == text for made in self.file.nodes("enum_specifier")
         ):
             yield node, text
 
@@ -160,14 +153,12 @@ class OperandEffects:
         # Which operator an expression calls would take the types of all its parts, so any operator of the file may be
         # it.
         for operator in self._acting_operators():
-            quoted = self.draft.quoted(operator)
-            raise self._refused(operator, f"{quoted} may have effects, and an index may call it twice")
-        for node in (step.node for step in reach.steps if step.node is not None):
+            raise operator.misfit(" may have effects, and an index may call it twice")
+        for node in (step.node for step in reach.steps if step.node):
             inlined = self.draft.indexing(node)
-            for operand in inlined.arguments.values() if inlined is not None else (node,):
+            for operand in inlined.arguments.values() if inlined else (node,):
                 self._once(operand)
-        macro = self.scopes.macro(reach.node)
-        if macro is not None:
+        if macro := self.scopes.macro(reach.node):
             self._arguments(macro, DEEPEST)
         if not any(root.place is reach.start for root in self.draft.tile.roots):
             names = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
@@ -176,23 +167,22 @@ class OperandEffects:
 
     def _once(self, node: Node) -> None:
         """Raise Unfit if an expression does more than to compute a number."""
-        for part in cuda.walk(node):
+        for part in node.walk():
             if part.type in CHANGING or part.type in ACTING:
-                quoted = self.draft.quoted(part)
-                raise self._refused(node, f"{quoted} would be evaluated twice, or in another order")
+                raise node.unfit(f"{part.quoted()} would be evaluated twice, or in another order")
             if part.type == "call_expression" and not self._computes(part, DEEPEST):
-                name = self.draft.quoted(field_of(part, "function") or part)
-                called = f"{self.draft.quoted(part)} would be called twice"
-                raise self._refused(node, f"{name} may have effects, and {called}")
+                name = (part.part("function") or part).quoted()
+                called = f"{part.quoted()} would be called twice"
+                raise node.unfit(f"{name} may have effects, and {called}")
             if self._volatile(part) or self._volatile_member(part):
-                raise self._refused(node, f"{self.file.of(part)} is volatile, and would be read twice")
+                raise node.unfit(f"{part.text} is volatile, and would be read twice")
 
     def _computes(self, call: Node, depth: int) -> bool:
         """Return whether a call only computes a number: its function is known to, or its body shows it."""
-        function = field_of(call, "function") or call
+        function = call.part("function") or call
         if function.type == "primitive_type":
             return True
-        name = self.file.called(call)
+        name = call.called
         definitions = self.scopes.callables.get(name, [])
         if not definitions and function.type != "field_expression" and PURE.fullmatch(name):
             return True
@@ -205,20 +195,19 @@ class OperandEffects:
         if made.node.id not in self._pure:
             self._pure[made.node.id] = False  # one that calls itself is not shown to
             broken = made.node.has_error or (made.macro and made.body.has_error)
-            acts = broken or any(self._acts(node, made, depth) for node in cuda.walk(made.body))
+            acts = broken or any(self._acts(node, made, depth) for node in made.body.walk())
             self._pure[made.node.id] = not acts
         return self._pure[made.node.id]
 
     def _acts(self, node: Node, made: Definition, depth: int) -> bool:
         """Return whether a node of a definition's body may do more than to compute."""
-        text = self.file.of(node) if not node.child_count else ""
+        text = node.text if not node.children else ""
         if node.type in ACTING or text in ("volatile", "static", "asm", "goto", "throw"):
             return True
         if node.type in CHANGING:
-            declared = self.scopes.meant(field_of(node, "left") or field_of(node, "argument"))
-            own = declared is not None and cuda.inside(declared, made.node)  # a variable of the function's
-            holder = declared.parent.type if declared is not None and declared.parent is not None else ""
-            return not own or holder.endswith(("reference_declarator", "pointer_declarator"))
+            declared = self.scopes.meant(node.part("left", "argument"))
+            own = declared.inside(made.node)  # a variable of the function's
+            return not own or declared.parent.type.endswith(("reference_declarator", "pointer_declarator"))
         return (node.type == "call_expression" and not self._computes(node, depth)) or self._volatile(node)
 
     def _acting_operators(self) -> Iterator[Node]:
@@ -227,93 +216,83 @@ class OperandEffects:
             if re.fullmatch(r"operator[^\w\s(\[=]+", made.name) and not self._is_pure(made):
                 yield made.node
         for node in self.file.nodes("operator_cast"):
-            function, body = node.parent, field_of(node.parent, "body")
-            if function is None or body is None:
-                yield node
-                continue
+            function, body = node.parent, node.parent.part("body")
             conversion = Definition(name="operator", node=function, body=body, parameters=())
-            if not self._is_pure(conversion):
+            if not body or not self._is_pure(conversion):
                 yield node
 
     def _volatile(self, use: Node) -> bool:
         """Return whether a name is that of a volatile variable."""
         kinds = ("declaration", "field_declaration", "parameter_declaration")
-        holder = cuda.above(self.scopes.meant(use), *kinds)
-        return holder is not None and "volatile" in self.file.of(holder).partition("=")[0].split()
+        return "volatile" in self.scopes.meant(use).above(*kinds).text.partition("=")[0].split()
 
     def _volatile_member(self, use: Node) -> bool:
         if use.type != "field_expression":
             return False
-        name = re.escape(self.file.of(field_of(use, "field")))
-        texts = (self.file.of(node) for node in self.file.nodes("field_declaration"))
+        name = re.escape(use.part("field").text)
+        texts = (node.text for node in self.file.nodes("field_declaration"))
         return any("volatile" in text.split() and re.search(rf"\b{name}\b", text) for text in texts)
 
     def _arguments(self, macro: Definition, depth: int) -> None:
         """Raise Unfit if a macro is given something that may not be evaluated twice."""
         for node in self.scopes.mentions.get(macro.name, []):
-            called = node.parent is not None and node.parent.type == "call_expression"
-            for given in cuda.arguments(node.parent) if called else ():
+            for given in node.parent.arguments if node.parent.type == "call_expression" else ():
                 self._once(given)
             outer = self.scopes.macro(node)
-            if outer is not None and outer is not macro:
+            if outer and outer is not macro:
                 if not depth:
-                    raise self._refused(node, f"{outer.name} expands too many macros to follow")
+                    raise node.unfit(f"{outer.name} expands too many macros to follow")
                 self._arguments(outer, depth - 1)
 
     # ------------------------------------------------------------------------------------ rows of pointers
 
     def _stays(self, reach: Reach, made: Reach, names: set[str]) -> None:
         """Raise Unfit if a row's number, as a pointer was made with it, may be another one where it is used."""
-        place, nodes = reach.start, [step.node for step in made.steps if step.node is not None]
-        used = [n for node in nodes for n in cuda.walk(node) if n.type == "identifier" and self.file.of(n) in names]
+        place, nodes = reach.start, [step.node for step in made.steps if step.node]
+        used = [n for node in nodes for n in node.walk() if n.type == "identifier" and n.text in names]
         for node in nodes if used else ():
             self._once(node)
         for name in used:
-            text, declared = self.file.of(name), self.scopes.resolve(name)
+            text, declared = name.text, self.scopes.resolve(name)
             there = self.scopes.resolve(reach.node, text)
-            if text in BUILTIN or (declared is None and there is None):
+            if text in BUILTIN or (not declared and not there):
                 continue  # or a macro or a constant of a header
-            if declared is None or not cuda.same(there, declared):
-                raise self._refused(reach.node, f"{text} is another one where {place.name} was made")
-            if (changed := self._changed(place, declared)) is not None:
-                raise self._refused(changed, f"{text} may change after {place.name} was made with it")
-        loads = (n.type in ("subscript_expression", "pointer_expression") for node in nodes for n in cuda.walk(node))
+            if not declared or there is not declared:
+                raise reach.node.unfit(f"{text} is another one where {place.name} was made")
+            if changed := self._changed(place, declared):
+                raise changed.unfit(f"{text} may change after {place.name} was made with it")
+        loads = (n.type in ("subscript_expression", "pointer_expression") for node in nodes for n in node.walk())
         if used and any(loads):
-            raise self._refused(reach.node, f"the row of {place.name} is read from memory that may have changed")
+            raise reach.node.unfit(f"the row of {place.name} is read from memory that may have changed")
         if not any(root.place is made.start for root in self.draft.tile.roots):
             for before in self.draft.tile.to(made.start):
                 if before.end is not before.start and made.start is not place:
                     self._stays(reach, before, names)
 
-    def _changed(self, place: ReachedPlace, declared: Node) -> Node | None:
-        """Return where a variable is changed while a pointer that was made with it lives; None if it is not."""
-        holder = cuda.above(place.declared, "declaration")
-        block = cuda.above(place.declared, "compound_statement", "for_statement")
+    def _changed(self, place: ReachedPlace, declared: Node) -> Node:
+        """Return where a variable is changed while a pointer that was made with it lives, if it is."""
+        holder = place.declared.above("declaration")
+        block = place.declared.above("compound_statement", "for_statement")
         # Only a pointer that is initialised where it is declared has a scope in which to look for changes; any other
         # may have been set at any time.
-        if holder is None or block is None or cuda.above(place.declared, "init_declarator") is None:
+        if not holder or not block or not place.declared.above("init_declarator"):
             return place.declared
         for use in self.scopes.uses(declared):
-            node = cuda.out_of(use, "parenthesized_expression", "field_expression")
+            node = use.out_of("parenthesized_expression", "field_expression")
             parent = node.parent
-            if parent is None or not (holder.end_byte <= use.start_byte < block.end_byte):
+            if not holder.end_byte <= use.start_byte < block.end_byte:
                 continue
-            taken = parent.type == "pointer_expression" and self.file.of(parent).startswith("&")
+            taken = parent.type == "pointer_expression" and parent.text.startswith("&")
             handed = parent.type == "argument_list" and self._by_reference(parent, node)
-            set_ = parent.type == "update_expression" or is_field(node, "left", "assignment_expression")
+            set_ = parent.type == "update_expression" or node.is_part("left", "assignment_expression")
             if taken or handed or set_:
                 return use
-        return None
+        return NOTHING
 
     def _by_reference(self, listed: Node, given: Node) -> bool:
         """Return whether a function may change an argument: it takes a reference that is not const."""
-        number = cuda.position(given, listed.named_children) or 0
-        for made in self.scopes.callables.get(self.file.called(listed.parent), []):
-            parameter = made.parameters[number] if number < len(made.parameters) else None
-            text = self.file.of(cuda.above(parameter, "parameter_declaration"))
+        for made in self.scopes.callables.get(listed.parent.called, []):
+            text = made.parameter(given.number).above("parameter_declaration").text
             if made.macro or ("&" in text and "const" not in text):
                 return True
         return False
-
-    def _refused(self, node: Node, reason: str) -> Exception:
-        return self.draft.unfit(node, reason)

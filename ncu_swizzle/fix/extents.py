@@ -10,18 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.cuda import CLASSES, field_of
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.scopes import shared_declarations, sizes_of
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import Padding
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 MEASURING = ("sizeof_expression", "decltype", "alignof_expression", "offsetof_expression", "noexcept")
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "<=>")
@@ -51,9 +46,8 @@ class Extents:
         self.resized = not isinstance(self.transform, RowXor)  # whether the tile's type changes
         self._rows: dict[int, bool] = {}  # whether pointers point to rows, by declared identifier
         # Bytes of a row whose length is padded; of other mappings, any number is a multiple of one.
-        padded = isinstance(self.transform, Padding)
         self.row = self.transform.every * self.draft.element_bytes if isinstance(self.transform, Padding) else 1
-        self.within_rows = padded and not self.accessors
+        self.within_rows = isinstance(self.transform, Padding) and not self.accessors
 
     def unseen(self) -> None:
         """Raise Unfit if the mapping may be seen."""
@@ -66,7 +60,7 @@ class Extents:
             if self.resized:
                 self._type(place)
         for reach in self.tile.reaches:
-            if reach.end is None and reach.layout is None and reach.leading is None:
+            if reach.end is None and not reach.layout and not reach.leading:
                 self._width(reach)
             if self.within_rows:
                 self._within_rows(reach)
@@ -79,135 +73,128 @@ class Extents:
         for place in (root.place for root in self.tile.roots if root.place.rank > 1):
             sizes = sizes_of(place.declared, self.file)[-2:]
             known = [(size, self.draft.constants.value(size)) for size in sizes]
-            texts = ["".join(self.file.of(size).split()) if value is None else str(value) for size, value in known]
+            texts = ["".join(size.text.split()) if value is None else str(value) for size, value in known]
             shapes.setdefault(tuple(texts), place)
         if len(shapes) > 1:
             one, another = list(shapes.values())[:2]
-            raise self._refused(another.declared, f"{one.name} and {another.name} have other sizes, and share pointers")
+            raise another.declared.unfit(f"{one.name} and {another.name} have other sizes, and share pointers")
         arrays = {root.array.declared.id for root in self.tile.roots}
-        dynamic = [made for made in shared_declarations(self.scopes) if "extern" in self.file.words(made.statement)]
+        dynamic = [made for made in shared_declarations(self.scopes) if "extern" in made.statement.words]
         for declared in (made for made in dynamic if made.declared.id in arrays):
             for other in (made for made in dynamic if made.declared.id not in self.tile.web.places):
                 if not self._separate(declared.statement, other.statement):
-                    names = f"{other.name} and {declared.name}"
-                    raise self._refused(other.declared, f"{names} are the same dynamic shared memory")
+                    raise other.declared.unfit(f"{other.name} and {declared.name} are the same dynamic shared memory")
 
     def _separate(self, one: Node, other: Node) -> bool:
         """Return whether two declarations stand in two kernels, which never run in one block."""
-        first, second = (cuda.above(node, "function_definition") for node in (one, other))
+        first, second = (node.above("function_definition") for node in (one, other))
         # All extern arrays of a kernel begin at the same byte: rows that grow in one would run into the other.
-        if first is None or second is None or cuda.same(first, second):
-            return False
-        return all("__global__" in self.file.of(function).partition("{")[0] for function in (first, second))
+        return first is not second and all(
+            "__global__" in function.text.partition("{")[0] for function in (first, second)
+        )
 
     # ------------------------------------------------------------------------------------ uses
 
     def _use(self, use: Node, place: ReachedPlace) -> None:
         """Raise Unfit for a use of a name that measures, compares or is not followed."""
-        struct, quoted = cuda.above(use, *CLASSES), self.draft.quoted
         # A name that a base class declares hides the one outside, and base classes are not searched.
-        derived = struct is not None and any(child.type == "base_class_clause" for child in struct.children)
-        if derived and cuda.above(place.declared, "compound_statement") is None and not place.member:
-            raise self._refused(use, f"{place.name} may be a member of a base class here")
+        derived = any(child.type == "base_class_clause" for child in use.above(*CLASSES).children)
+        if derived and not place.declared.above("compound_statement") and not place.member:
+            raise use.unfit(f"{place.name} may be a member of a base class here")
         node, parent = use, use.parent
-        while parent is not None and parent.type not in STATEMENTS:
+        while parent and parent.type not in STATEMENTS:
             if parent.type in MEASURING:
-                if self.resized and not self._element(cuda.bare(node), place):
-                    raise self._refused(use, f"{quoted(parent)} changes with the tile's layout")
+                if self.resized and not self._element(node.bare, place):
+                    raise use.unfit(f"{parent.quoted()} changes with the tile's layout")
                 return
             if parent.type == "binary_expression" and self._compares(parent, node, place):
-                raise self._refused(use, f"{quoted(parent)} compares addresses, which the mapping changes")
+                raise use.unfit(f"{parent.quoted()} compares addresses, which the mapping changes")
             if parent.type in GIVEN:
                 break
             node, parent = parent, parent.parent
-        measured = cuda.above(use, *MEASURING) if parent is not None and parent.type == "argument_list" else None
-        if measured is not None and self.resized:
-            raise self._refused(use, f"{quoted(measured)} may change with the tile's layout")
+        measured = use.above(*MEASURING) if parent.type == "argument_list" else NOTHING
+        if measured and self.resized:
+            raise use.unfit(f"{measured.quoted()} may change with the tile's layout")
         if not self._followed(use, place):
-            raise self._refused(use, f"{quoted(use.parent or use)} uses {place.name} where it is not followed")
+            raise use.unfit(f"{use.parent.quoted()} uses {place.name} where it is not followed")
 
     def _in_macros(self, place: ReachedPlace) -> None:
         """Raise Unfit if a macro uses a name of the tile that is also one of other things: it is not followed there."""
-        name = self.file.of(place.keeper)
+        name = place.keeper.text
         for node in self.scopes.mentions.get(name, []):
             macro = self.scopes.macro(node) if node.type == "identifier" else None
-            if macro is None or self.scopes.resolve(node) is not None:
+            if macro is None or self.scopes.resolve(node):
                 continue
             for site in self.scopes.mentions.get(macro.name, []):
                 there = self.scopes.resolve(site, name)
-                if self.scopes.macro(site) is not None or cuda.same(there, place.keeper):
-                    raise self._refused(site, f"{macro.name} uses {place.name}, and that is not its only meaning")
+                if self.scopes.macro(site) is not None or there is place.keeper:
+                    raise site.unfit(f"{macro.name} uses {place.name}, and that is not its only meaning")
 
     def _element(self, node: Node, place: ReachedPlace) -> bool:
         """Return whether an expression is an element of a place, whose size stays, or a pointer."""
         subscripts = 0
         while node.type in ("subscript_expression", "pointer_expression"):
-            if node.type == "pointer_expression" and not self.file.of(node).startswith("*"):
+            if node.type == "pointer_expression" and not node.text.startswith("*"):
                 return False
             subscripts += 1
-            node = cuda.bare(field_of(node, "argument") or node.named_children[0])
-        holder = place.keeper.parent
-        reference = holder is not None and holder.type == "reference_declarator"
-        pointer = not place.array and place.rank == 1 and not reference
+            node = (node.part("argument") or node.named_children[0]).bare
+        pointer = not place.array and place.rank == 1 and place.keeper.parent.type != "reference_declarator"
         return node.type == "identifier" and (subscripts >= place.rank or pointer)
 
     def _compares(self, node: Node, side: Node, place: ReachedPlace) -> bool:
-        other = field_of(node, "right" if cuda.is_field(side, "left") else "left")
-        if other is None or self.file.of(field_of(node, "operator")) not in COMPARING:
+        other = node.part("right" if side.is_part("left") else "left")
+        if node.part("operator").text not in COMPARING:
             return False
-        address = not self._element(cuda.bare(side), place) or cuda.bare(side).type == "identifier"
-        null = other.type in ("null", "nullptr") or self.file.of(other) in ("0", "NULL", "nullptr")
+        address = not self._element(side.bare, place) or side.bare.type == "identifier"
+        null = other.type in ("null", "nullptr") or other.text in ("0", "NULL", "nullptr")
         return address and bool(place.rank) and not null and self._addressed(side, place)
 
     def _addressed(self, node: Node, place: ReachedPlace) -> bool:
         """Return whether an expression is an address of a place: fewer subscripts than lead to an element."""
-        node, depth = cuda.bare(node), place.rank
+        node, depth = node.bare, place.rank
         while node.type in ("subscript_expression", "pointer_expression", "binary_expression"):
             if node.type == "binary_expression":
-                node = cuda.bare(field_of(node, "left") or node)
+                node = (node.part("left") or node).bare
                 continue
-            depth += 1 if node.type == "pointer_expression" and self.file.of(node).startswith("&") else -1
-            node = cuda.bare(field_of(node, "argument") or node.named_children[0])
+            depth += 1 if node.type == "pointer_expression" and node.text.startswith("&") else -1
+            node = (node.part("argument") or node.named_children[0]).bare
         return node.type == "identifier" and depth > 0
 
     def _followed(self, use: Node, place: ReachedPlace) -> bool:
         """Return whether a use is part of one that was followed, or one that does nothing."""
-        if any(cuda.inside(use, reach.node) for reach in self.tile.web.reaches):
+        if any(use.inside(reach.node) for reach in self.tile.web.reaches):
             return True
-        if place.kept is not None or not place.rank or any(m.through is place for m in self.tile.web.members):
+        if place.kept or not place.rank or any(m.through is place for m in self.tile.web.members):
             return True  # an object: its other members
-        holder = cuda.out_of(use, *WITHIN).parent
-        harmless = holder is not None and holder.type in (*UNMOVED, *MEASURING)
-        return harmless or cuda.above(use, "return_statement", *MEASURING) is not None
+        harmless = use.out_of(*WITHIN).parent.type in (*UNMOVED, *MEASURING)
+        return harmless or bool(use.above("return_statement", *MEASURING))
 
     # ------------------------------------------------------------------------------------ types
 
     def _type(self, place: ReachedPlace) -> None:
         """Raise Unfit if the type of a place, or what a template deduces from it, is used for anything else."""
-        holder = cuda.above(place.declared, "parameter_declaration", "declaration", "field_declaration")
-        template = cuda.above(place.declared, "template_declaration")
-        listed = field_of(template, "parameters")
-        if holder is None:
+        holder = place.declared.above("parameter_declaration", "declaration", "field_declaration")
+        template = place.declared.above("template_declaration")
+        listed = template.part("parameters")
+        if not holder:
             return
-        if template is not None and listed is not None and holder.type == "parameter_declaration" and place.rank > 1:
-            of_template = {self.file.of(n) for n in cuda.walk(listed) if n.type in ("identifier", "type_identifier")}
-            sizes = (n for size in sizes_of(place.declared, self.file) for n in cuda.walk(size))
-            names = {self.file.of(n) for n in sizes if n.type == "identifier"} & of_template
+        if listed and holder.type == "parameter_declaration" and place.rank > 1:
+            of_template = {n.text for n in listed.walk() if n.type in ("identifier", "type_identifier")}
+            sizes = (n for size in sizes_of(place.declared, self.file) for n in size.walk())
+            names = {n.text for n in sizes if n.type == "identifier"} & of_template
             for node in (node for name in names for node in self.scopes.mentions.get(name, [])):
-                apart = not cuda.inside(node, holder) and not cuda.inside(node, listed)
-                in_index = any(cuda.inside(node, reach.node) and reach.end is None for reach in self.tile.reaches)
-                if cuda.inside(node, template) and apart and not in_index:
-                    deduced = f"{self.file.of(node)} is deduced from the tile, and used for more than its indices"
-                    raise self._refused(node, deduced)
-        struct = cuda.above(place.declared, *CLASSES) if place.member else None
-        if struct is not None:
+                apart = not node.inside(holder) and not node.inside(listed)
+                in_index = any(node.inside(reach.node) and reach.end is None for reach in self.tile.reaches)
+                if node.inside(template) and apart and not in_index:
+                    raise node.unfit(f"{node.text} is deduced from the tile, and used for more than its indices")
+        if place.member and (struct := place.declared.above(*CLASSES)):
             self._measured(self._holding(struct))
         if place.rank and not place.array and not place.member:
             return
-        type_ = field_of(holder, "type")
+        type_ = holder.part("type")
         object_ = any(member.through is place for member in self.tile.web.members)
-        if type_ is not None and type_.type == "type_identifier" and object_:
-            self._measured({self.file.of(type_)})
+        if type_.type == "type_identifier" and object_:
+            self._measured({type_.text})
 
     def _holding(self, struct: Node) -> set[str]:
         """Return the names of a class, and of those that have it as a member."""
@@ -216,18 +203,18 @@ class Extents:
             fresh = self.file.class_names(waiting.pop()) - names
             names |= fresh
             for node in self.file.nodes("field_declaration", "base_class_clause"):
-                outer = cuda.above(node, *CLASSES)
-                if outer is not None and fresh & set(re.findall(r"\w+", self.file.of(node))):
+                outer = node.above(*CLASSES)
+                if outer and fresh & set(re.findall(r"\w+", node.text)):
                     waiting.append(outer)
         return names
 
     def _measured(self, names: set[str]) -> None:
         for node in (node for name in names for node in self.scopes.mentions.get(name, [])):
-            measured, call = cuda.above(node, *MEASURING), cuda.above(node, "call_expression")
-            if measured is None and self.file.of(field_of(call, "function")) == "offsetof":
+            measured, call = node.above(*MEASURING), node.above("call_expression")
+            if not measured and call.part("function").text == "offsetof":
                 measured = call
-            if measured is not None:
-                raise self._refused(node, f"{self.draft.quoted(measured)} changes with the tile's layout")
+            if measured:
+                raise node.unfit(f"{measured.quoted()} changes with the tile's layout")
 
     # ------------------------------------------------------------------------------------ accesses
 
@@ -245,23 +232,22 @@ class Extents:
                 together = [self.draft.declared_bytes]
         indexed = self.draft.ends(reach.start) or self.draft.moving(reach) or reach.steps
         if indexed and any(size % bytes_ for size in together):
-            raise self._refused(reach.node, f"{self.draft.quoted(reach.node)}: its {bytes_} bytes would be split")
+            raise reach.node.unfit(f"{reach.node.quoted()}: its {bytes_} bytes would be split")
 
     def _bytes(self, reach: Reach) -> int:
         """Return how many bytes an access has."""
         node = reach.node
-        if node.parent is not None and node.parent.type == "gnu_asm_input_operand":
-            statement = cuda.above(node, "gnu_asm_expression")
-            return _of_asm(self.file.of(statement)) if statement is not None else WIDEST
-        name = self.file.called(node) if node.type == "call_expression" else ""
+        if node.parent.type == "gnu_asm_input_operand":
+            return _of_asm(node.above("gnu_asm_expression").text)
+        name = node.called if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
-            given = [child for child in cuda.arguments(node) if child.type != "comment"]
+            given = [child for child in node.arguments if child.type != "comment"]
             # __pipeline_memcpy_async(to, from, size, zfill): the size is not last. Where a barrier is last, its value
             # is unknown, and the copy is refused.
-            size = given[2 if name == "__pipeline_memcpy_async" else -1] if given else None
-            value = self.draft.constants.value(size) if size is not None else None
+            size = given[2 if name == "__pipeline_memcpy_async" else -1] if given else NOTHING
+            value = self.draft.constants.value(size)
             if not value:
-                raise self._refused(node, f"{self.draft.quoted(node)}: how many bytes it copies is not known")
+                raise node.unfit(f"{node.quoted()}: how many bytes it copies is not known")
             return value
         return 1 if reach.unit == BYTES else self.draft.size(reach.unit, node)
 
@@ -283,7 +269,7 @@ class Extents:
     def _row_is_seen(self, reach: Reach, steps: Sequence[ReachStep]) -> None:
         """Raise Unfit if no stride of some steps is a row, so that they may leave it."""
         counted, variable, constant = False, False, 0
-        for step in (step for step in reach.steps if step in steps and step.node is not None):
+        for step in (step for step in reach.steps if step in steps and step.node):
             unit = self.draft.size(step.unit, reach.node)
             for term in self.draft.terms(step):
                 stride = abs(term.constant) * unit
@@ -291,8 +277,8 @@ class Extents:
                 variable = variable or (bool(term.variable) and (stride == 0 or stride % self.row != 0))
                 constant += 0 if term.variable else stride
         if not counted and (variable or constant >= self.row):
-            quoted = self.draft.quoted(reach.node)
-            raise self._refused(reach.node, f"{quoted}: the row's length is not to be seen in it")
+            quoted = reach.node.quoted()
+            raise reach.node.unfit(f"{quoted}: the row's length is not to be seen in it")
 
     def _points_to_row(self, place: ReachedPlace) -> bool:
         """Return whether a pointer always points into one row."""
@@ -311,9 +297,6 @@ class Extents:
                 if term.constant and term.constant * self.draft.size(step.unit, reach.node) % self.row == 0:
                     return True
         return self._points_to_row(reach.start)
-
-    def _refused(self, node: Node, reason: str) -> Exception:
-        return self.draft.unfit(node, reason)
 
 
 def _of_asm(text: str) -> int:

@@ -16,7 +16,8 @@ from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, KeptK
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
-from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, Unfit, swapped
+from ncu_swizzle.fix.cuda import Unfit
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited, not_rewritten, rebuilt, source_of, unread
 from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.guard import guard, unobstructed
@@ -105,7 +106,7 @@ def _declaration(text: str, file: str, name: str) -> int:
         return 0
     parsed = cuda.parse(text.encode("utf-8", "surrogateescape"), file)
     declarations = (array for array in shared_declarations(Scopes(parsed)) if array.name == name)
-    return next((parsed.line(array.declared) for array in declarations), 0)
+    return next((array.declared.line for array in declarations), 0)
 
 
 def _refused(subject: FixSubject, name: str, excess: int | None, why: str) -> TileFix:
@@ -128,7 +129,7 @@ UNWRITTEN = "the source does not show where its elements are indexed"
 
 
 @dataclass(eq=False, kw_only=True)
-class Fixing:
+class FixState:
     """The state of one kernel's fix: the text so far, the mappings in it, the last proof."""
 
     job: FixJob
@@ -200,7 +201,7 @@ class Fixing:
 
     def _patch(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> ProvedPatch | TileFix:
         """Return the proved patch of a tile that costs the fewest blocks, or the tile with what is in the way."""
-        line = subject.at(declared := subject.file.line(seen.roots[0].root.place.declared))
+        line = subject.at(declared := seen.roots[0].root.place.declared.line)
         tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
         only, spelled = self.job.options.only, subject.spelled_bytes(seen)
         best, plain = candidates.ranked(seen, subject.shapes(seen), self._limits(seen, subject), spelled, only)
@@ -311,7 +312,7 @@ def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
 
     Raises whatever emulating it raises.
     """
-    work = Fixing(job=job, text=job.text, applied=applied)
+    work = FixState(job=job, text=job.text, applied=applied)
     tiles = tuple(work.tiles())
     return KernelFix(
         kernel=job.target.name,

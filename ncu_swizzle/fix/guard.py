@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor, atom
-from ncu_swizzle.fix.cuda import PARAMETERS, field_of, is_field
-from ncu_swizzle.fix.draft import Draft, Swapped, Unfit
+from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
+from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit, composition, line_end
 from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.extents import Extents
@@ -23,13 +21,7 @@ from ncu_swizzle.fix.scopes import Definition, declared_name
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-
 # What a patch asks of launches other than the one that it was proved for, and of the layouts of tensors.
-
-BOUNDING = ("%", "&")  # by a constant: whatever the other side is
 
 
 @dataclass(eq=False)
@@ -48,7 +40,7 @@ class Columns:
         columns = transform.columns if isinstance(transform, RowXor) else transform.every
         row = columns * self.draft.element_bytes
         for reach in self.draft.tile.reaches:
-            steps = self.draft.flat(reach, columns) if reach.layout is None and reach.leading is None else None
+            steps = self.draft.flat(reach, columns) if not reach.layout and not reach.leading else None
             if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
                 continue
             terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
@@ -59,8 +51,7 @@ class Columns:
                 if counts:
                     continue
                 for decides in (made for factor in term.variable for made in self._deciding(factor.node)):
-                    name, quoted = self.draft.quoted(decides), self.draft.quoted(reach.node)
-                    raise self.draft.unfit(reach.node, f"{quoted}: with another {name}, it may leave its row")
+                    raise reach.node.misfit(f": with another {decides.quoted()}, it may leave its row")
 
     def _at_start(self, place: ReachedPlace, within: frozenset[int] = frozenset()) -> bool:
         """Whether a place is the start of the tile: an index from there is that of the whole tile."""
@@ -75,7 +66,7 @@ class Columns:
 
     def _deciding(self, node: Node) -> Iterator[Node]:
         """Yield the parameters of kernels, and loads of memory, that an expression's value comes from."""
-        node = cuda.bare(node)
+        node = node.bare
         if self.draft.constants.value(node) is not None:
             return
         if node.type == "identifier":
@@ -84,25 +75,22 @@ class Columns:
             node.type == "subscript_expression" and not self.draft.indexing(node)
         ):
             yield node
-        elif node.type == "binary_expression" and self._bounded(node):
+        elif self._bounded(node):
             return
         elif node.type != "field_expression":  # threadIdx.x, blockDim.x
-            parts = field_of(node, "arguments") if node.type == "call_expression" else node
-            for child in parts.named_children if parts is not None else ():
+            parts = node.part("arguments") if node.type == "call_expression" else node
+            for child in parts.named_children:
                 yield from self._deciding(child)
 
     def _bounded(self, node: Node) -> bool:
-        left, right = (self._constant(field_of(node, side)) for side in ("left", "right"))
-        operator = self.draft.file.of(field_of(node, "operator"))
-        return operator in BOUNDING and (right or (operator == "&" and left))
-
-    def _constant(self, node: Node | None) -> bool:
-        return node is not None and self.draft.constants.value(node) is not None
+        left, right = (self.draft.constants.value(node.part(side)) is not None for side in ("left", "right"))
+        operator = node.part("operator").text if node.type == "binary_expression" else ""
+        return (operator == "%" and right) or (operator == "&" and (left or right))
 
     def _named(self, node: Node) -> Iterator[Node]:
-        scopes, file = self.draft.scopes, self.draft.file
+        scopes = self.draft.scopes
         declared = scopes.resolve(node)
-        if declared is None or declared.id in self._seen:
+        if not declared or declared.id in self._seen:
             return
         self._seen.add(declared.id)
         for value in self._values(declared):
@@ -110,35 +98,33 @@ class Columns:
         for made, number in scopes.taking(declared):
             # A kernel's parameter comes from the launch; that of another function from its calls in this file, which
             # are followed.
-            if "__global__" in file.of(made.node).partition("(")[0]:
+            if "__global__" in made.node.text.partition("(")[0]:
                 yield node
-            for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):
-                if file.called(call) == made.name:
-                    for given in cuda.arguments(call)[number : number + 1]:
+            for call in (mention.above("call_expression") for mention in scopes.mentions.get(made.name, [])):
+                if call.called == made.name:
+                    for given in call.arguments[number : number + 1]:
                         yield from self._deciding(given)
 
     def _values(self, declared: Node) -> Iterator[Node]:
         """Yield what a variable is given, but for what a loop counts."""
-        value = field_of(declared.parent, "value") if is_field(declared, "declarator", "init_declarator") else None
-        if value is not None:
-            yield value
+        if declared.is_part("declarator", "init_declarator"):
+            yield declared.parent.part("value")
         for use in self.draft.scopes.uses(declared):
-            right = field_of(use.parent, "right") if is_field(use, "left", "assignment_expression") else None
-            if right is not None:
-                yield right
+            if use.is_part("left", "assignment_expression"):
+                yield use.parent.part("right")
 
 
 def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
     """Return the edit that says of which multiples rows must be long, above the tile; `lengths` as the source says."""
     named = " and ".join(dict.fromkeys(lengths))
     declared = draft.tile.roots[0].place.declared
-    statement = cuda.above(declared, "declaration", "field_declaration")
+    statement = declared.above("declaration", "field_declaration")
     if not named:
         return []
-    if statement is None:
-        raise draft.unfit(declared, f"rows are as long as {named} says, and there is no place to say so")
+    if not statement:
+        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
     text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
-    indent = text[at : statement.start_byte].decode("utf-8", "surrogateescape")
+    indent = draft.file.between(at, statement.start_byte)
     # The XOR changes bits base to base + bits - 1 of a column, so it stays within aligned groups of 2^(base + bits)
     # elements: a row must hold whole ones.
     least = 1 << (xor.base + xor.bits)
@@ -146,7 +132,7 @@ def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
     if said.encode() in text:
         return []
     if indent.strip():  # the declaration is not the first in its line
-        raise draft.unfit(declared, f"rows are as long as {named} says, and there is no place to say so")
+        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
     return [Edit(at, at, f"{said}{line_end(text, at)}")]
 
 
@@ -154,8 +140,8 @@ def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
     """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
     layout, swizzle = reach.layout, xor.swizzle
     # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
-    if layout is None or swizzle is None or draft.moving(reach):
-        raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: no Swizzle does that")
+    if not layout or swizzle is None or draft.moving(reach):
+        raise reach.node.misfit(": no Swizzle does that")
     prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
     return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))
 
@@ -172,8 +158,8 @@ class EditedUses:
         """Return the uses that an edit is in, none if it is in a declaration of the tile's; raise Unfit for others."""
         tile = self.draft.tile
 
-        def within(node: Node | None) -> bool:
-            return node is not None and node.start_byte <= edit.start and edit.end <= node.end_byte
+        def within(node: Node) -> bool:
+            return bool(node) and node.start_byte <= edit.start and edit.end <= node.end_byte
 
         if uses := [reach for reach in tile.reaches if within(reach.node)]:
             # Uses nest, as in ``t[t[i]]``: the edit is in the innermost. Two may share a node, as those of ``(c ? a :
@@ -182,20 +168,20 @@ class EditedUses:
             return [reach for reach in uses if reach.node.end_byte - reach.node.start_byte == size]
         for reach in tile.reaches:  # what a function returns, where it is called: p + row * 32
             for step in reach.steps:
-                statement = cuda.above(step.node, "return_statement")
-                if statement is not None and within(step.node):
-                    for name in (node for node in cuda.walk(statement) if node.type == "identifier"):
+                statement = step.node.above("return_statement")
+                if statement and within(step.node):
+                    for name in (node for node in statement.walk() if node.type == "identifier"):
                         for place in self.owned.kept(self.owned.meant(name)):
                             self.owned.place(place)
                     return [reach]
         for reach in tile.reaches:  # what a view, or an API, is given beside the tile
-            if reach.end is not None and reach.end.kept is not None and within(reach.node.parent):
+            if reach.end and reach.end.kept and within(reach.node.parent):
                 self._shape(reach.end)
                 self.owned.place(reach.end)
                 return [reach]
         for place in tile.places:
             kinds = ("declaration", "field_declaration", "expression_statement", *PARAMETERS)
-            if within(cuda.above(place.declared, *kinds)):
+            if within(place.declared.above(*kinds)):
                 self.owned.place(place)
                 return []
         for _, argument, macro in self.scopes.declaring:
@@ -215,28 +201,24 @@ class EditedUses:
         ``t[x * 32 + COLUMN]`` with ``#define COLUMN r | 1`` is ``(x * 32 + r) | 1``: COLUMN is not an operand of it.
         """
         macro = self.scopes.macro(reach.node)
-        for node in (n for step in reach.steps if step.node is not None for n in cuda.walk(step.node)):
-            if node.type != "identifier":
-                continue
+        for node in (n for step in reach.steps for n in step.node.walk() if n.type == "identifier"):
             declared = self.scopes.resolve(node)
-            for made in self.scopes.callables.get(self.file.of(node), []) if declared is None else ():
+            for made in self.scopes.callables.get(node.text, []) if not declared else ():
                 text = re.sub(r"/\*.*?\*/|//.*", "", self.calls.text(made), flags=re.DOTALL)
                 if made.node.type == "preproc_def" and atom(text) != text.strip():
-                    quoted = self.draft.quoted(made.node)
-                    raise self.draft.unfit(node, f"{made.name} is a macro without parentheses: {quoted}")
-            closed = node.parent is not None and node.parent.type in ("parenthesized_expression", "argument_list")
-            if macro is not None and declared is not None and not closed:
+                    raise node.unfit(f"{made.name} is a macro without parentheses: {made.node.quoted()}")
+            if macro and declared and node.parent.type not in ("parenthesized_expression", "argument_list"):
                 self._bare_parameter(macro, declared)
 
     def _bare_parameter(self, macro: Definition, declared: Node) -> None:
         """Show that what a macro is given for a parameter without parentheses is one operand wherever it is used."""
         number = macro.takes(declared)
-        for site in self.calls.expansions(macro) if number is not None else ():
-            for given in cuda.arguments(site.parent)[number : number + 1] if number is not None else ():
-                if atom(self.file.of(given)) != self.file.of(given).strip():
-                    name = f"{self.file.of(declared)} of {macro.name}"
-                    may_be = f"{name} has no parentheses, and may be {self.draft.quoted(given)}"
-                    raise self.draft.unfit(given, may_be)
+        if number is None:
+            return
+        for given in (n for site in self.calls.expansions(macro) for n in site.parent.arguments[number : number + 1]):
+            if atom(given.text) != given.text.strip():
+                name = f"{declared.text} of {macro.name}"
+                raise given.unfit(f"{name} has no parentheses, and may be {given.quoted()}")
 
     def _declaring(self, macro: Definition, argument: Node) -> None:
         """Show that a macro only declares arrays of the tile."""
@@ -244,55 +226,46 @@ class EditedUses:
         roots = {root.place.declared.id for root in self.draft.tile.roots}
         declared = {call.id: given for call, given, made in self.scopes.declaring if made is macro}
         for node in self.calls.expansions(macro):
-            statement = cuda.above(node, "expression_statement")
-            given = declared.get(statement.id) if statement is not None else None
-            if given is None or given.id not in roots:
-                around = self.calls.around(node)
-                raise self.draft.unfit(node, f"{around} declares another array than {self.file.of(argument)}")
+            if declared.get(node.above("expression_statement").id, NOTHING).id not in roots:
+                raise node.unfit(f"{self.calls.around(node)} declares another array than {argument.text}")
 
     def _alias(self, alias: Node) -> None:
         """Show that only the tile, and pointers to its rows, are declared with an alias."""
-        written = field_of(alias, "name") or field_of(alias, "declarator")
-        parts = cuda.walk(written) if written is not None else ()
-        named = next((node for node in parts if node.type == "type_identifier"), None)
-        if named is None:
-            raise self.draft.unfit(alias, f"{self.draft.quoted(alias)} is not understood")
-        for node in self.scopes.mentions.get(self.file.of(named), []):
-            if cuda.inside(node, alias):
+        named = next((n for n in alias.part("name", "declarator").walk() if n.type == "type_identifier"), NOTHING)
+        if not named:
+            raise alias.misfit(" is not understood")
+        for node in self.scopes.mentions.get(named.text, []):
+            if node.inside(alias):
                 continue
-            declarators = node.parent.children_by_field_name("declarator") if node.parent is not None else []
+            declarators = node.parent.every("declarator")
             if not declarators or not all(self.owned.kept(declared_name(declarator)) for declarator in declarators):
-                raise self.draft.unfit(node, f"{self.file.of(node)} is the type of more than this tile")
+                raise node.unfit(f"{node.text} is the type of more than this tile")
 
     def _shape(self, place: ReachedPlace) -> None:
         """Show that a view's numbers, such as its rows' length, are used for nothing but its own indices."""
         for reach in self.draft.tile.web.to(place):
             made = fields_made(self.scopes, reach.node.parent)
-            for name in numbers(self.file, made.struct) if made is not None else ():
-                for node in self.scopes.mentions.get(name, []):
-                    if made is not None:
-                        self._of_shape(node, place, made.struct)
+            struct = made.struct if made else NOTHING
+            for node in (node for name in numbers(struct) for node in self.scopes.mentions.get(name, [])):
+                self._of_shape(node, place, struct)
 
     def _of_shape(self, node: Node, place: ReachedPlace, struct: Node, depth: int = 3) -> None:
         holder = node.parent
-        if holder is not None and holder.type == "field_expression" and not self.file.of(holder).startswith("this"):
-            if not any(cuda.inside(node, reach.node) and reach.end is None for reach in self.draft.tile.reaches):
-                quoted = self.draft.quoted(holder)
-                raise self.draft.unfit(node, f"{quoted} is used for more than indices of {place.name}")
+        if holder.type == "field_expression" and not holder.text.startswith("this"):
+            if not any(node.inside(reach.node) and reach.end is None for reach in self.draft.tile.reaches):
+                raise node.unfit(f"{holder.quoted()} is used for more than indices of {place.name}")
             return
-        function = cuda.above(node, "function_definition")
-        if function is None or not cuda.same(self.file.class_of(function), struct):
+        function = node.above("function_definition")
+        if not function or self.file.class_of(function) is not struct:
             return
-        for method in (made for made in self.scopes.definitions if cuda.same(made.node, function)):
-            does = pointed(self.file, method, place.pointer)
-            index = does.index if does is not None else None
-            if self.owned.constructor(method) or (index is not None and cuda.inside(node, index)):
+        for method in (made for made in self.scopes.definitions if made.node is function):
+            does = pointed(method, place.pointer)
+            if self.owned.constructor(method) or (does and node.inside(does.index)):
                 continue
             if does is None or does.used or depth == 0:
-                text = self.file.of(node)
-                raise self.draft.unfit(node, f"{text} of {place.name} is used for more than its indices")
+                raise node.unfit(f"{node.text} of {place.name} is used for more than its indices")
             for call in self.scopes.mentions.get(method.name, []):  # of a method that computes the index
-                if not cuda.inside(call, method.node) and not self.calls.declares(call, method):
+                if not call.inside(method.node) and not self.calls.declares(call, method):
                     self._of_shape(call, place, struct, depth - 1)
 
 

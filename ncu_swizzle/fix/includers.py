@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import brief, read_bytes
@@ -20,15 +19,11 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of, neighbour
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
-from ncu_swizzle.fix.cuda import CudaFile
+from ncu_swizzle.fix.cuda import NOTHING, Node
 from ncu_swizzle.fix.edits import with_files, with_headers
 from ncu_swizzle.fix.scopes import NAMES
 from ncu_swizzle.kernels import git, limits, naming
 from ncu_swizzle.kernels.options import CatalogOptions
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # Which files of a checkout lead to a file by ``#include``: a patch of it must do for all of them.
 #
@@ -409,39 +404,34 @@ def _of_lines(text: bytes, other: bytes) -> Iterator[str]:
     matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
     fresh = {n for tag, start, end, *_ in matcher.get_opcodes() if tag != "equal" for n in range(start, end)}
     for node in file.nodes(*SEEN_BY_HOST):
-        if fresh.isdisjoint(range(node.start_point[0], node.end_point[0] + 1)):
+        if fresh.isdisjoint(range(node.line - 1, node.line + node.text.count("\n"))):
             continue
-        if cuda.above(node, "function_definition") is not None or (
-            node.type == "function_definition" and _on_device(file, node)
-        ):
+        if node.above("function_definition") or (node.type == "function_definition" and _on_device(node)):
             continue
         if node.type in cuda.CLASSES:
             yield from file.class_names(node)
             continue
-        written = [cuda.field_of(node, "name"), *node.children_by_field_name("declarator")]
-        for each in (each for each in written if each is not None):
-            named = next((n for n in cuda.walk(each) if n.type in NAMES[:3]), None)
-            if named is not None:
-                yield file.of(named)
+        for each in (node.part("name"), *node.every("declarator")):
+            if named := next((n for n in each.walk() if n.type in NAMES[:3]), NOTHING):
+                yield named.text
 
 
 def mentioned_by_host(text: bytes, names: Collection[str]) -> tuple[str, int] | None:
     """Return the first of some names that a file mentions outside of functions that only the device runs, and where."""
     file = cuda.parse(text, "")
-    for node in (node for node in cuda.walk(file.root) if node.type in (*NAMES, "preproc_arg")):
-        met = sorted(set(re.findall(r"\w+", file.of(node))) & set(names))
+    for node in (node for node in file.root.walk() if node.type in (*NAMES, "preproc_arg")):
+        met = sorted(set(re.findall(r"\w+", node.text)) & set(names))
         if not met:
             continue
-        function = cuda.above(node, "function_definition")
-        if function is None or not _on_device(file, function):
-            return met[0], file.line(node)
+        function = node.above("function_definition")
+        if not function or not _on_device(function):
+            return met[0], node.line
     return None
 
 
-def _on_device(file: CudaFile, function: Node) -> bool:
+def _on_device(function: Node) -> bool:
     """Return whether only the device runs a function."""
-    words = {file.of(child) for child in function.children if child.child_count == 0}
-    words |= set(re.findall(r"\w+", file.of(function).partition("(")[0]))
+    words = function.words | set(re.findall(r"\w+", function.text.partition("(")[0]))
     return bool(words & {"__device__", "__global__"}) and "__host__" not in words
 
 

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.cubin import names, shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix import cuda, objects
-from ncu_swizzle.fix.cuda import CLASSES, field_of, is_field
+from ncu_swizzle.fix import objects
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
 from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
@@ -23,10 +22,6 @@ from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.toolchain import ARCH
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # What the compiler knows of a kernel's source: sizes, constants, and where pointers begin.
 
@@ -48,8 +43,8 @@ def parts(scopes: Scopes, node: Node) -> Iterator[Node]:
     index = scopes.indexing.get(node.id)
     if index is None:
         yield node
-        members = (scopes.indexing.get(inner.id) for inner in cuda.walk(node) if inner.type == "field_expression")
-        yield from (member.body for member in members if member is not None)
+        members = (scopes.indexing.get(inner.id) for inner in node.walk() if inner.type == "field_expression")
+        yield from (member.body for member in members if member)
     else:
         yield from (*index.arguments.values(), *index.fields.values())
         yield from _bodies(scopes, index.body)
@@ -58,8 +53,8 @@ def parts(scopes: Scopes, node: Node) -> Iterator[Node]:
 def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
     """Yield an index, and the expressions that the calls in it stand for."""
     yield body
-    for node in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
-        if (call := inlined(scopes, node)) is not None:
+    for node in (node for node in body.walk() if depth and node.type == "call_expression"):
+        if call := inlined(scopes, node):
             yield from _bodies(scopes, call.body, depth - 1)
 
 
@@ -152,16 +147,12 @@ class Questions:
         """Ask where an array of a struct is in it, and for its sizes."""
         through, id_ = member.through, member.place.declared.id
         at = self._declared_at(member.variable.declared)
-        struct = cuda.above(member.place.declared, *CLASSES)
-        self.opened += objects.opened(struct) if struct is not None else ()
+        self.opened += objects.opened(member.place.declared.above(*CLASSES))
         whole = f"{member.object_}.{member.place.name}"
         # Not offsetof, which takes a type's name: here only an object is named.
         address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
-        for kind, expression in (
-            ("at", address),
-            ("size", f"sizeof({whole})"),
-            ("stride", f"sizeof({member.object_})"),
-        ):
+        sizes = (("at", address), ("size", f"sizeof({whole})"), ("stride", f"sizeof({member.object_})"))
+        for kind, expression in sizes:
             self.ask(kind, id_, at, expression, str(through.declared.id))
         self.ask("element", id_, at, f"sizeof({whole}{'[0]' * member.place.rank})")
         self._rows(id_, at, whole, member.place.rank)
@@ -173,7 +164,7 @@ class Questions:
         at = self._declared_at(place.declared)
         if place.unit not in ("", BYTES):
             self.ask("unit", place.unit, at, f"sizeof({place.unit})")
-        alone = len(web.arrays) == 1 and cuda.above(place.declared, "declaration") is not None
+        alone = len(web.arrays) == 1 and place.declared.above("declaration")
         if alone and place.unit != BYTES and place.rank < 2:
             address = place.name if place.rank else f"&{place.name}"
             distance = f"(const volatile char *)({address}) - (const volatile char *)({web.arrays[0].name})"
@@ -182,33 +173,30 @@ class Questions:
     def names(self, node: Node, otherwise: int | None) -> None:
         """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
         for use in named(node):
-            if self.scopes.file.of(use) in BUILTIN or (
-                use.parent is not None and use.parent.type in ("field_expression", "call_expression")
-            ):  # an object of which a member is named, or a function
-                continue
+            if use.text in BUILTIN or use.parent.type in ("field_expression", "call_expression"):
+                continue  # an object of which a member is named, or a function
             holder = self.scopes.holder(use)
             at = otherwise if holder is None or holder.macro else self._before(use)
-            declared = self.scopes.resolve(use) if use.type == "identifier" else None
-            if declared is not None and at is not None and declared.start_byte >= at:
+            declared = self.scopes.resolve(use) if use.type == "identifier" else NOTHING
+            if declared and at is not None and declared.start_byte >= at:
                 continue  # a loop's variable
-            id_ = holder.body.id if holder is not None and not holder.macro else 0
-            if declared is not None:
-                self.declared[id_, self.scopes.file.of(use)] = declared.id
-            self.ask("name", id_, at, self.scopes.file.of(use), self.scopes.file.of(use))
+            id_ = holder.body.id if holder and not holder.macro else 0
+            if declared:
+                self.declared[id_, use.text] = declared.id
+            self.ask("name", id_, at, use.text, use.text)
 
     def _declared_at(self, declared: Node) -> int | None:
-        statement = cuda.above(declared, "declaration", "expression_statement")
-        if statement is not None and not cuda.above(declared, "parameter_declaration"):
+        statement = declared.above("declaration", "expression_statement")
+        if statement and not declared.above("parameter_declaration"):
             return self.after(statement)
         function = self.scopes.holder(declared)
         if function is None:  # a parameter, which stands before the body that it belongs to
-            every = (callable_ for named in self.scopes.callables.values() for callable_ in named)
-            function = next((f for f in every if declared.id in {p.id for p in f.parameters if p}), None)
-        return function.body.start_byte + 1 if function is not None and not function.macro else None
+            function = next((made for made, _ in self.scopes.taking(declared)), None)
+        return function.body.start_byte + 1 if function and not function.macro else None
 
     def after(self, statement: Node) -> int | None:
         """Return where a statement ends; of a declaration outside of functions, where the kernel begins."""
-        if statement.parent is not None and statement.parent.type == "compound_statement":
+        if statement.parent.type == "compound_statement":
             return statement.end_byte
         kernels = self.scopes.callables.get(self.kernel, [])
         return kernels[0].body.start_byte + 1 if kernels else None
@@ -216,13 +204,13 @@ class Questions:
     def _before(self, use: Node) -> int | None:
         """Return where the statement that holds a name begins, in the block that it is in."""
         node = use
-        while node.parent is not None and node.parent.type != "compound_statement":
+        while node.parent and node.parent.type != "compound_statement":
             node = node.parent
-        if node.parent is None:
+        if not node.parent:
             return None
         # ``#pragma unroll`` must stay right above its loop: the probe goes before it.
-        while node.prev_sibling is not None and node.prev_sibling.type == "preproc_call":
-            node = node.prev_sibling
+        while node.before.type == "preproc_call":
+            node = node.before
         return node.start_byte
 
 
@@ -247,7 +235,7 @@ def compiler_knowledge(
         otherwise = next((questions.after(declaration.statement) for declaration in declared), None)
         sizes = [size for declaration in declared for size in declaration.sizes]
         steps = [node for reach in web.reaches for node in (*(step.node for step in reach.steps), reach.leading)]
-        for node in (*sizes, *(part for step in steps if step is not None for part in parts(scopes, step))):
+        for node in (*sizes, *(part for step in steps if step for part in parts(scopes, step))):
             questions.names(node, otherwise)
     answered = _answered(questions, _compiled(target, questions, settings))
     answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
@@ -284,14 +272,13 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
 
     def value(node: Node) -> int | None:
-        text = scopes.file.of(node)
         holder = scopes.holder(node)
-        key = (holder.body.id if holder is not None and not holder.macro else 0, text)
+        key = (holder.body.id if holder and not holder.macro else 0, node.text)
         own = names.get(key)
-        if own is None and scopes.file.class_around(node) is not None:  # a method that the kernel does not call
+        if own is None and scopes.file.class_around(node):  # a method that the kernel does not call
             others = {n for k, n in names.items() if k in declared and declared[k] == declared.get(key)}
             return next(iter(others)) if len(others) == 1 else None
-        everywhere = {number for (_, name), number in names.items() if name == text}
+        everywhere = {number for (_, name), number in names.items() if name == node.text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
         asked = own if own is not None else shared if holder is None or holder.macro else None
         return asked if asked is not None else _fixed(scopes, constants, node)
@@ -318,13 +305,10 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
 
 def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
     """Return the value of a constant of the file, which a probe may not be able to name."""
-    declared = scopes.resolve(node) if node.type == "identifier" else None
-    holder = declared.parent if declared is not None else None
-    statement = cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
-    written = cuda.field_of(holder, "value") if holder is not None and statement is not None else None
-    words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
-    outside = statement is not None and scopes.holder(statement) is None
-    return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
+    holder = scopes.meant(node).parent
+    statement = holder.above("declaration") if holder.type == "init_declarator" else NOTHING
+    fixed = statement.words & {"const", "constexpr"} and scopes.holder(statement) is None
+    return constants.value(holder.part("value")) if fixed else None
 
 
 def _members(by_kind: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
@@ -373,10 +357,10 @@ class _Launched:
 
     def value(self, node: Node) -> int | None:
         if node.type == "field_expression":
-            return self.members.get(self.scopes.file.of(node))
+            return self.members.get(node.text)
         known = self.constants.name(node)
-        declared = self.scopes.resolve(node) if known is None and node.type == "identifier" else None
-        return known if declared is None else self._declared(declared)
+        declared = self.scopes.meant(node) if known is None else NOTHING
+        return self._declared(declared) if declared else known
 
     def _declared(self, declared: Node) -> int | None:
         if declared.id not in self.found:
@@ -387,20 +371,20 @@ class _Launched:
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""
-        if declared.parent is not None and declared.parent.type == "init_declarator":
-            given = [value for value in [field_of(declared.parent, "value")] if value is not None]
+        if declared.parent.type == "init_declarator":
+            given = [declared.parent.part("value")]
         else:
             taken = ((made, number) for made, number in self.scopes.taking(declared) if not made.macro)
             calls = ((call, number) for made, number in taken for call in self.scopes.calls(made.name))
-            given = [node for call, number in calls for node in cuda.arguments(call)[number : number + 1]]
+            given = [node for call, number in calls for node in call.arguments[number : number + 1]]
         values = {self.within.value(node) for node in given}
         return values.pop() if len(values) == 1 else None
 
     def _changes(self, declared: Node) -> bool:
         """Return whether a variable is assigned to, or its address taken."""
         return any(
-            is_field(use, "left", "assignment_expression")
-            or is_field(use, "argument", "update_expression", "pointer_expression")
+            use.is_part("left", "assignment_expression")
+            or use.is_part("argument", "update_expression", "pointer_expression")
             for use in self.scopes.uses(declared)
         )
 
@@ -424,7 +408,7 @@ def _parameters(target: Target, scopes: Scopes) -> Iterator[tuple[int, int | Non
     """Yield the kernel's integer parameters, by their declarations."""
     for made in scopes.callables.get(target.kernel.entry.partition("<")[0].rpartition("::")[2], []):
         for declared, argument in zip(made.parameters, target.family.arguments, strict=False):
-            if declared is not None and argument.value and "int" in argument.dtype:
+            if declared and argument.value and "int" in argument.dtype:
                 try:
                     yield declared.id, evaluate(argument.value, target.problem)
                 except NcuSwizzleError:
@@ -451,9 +435,9 @@ def _distance(reach: Reach, constants: Constants, known: Known) -> int | None:
     distance = 0
     array = next(iter(known.element_bytes.values()), 0) if reach.start.array else 0
     element = known.element_bytes.get(reach.start.declared.id, array)
-    for step in (step for step in reach.steps if step.node is not None):
+    for step in (step for step in reach.steps if step.node):
         unit = known.unit_bytes.get(step.unit, SIZES.get(step.unit, 0)) if step.unit else element
-        number = constants.value(step.node) if step.node is not None else None
+        number = constants.value(step.node)
         if number is None or not unit or step.rank > 1:
             return None
         distance += -number * unit if step.negative else number * unit

@@ -2,28 +2,274 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.cuda import CudaFile, field_of
-from ncu_swizzle.fix.edits import Edit, composition, edited
+from ncu_swizzle.fix.candidates import MOST_BITS, TRIED, excess_at, within
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node, Unfit
+from ncu_swizzle.fix.edits import BEGIN, END, Edit, composition, edited
 from ncu_swizzle.fix.excess import NOWHERE, Moved
-from ncu_swizzle.fix.layout_values import Escapes, LayoutValues
-from ncu_swizzle.fix.policies import Regions, in_other_kernel, renamings
+from ncu_swizzle.fix.layout_values import LayoutValues
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
-from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.fix.sums import SIZES
+from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.code import unit
-from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+# Layout policies: classes whose static functions say where an element goes, and what can replace them.
+#
+# A kernel names a policy as a template argument, in an alias, or calls its functions by its name. Its siblings are the
+# classes beside it that take the same template parameters and have the same static functions.
+
+FUNCTIONS = ("function_definition", "field_declaration", "declaration")
+NAMING = ("template_argument_list", "alias_declaration")  # what holds a type descriptor that names a policy
+MOST = 12  # renamings of one kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutPolicy:
+    """A class, where it is declared, its template parameters, and its static functions with their parameters."""
+
+    name: str
+    scope: tuple[str, ...]
+    file: int  # the number of the header that it is in
+    parameters: tuple[str, ...]
+    functions: frozenset[tuple[str, tuple[str, ...]]]
+    members: frozenset[tuple[str, str]] = frozenset()  # names and texts, without the names of template parameters
+
+    def replaces(self, other: LayoutPolicy) -> bool:
+        """Whether it can be named in place of another one."""
+        beside = (self.scope, self.file, self.parameters) == (other.scope, other.file, other.parameters)
+        return beside and self.name != other.name and self.functions >= other.functions
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyUse:
+    """Where a source names a policy, and as what."""
+
+    node: Node
+    policy: LayoutPolicy
+    qualifier: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renaming:
+    """A policy named in place of another one; `line` is that of the first name."""
+
+    name: str  # as the source writes it
+    edits: tuple[Edit, ...]
+    line: int
+    uses: tuple[PolicyUse, ...] = ()
+    sibling: LayoutPolicy | None = None
+
+    def placed_only(self, scopes: Scopes) -> None:
+        """Raise Unfit if what the two policies differ in does more than to place elements of shared arrays."""
+        if self.sibling is None:
+            return
+        policy = self.uses[0].policy
+        differing, reached = {name for name, _ in policy.members ^ self.sibling.members}, -1
+        while len(differing) != reached:  # and what is computed from those
+            reached = len(differing)
+            differing |= {n for n, text in policy.members if differing & set(text.split())}
+        if "" in differing:
+            raise Unfit(f"{policy.name} has a base class, whose members are not seen", self.line)
+        functions = frozenset(name for name, _ in policy.functions) & differing
+        values = LayoutValues(scopes=scopes, differing=frozenset(differing), functions=functions)
+        for use in self.uses:
+            values.named(use.node)
+
+
+class Regions:
+    """Which file each byte of a text with spliced headers is in: 0 is the source itself."""
+
+    def __init__(self, text: bytes) -> None:
+        self._starts, self._files = [0], [0]
+        inside, count, at = [0], 0, 0
+        for line in text.split(b"\n"):
+            if line.startswith(BEGIN):
+                count += 1
+                inside.append(count)
+                self._change(at, count)
+            elif line.startswith(END) and len(inside) > 1:
+                inside.pop()
+                self._change(at, inside[-1])
+            at += len(line) + 1
+
+    def _change(self, at: int, file: int) -> None:
+        self._starts.append(at)
+        self._files.append(file)
+
+    def file(self, node: Node) -> int:
+        """Return the number of the file that a node is in."""
+        return self._files[bisect.bisect_right(self._starts, node.start_byte) - 1]
+
+
+def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
+    """Return the ways to name a sibling of a policy in a kernel's own source: wherever it is named, or at one place."""
+    regions = Regions(file.text)
+    policies = list(_policies(file, regions))
+    uses = [use for use in _uses(file, regions, policies) if not in_other_kernel(file, use.node, kernel)]
+    ways: list[Renaming] = []
+    for policy in dict.fromkeys(use.policy for use in uses):
+        named = [use for use in uses if use.policy == policy]
+        siblings = [sibling for sibling in policies if sibling.replaces(policy)]
+        places = [named, *([use] for use in named if len(named) > 1)]
+        ways += [_renamed(place, sibling) for place in places for sibling in siblings]
+    return ways[:MOST]
+
+
+def _renamed(uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
+    return Renaming(
+        name=f"{uses[0].qualifier}{sibling.name}",
+        edits=tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses),
+        line=uses[0].node.line,
+        uses=tuple(uses),
+        sibling=sibling,
+    )
+
+
+def _policies(file: CudaFile, regions: Regions) -> Iterator[LayoutPolicy]:
+    """Yield the classes with static functions; specialisations, which have no name of their own, are none."""
+    for node in file.nodes(*CLASSES):
+        name, body = node.part("name"), node.part("body")
+        if not body or name.type != "type_identifier":
+            continue
+        functions = frozenset(_static_functions(file, body))
+        if functions:
+            members = frozenset(_members(node, body))
+            yield LayoutPolicy(
+                name=name.text,
+                scope=_scope(node),
+                file=regions.file(node),
+                parameters=_parameters(file, node),
+                functions=functions,
+                members=members,
+            )
+
+
+def _members(node: Node, body: Node) -> Iterator[tuple[str, str]]:
+    """Yield the names in a class's members, each with the member's text, in which template parameters have numbers."""
+    numbered = {
+        name.text: f"#{number}"
+        for number, parameter in enumerate(_template_parameters(node))
+        for name in [n for n in parameter.walk() if n.type in ("identifier", "type_identifier")][-1:]
+    }
+    for child in node.children:
+        if child.type == "base_class_clause":  # brings members that are not seen here
+            yield "", child.text + node.text
+    for member in (child for child in body.named_children if child.type not in ("comment", "access_specifier")):
+        leaves = [n for n in member.walk() if not n.children and n.type != "comment"]
+        text = " ".join(numbered.get(n.text, n.text) for n in leaves)
+        inner = next((c for c in member.named_children if c.type in FUNCTIONS), member)  # of a template
+        names = [name for d in inner.every("declarator") if (name := declared_name(d))]
+        for name in names or [n for n in leaves if n.type.endswith("identifier")]:
+            yield name.text, text
+
+
+def _scope(node: Node) -> tuple[str, ...]:
+    """Return the namespaces and classes around a node, the outermost first."""
+    names: list[str] = []
+    while node := node.above("namespace_definition", *CLASSES):
+        names = [*node.part("name").text.split("::"), *names]
+    return tuple(names)
+
+
+def _template_parameters(node: Node) -> list[Node]:
+    """Return the parameters of the template that a class is; comments are among them."""
+    return node.parent.part("parameters").named_children if node.parent.type == "template_declaration" else []
+
+
+def _parameters(file: CudaFile, node: Node) -> tuple[str, ...]:
+    """Return the types of a class's template parameters, without names and defaults."""
+    return tuple(
+        ("class..." if parameter.type.startswith("variadic") else "class")
+        if parameter.type.endswith("type_parameter_declaration")
+        else _without_name(file, parameter)
+        for parameter in _template_parameters(node)
+        if parameter.type != "comment"
+    )
+
+
+def _without_name(file: CudaFile, parameter: Node) -> str:
+    """Return a parameter's type: its text without its name and its default."""
+    end = next((child.start_byte for child in parameter.children if child.type == "="), parameter.end_byte)
+    name = parameter.part("declarator")
+    while name and name.type != "identifier":
+        name = name.part("declarator") or next(iter(name.named_children), NOTHING)
+    start = parameter.start_byte
+    parts = [(start, name.start_byte), (name.end_byte, end)] if name else [(start, end)]
+    return " ".join(" ".join(file.between(*part) for part in parts).split())
+
+
+def _static_functions(file: CudaFile, body: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for member in body.named_children:
+        node = member
+        if member.type == "template_declaration":
+            node = next((child for child in member.named_children if child.type in FUNCTIONS), member)
+        words = {child.text for child in node.children if child.type == "storage_class_specifier"}
+        declared = node.part("declarator")
+        while declared and declared.type != "function_declarator":
+            declared = declared.part("declarator")
+        if node.type in FUNCTIONS and "static" in words and declared:
+            named = (each for each in declared.part("parameters").named_children if each.type != "comment")
+            yield declared.part("declarator").text, tuple(_without_name(file, each) for each in named)
+
+
+def _uses(file: CudaFile, regions: Regions, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
+    names = {policy.name for policy in policies}
+    for node in file.nodes("type_identifier", "namespace_identifier"):
+        if regions.file(node) or node.text not in names:
+            continue
+        whole, qualifier = _qualified(file, node)
+        if not _names(whole, whole.parent):
+            continue
+        scope = tuple(qualifier.split("::")[:-1])
+        # What is written names the innermost of the scopes that the class is in; with nothing written, any class.
+        meant = [
+            policy
+            for policy in policies
+            if policy.name == node.text and (not scope or policy.scope[-len(scope) :] == scope)
+        ]
+        # A name that may mean several classes is left alone: renaming it could change another one's layout.
+        if len(meant) == 1:
+            yield PolicyUse(node, meant[0], qualifier)
+
+
+def _qualified(file: CudaFile, node: Node) -> tuple[Node, str]:
+    """Return a name with its template arguments and all that qualifies it, and the text of the latter."""
+    whole = node.parent if node.is_part("name", "template_type") else node
+    start = whole.start_byte
+    while whole.is_part("name", "qualified_identifier"):
+        whole = whole.parent
+    first = whole.out_of("qualified_identifier").start_byte  # its member may be named: a::P<…>::at
+    return whole, "".join(file.between(first, start).split())
+
+
+def _names(whole: Node, holder: Node) -> bool:
+    """Return whether a type stands where a policy is chosen, or a function of it is called."""
+    if holder.type == "type_descriptor":
+        return holder.parent.type in NAMING
+    if holder.type == "qualified_identifier":
+        return holder.part("scope") is whole
+    return holder.type in ("type_definition", "optional_type_parameter_declaration")
+
+
+def in_other_kernel(file: CudaFile, node: Node, kernel: str) -> bool:
+    """Return whether a node is in the body of another kernel than the one of this name."""
+    function = node.above("function_definition")
+    if not function:
+        return False
+    head = file.between(function.start_byte, (function.part("body") or function).start_byte)
+    declared = function
+    while inner := declared.part("declarator"):
+        declared = inner
+    return "__global__" in head and declared.text != kernel
 
 
 # CuTe's layouts where a source declares them, and how one is composed with a swizzle.
@@ -44,7 +290,7 @@ class DeclaredLayout:
     name: Node
 
     def shared_only(self, scopes: Scopes) -> None:
-        """Raise Escapes if it lays out anything but tensors in shared memory."""
+        """Raise Unfit if it lays out anything but tensors in shared memory."""
         LayoutValues(scopes=scopes).tensors(self.name)
 
     def composed(self, swizzle: object) -> tuple[Edit, ...]:
@@ -60,34 +306,29 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
     regions = Regions(file.text)
     for node in file.nodes("init_declarator", "alias_declaration"):
         type_ = node.type == "alias_declaration"
-        written = field_of(node, "type" if type_ else "value")
-        name = field_of(node, "name") if type_ else declared_name(node)
-        if written is None or name is None or regions.file(node) or in_other_kernel(file, node, kernel):
+        written = node.part("type" if type_ else "value")
+        name = node.part("name") if type_ else declared_name(node)
+        if not written or not name or regions.file(node) or in_other_kernel(file, node, kernel):
             continue
         if written.type not in (("type_descriptor",) if type_ else EXPRESSIONS):
             continue
-        named = file.of(field_of(written, "function" if written.type == "call_expression" else "type"))
+        named = written.part("function" if written.type == "call_expression" else "type").text
         scope, _, called = named.partition("<")[0].rpartition("::")
         if called in TENSOR_LAYOUTS:
             yield DeclaredLayout(
                 start=written.start_byte,
                 end=written.end_byte,
-                line=file.line(written),
+                line=written.line,
                 prefix=f"{scope}::" if "::" in named.partition("<")[0] else "",
                 type_=type_,
                 name=name,
             )
 
 
-MOST_BITS = 5
 HIGHEST = 14  # bit of an offset that a swizzle takes
-TRIED = 96  # requests per access to search on
 BANK_ROW_BITS = 7
 SWIZZLES = 3  # to build, per layout
 LAYOUTS = 4
-BYTES = {"char": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "half_t": 2, "__half": 2, "short": 2, "uint16_t": 2,
-         "bfloat16_t": 2, "__nv_bfloat16": 2, "float": 4, "int": 4, "tfloat32_t": 4, "uint32_t": 4,
-         "double": 8}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +343,14 @@ class NamedEdit:
 
 def named_edits(
     scopes: Scopes, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
-) -> tuple[list[NamedEdit], tuple[str, Escapes] | None]:
+) -> tuple[list[NamedEdit], tuple[str, Unfit] | None]:
     """Return the patches of a kernel's own source that name a mapping; of those that may not, the first, and why."""
     file, made = scopes.file, list[NamedEdit]()
-    escapes: tuple[str, Escapes] | None = None
+    escapes: tuple[str, Unfit] | None = None
     for each in renamings(file, kernel):
         try:
             each.placed_only(scopes)
-        except Escapes as reason:
+        except Unfit as reason:
             escapes = escapes or (each.name, reason)
             continue
         size = sum(len(edit.text) for edit in each.edits)
@@ -119,7 +360,7 @@ def named_edits(
         try:
             layout.shared_only(scopes)
             layouts.append(layout)
-        except Escapes as reason:
+        except Unfit as reason:
             escapes = escapes or (f"{layout.prefix}Swizzle", reason)
     swizzles = _swizzles(version, declared) if layouts else []
     for layout in layouts:
@@ -166,20 +407,16 @@ def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[S
 
 def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequests]:
     for made in version.emulated.counts.requests.values():
-        within = ((made.addresses >= array.start) & (made.addresses < array.start + array.size)) | ~made.used
-        rows = np.flatnonzero(within.all(axis=1) & made.used.any(axis=1))
-        if len(rows):
-            yield made.chosen(rows[:: -(-len(rows) // TRIED)])
+        if (inside := within(made, array.start, array.start + array.size)) is not None:
+            rows = len(inside.times)
+            yield inside.chosen(np.arange(0, rows, -(-rows // TRIED)))
 
 
 def _excess(requests: Sequence[AccessRequests], array: SharedArray, swizzle: Swizzle | None) -> int:
     total = 0
     for made in requests:
-        matrix = operations.find(made.op).kind in (LDMATRIX, STMATRIX)
         offsets = np.where(made.active, made.addresses - array.start, 0)
-        moved = array.start + (swizzle(offsets) if swizzle else offsets)
-        counted = wavefronts(made.op, moved, None if matrix else made.active, made.source)
-        total += int(((counted.actual - counted.ideal) * made.times).sum())
+        total += excess_at(made, array.start + (swizzle(offsets) if swizzle else offsets))
     return total
 
 
@@ -188,7 +425,7 @@ def _element_bytes(
 ) -> int:
     """Return the size of an array's elements: by the name of their type, otherwise of the narrowest access."""
     for declaration in declared:
-        if declaration.name == array.name and (size := BYTES.get(declaration.element.rpartition("::")[2])):
+        if declaration.name == array.name and (size := SIZES.get(declaration.element.rpartition("::")[2])):
             return size
     return min(operations.find(made.op).width_bytes for made in requests)
 

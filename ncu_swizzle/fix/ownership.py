@@ -11,19 +11,130 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.calls import BODIES, WRAPPING, Calls
-from ncu_swizzle.fix.cuda import CLASSES, PARAMETERS, field_of, is_field
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.objects import fields_made
 from ncu_swizzle.fix.reaching import SAME, TO_ADDRESS
 from ncu_swizzle.fix.scopes import Definition
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+# Where a function, lambda or macro is called: every place that may mean it, or a refusal where one may hide.
+
+WRAPPING = ("template_function", "template_method", "dependent_name", "qualified_identifier", "template_type")
+CONDITIONS = ("preproc_ifdef", "preproc_if", "preproc_elif", "preproc_defined")
+BODIES = ("compound_statement", "field_declaration_list", "declaration_list", "translation_unit")
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The calls in one tile's source."""
+
+    draft: Draft
+
+    def of(self, definition: Definition) -> Iterator[Node]:
+        """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
+        scopes, file = self.draft.scopes, self.draft.file
+        method = file.class_of(definition.node) if definition.node.type == "function_definition" else NOTHING
+        is_lambda = definition.node.type == "lambda_expression"
+        for node in scopes.mentions.get(definition.name, []):
+            if self.declares(node, definition) or _in_condition(node):
+                continue
+            callee = node
+            while (
+                callee.is_part("field", "field_expression")
+                or callee.is_part("name", *WRAPPING)
+                or (callee.parent.type == "dependent_name" and callee.parent.named_children[-1] is callee)
+            ):
+                callee = callee.parent
+            if not method and (callee.type == "field_expression" or node.type == "field_identifier"):
+                continue  # a member of the same name
+            declared = scopes.resolve(node) if node.type in ("identifier", "type_identifier") else NOTHING
+            if callee.is_part("function", "call_expression"):
+                if not self._other_class(callee, method):
+                    yield callee.parent
+            elif is_lambda:
+                if declared is definition.node.parent.part("declarator"):
+                    raise self._named_otherwise(node, definition)
+            elif declared.parent.type in ("", "function_declarator"):
+                raise self._named_otherwise(node, definition)  # else it is a variable of the same name
+        self._not_pasted(definition.name)
+
+    def _named_otherwise(self, node: Node, definition: Definition) -> Exception:
+        return node.unfit(f"{definition.name} is named where it is not followed: {self.around(node)}")
+
+    def _other_class(self, callee: Node, method: Node) -> bool:
+        """Return whether a call is one of a method of the same name, of another class that the file defines."""
+        object_ = callee.part("argument") if callee.type == "field_expression" else NOTHING
+        struct = self.draft.file.class_of_variable(self.draft.scopes.meant(object_))
+        derived = any(child.type == "base_class_clause" for child in struct.children)
+        return bool(struct) and not derived and struct is not method
+
+    def of_objects(self) -> Iterator[Node]:
+        """Yield the calls of objects: of what is neither a function nor a macro of the file by its name."""
+        for node in (node for tree in self.draft.scopes.trees for node in tree.walk()):
+            if node.type == "call_expression" and node.called not in self.draft.scopes.callables:
+                yield node
+
+    def expansions(self, macro: Definition) -> Iterator[Node]:
+        """Yield the names by which a macro is expanded; raise Unfit where it is named as anything else."""
+        for node in self.draft.scopes.mentions.get(macro.name, []):
+            if not self.declares(node, macro) and not _in_condition(node):
+                if macro.node.type == "preproc_function_def" and node.parent.type != "call_expression":
+                    raise node.unfit(f"{macro.name} is named where it is not expanded: {self.around(node)}")
+                yield node
+        self._not_pasted(macro.name)
+
+    def declares(self, node: Node, definition: Definition) -> bool:
+        """Return whether a name is that of a definition or declaration itself, or brings it into a scope."""
+        holder = node.out_of(*WRAPPING, "reference_declarator", "pointer_declarator").parent
+        if holder.type in ("preproc_function_def", "preproc_def"):
+            return holder.part("name") is node
+        if holder.type == "init_declarator" and definition.node.type == "lambda_expression":
+            return holder.part("declarator") is node
+        if holder.type == "function_declarator":
+            return node.inside(holder.part("declarator"))
+        return holder.type == "using_declaration"
+
+    def plain_macro(self, macro: Definition) -> None:
+        """Raise Unfit if a macro's name has several meanings, or its text is more than tokens."""
+        others = [made for made in self.draft.scopes.callables.get(macro.name, []) if made is not macro]
+        undefined = re.search(rb"#\s*undef\s+" + re.escape(macro.name.encode()) + rb"\b", self.draft.file.text)
+        if others or undefined:
+            raise macro.node.unfit(f"{macro.name} is defined more than once")
+        if "#" in self.text(macro):
+            raise macro.node.unfit(f"{macro.name} makes names or text of its arguments")
+
+    def text(self, macro: Definition) -> str:
+        return macro.node.part("value").text
+
+    def _not_pasted(self, name: str) -> None:
+        """Raise Unfit if a macro may make a name out of pieces."""
+        for macro in (definition for definition in self.draft.scopes.definitions if definition.macro):
+            names = {p.text for p in macro.parameters if p}
+            for left, right in re.findall(r"(\w*)\s*##\s*(\w*)", self.text(macro)):
+                begins = left in names or not left or name.startswith(left)
+                ends = right in names or not right or name.endswith(right)
+                if begins and ends:
+                    raise macro.node.unfit(f"{macro.name} may make the name {name} out of pieces")
+
+    def around(self, node: Node) -> str:
+        """Return the expression or declarator that a name is in, as messages quote it."""
+        holder = node.parent
+        while holder.type in WRAPPING or holder.type.endswith("_declarator"):
+            node, holder = holder, holder.parent
+        return (holder if holder and holder.type not in BODIES else node).quoted()
+
+
+def _in_condition(node: Node) -> bool:
+    """Return whether a name stands in what the preprocessor asks, as in ``#ifdef NAME``."""
+    holder = node.above(*CONDITIONS)
+    while holder:
+        if node.inside(holder.part("name")) or node.inside(holder.part("condition")):
+            return True
+        holder = holder.above(*CONDITIONS)
+    return False
+
 
 POINTING = ("pointer_declarator", "array_declarator", "reference_declarator")
 NULLS = ("null", "nullptr")
@@ -45,17 +156,16 @@ class Ownership:
         for place in self.web.places.values():
             self._kept.setdefault(place.keeper.id, []).append(place)
 
-    def kept(self, declared: Node | None) -> list[ReachedPlace]:
+    def kept(self, declared: Node) -> list[ReachedPlace]:
         """Return the places that a variable is, or keeps."""
-        return self._kept.get(declared.id, []) if declared is not None else []
+        return self._kept.get(declared.id, [])
 
-    def meant(self, node: Node) -> Node | None:
+    def meant(self, node: Node) -> Node:
         """Return the declared name that a name refers to, also where the grammar takes it for a type."""
-        return self.scopes.resolve(node) if node.type in ("identifier", "type_identifier") else None
+        return self.scopes.resolve(node) if node.type in ("identifier", "type_identifier") else NOTHING
 
     def constructor(self, definition: Definition) -> bool:
-        struct = self.file.class_of(definition.node) if definition.node.type == "function_definition" else None
-        return struct is not None and self.file.of(field_of(struct, "name")) == definition.name
+        return self.file.class_of(definition.node).part("name").text == definition.name
 
     # ------------------------------------------------------------------------------------ places
 
@@ -63,13 +173,13 @@ class Ownership:
         """Show that a use that is edited is one of the tile; raise Unfit if it may be one of something else."""
         self.place(reach.start)
         self._way(reach.node, reach)
-        if (macro := self.scopes.macro(reach.node)) is not None:
+        if macro := self.scopes.macro(reach.node):
             for name in self._free_names(macro, reach):
                 self._expansions(macro, name)
 
     def _way(self, node: Node, reach: Reach) -> None:
         """Show that what is indexed or accessed is not a choice of addresses: ``(far ? g : t)[i]``, ``of(t, g)[i]``."""
-        node = cuda.bare(node)
+        node = node.bare
         match node.type:
             case "conditional_expression":
                 self._value(node, reach.start)
@@ -86,9 +196,8 @@ class Ownership:
                 given = self._part(node, "arguments").named_children
                 if self._converts(node):
                     given = given[:1]
-                elif cuda.same(node, cuda.bare(reach.node)):  # its arguments go on, or are accessed
-                    start = reach.start.declared
-                    given = [c for c in given if any(cuda.same(self.meant(n), start) for n in cuda.walk(c))]
+                elif node is reach.node.bare:  # its arguments go on, or are accessed
+                    given = [c for c in given if any(self.meant(n) is reach.start.declared for n in c.walk())]
                 elif self._functions(node):
                     self._made(node, reach.start)
                     return
@@ -99,10 +208,10 @@ class Ownership:
 
     def _converts(self, call: Node) -> bool:
         """Return whether a call is the same address in another type."""
-        return bool(self.file.cast_type(call)) or self.file.called(call) in (*TO_ADDRESS, *SAME)
+        return bool(call.cast_type) or call.called in (*TO_ADDRESS, *SAME)
 
     def _functions(self, call: Node) -> list[Definition]:
-        found = self.scopes.callables.get(self.file.called(call), [])
+        found = self.scopes.callables.get(call.called, [])
         return [definition for definition in found if not self.constructor(definition)]
 
     def place(self, place: ReachedPlace) -> None:
@@ -112,65 +221,59 @@ class Ownership:
             return
         self._shown.add(place.declared.id)
         if len(self.scopes.declared_with(declared)) > 1:
-            raise self._refused(declared, f"{self.file.of(declared)} is declared twice")
+            raise declared.unfit(f"{declared.text} is declared twice")
         for member in self.web.members:
             if member.place is place:
                 self.place(member.through)
         if place.array or (place.member and place.rank):
             return
         taken = next(self.scopes.taking(declared), None)
-        body = cuda.above(declared, *BODIES)
-        of_class = body is not None and body.type == "field_declaration_list" and taken is None
-        if of_class and cuda.above(declared, "field_declaration") is not None:
-            self._member(place)
-        elif taken is not None:
+        if taken:
             self._parameter(*taken, place)
+        elif declared.above(*BODIES).type == "field_declaration_list" and declared.above("field_declaration"):
+            self._member(place)
         else:
             self._variable(place, declared)
 
     def _variable(self, place: ReachedPlace, declared: Node) -> None:
         """Show that a variable is only given addresses of the tile."""
-        name = self.file.of(declared)
-        holder = cuda.above(
-            declared, "declaration", "for_range_loop", "expression_statement", "lambda_capture_initializer"
-        )
-        if holder is None or holder.type in ("for_range_loop", "lambda_capture_initializer"):
-            raise self._refused(declared, f"what {name} stands for is not shown")
+        name = declared.text
+        holder = declared.above("declaration", "for_range_loop", "expression_statement", "lambda_capture_initializer")
+        if not holder or holder.type in ("for_range_loop", "lambda_capture_initializer"):
+            raise declared.unfit(f"what {name} stands for is not shown")
         # Any function, also one of another file, may store something else in it.
-        if holder.type == "declaration" and (holder.parent is None or holder.parent.type in BODIES[1:]):
-            raise self._refused(declared, f"{name} is kept outside of functions")
-        if (value := _initial(declared, holder)) is not None:
+        if holder.type == "declaration" and holder.parent.type in ("", *BODIES[1:]):
+            raise declared.unfit(f"{name} is kept outside of functions")
+        if value := _initial(declared, holder):
             self._value(value, place)
         for use in self.scopes.uses(declared):
             self._assigned(use, place)
         for reach in self.web.from_(place):
-            if reach.end is not None and _refers(reach.end.declared):
+            if reach.end and _refers(reach.end.declared):
                 self.place(reach.end)  # which may be given something else, and with it this name
 
     def _assigned(self, use: Node, place: ReachedPlace) -> None:
         """Show that what a use assigns, to a name or to the pointer that it keeps, is the tile."""
         node = use
-        if place.pointer and node.parent is not None and node.parent.type == "field_expression":
-            if self.file.of(field_of(node.parent, "field")) != place.pointer:
+        if place.pointer and node.parent.type == "field_expression":
+            if node.parent.part("field").text != place.pointer:
                 return
             node = node.parent
-        node = cuda.out_of(node, "parenthesized_expression")
+        node = node.out_of("parenthesized_expression")
         parent = node.parent
-        if parent is not None and parent.type == "gnu_asm_output_operand":
-            raise self._refused(node, f"an asm statement writes {place.name}")
-        if parent is None or not is_field(node, "left", "assignment_expression"):
+        if parent.type == "gnu_asm_output_operand":
+            raise node.unfit(f"an asm statement writes {place.name}")
+        if not node.is_part("left", "assignment_expression"):
             return
-        operator, value = field_of(parent, "operator"), field_of(parent, "right")
-        if operator is None or self.file.of(operator) == "=":
-            if value is not None and not cuda.inside(place.declared, parent):  # float (*p)[32] = t; declares it
-                self._value(value, place)
-        elif self.file.of(operator) not in ("+=", "-="):
-            raise self._refused(node, f"{self.draft.quoted(parent)} computes with an address")
+        if parent.part("operator").text in ("", "="):
+            if not place.declared.inside(parent):  # float (*p)[32] = t; declares it
+                self._value(parent.part("right"), place)
+        elif parent.part("operator").text not in ("+=", "-="):
+            raise node.unfit(f"{parent.quoted()} computes with an address")
 
     def _parameter(self, definition: Definition, number: int, place: ReachedPlace) -> None:
         """Show that all calls that may mean a function give one of its parameters the tile."""
-        default = field_of(cuda.above(place.keeper, *PARAMETERS), "default_value")
-        if default is not None:
+        if default := place.keeper.above(*PARAMETERS).part("default_value"):
             self._value(default, place)
         for use in self.scopes.uses(place.keeper):
             self._assigned(use, place)
@@ -179,19 +282,15 @@ class Ownership:
             self.calls.plain_macro(definition)
         # ``a + b`` calls operator+ without naming it: its calls are not found by name.
         if name.startswith("operator") and name not in ("operator()", "operator[]"):
-            raise self._refused(definition.node, f"{name} takes {place.name}, and where it is called is not followed")
-        words = {self.file.of(child) for child in definition.node.children if child.child_count == 0}
-        head = self.file.text[definition.node.start_byte : definition.body.start_byte].decode(
-            "utf-8", "surrogateescape"
-        )
+            raise definition.node.unfit(f"{name} takes {place.name}, and where it is called is not followed")
+        head = self.file.between(definition.node.start_byte, definition.body.start_byte)
         # A virtual function is also called through its base class, by calls that do not name this one.
-        if "virtual" in words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
-            raise self._refused(definition.node, f"{name} is virtual")
+        if "virtual" in definition.node.words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
+            raise definition.node.unfit(f"{name} is virtual")
         for call in self.calls.of_objects() if name == "operator()" else self.calls.of(definition):
-            listed = field_of(call, "arguments")
-            given = [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
+            given = [child for child in call.part("arguments").named_children if child.type != "comment"]
             if any(child.type in ("parameter_pack_expansion", "pack_expansion") for child in given):
-                raise self._refused(call, f"{name} is called with a pack of arguments")
+                raise call.unfit(f"{name} is called with a pack of arguments")
             if len(given) > len(definition.parameters) or (
                 name == "operator()" and len(given) != len(definition.parameters)
             ):
@@ -201,19 +300,19 @@ class Ownership:
 
     def _member(self, place: ReachedPlace) -> None:
         """Show that all objects of a class, whose methods index a pointer that it keeps, point to the tile."""
-        struct = cuda.above(place.declared, *CLASSES)
-        if struct is None:
-            raise self._refused(place.declared, f"{place.name} is not understood")
-        name = self.file.of(place.declared)
+        struct = place.declared.above(*CLASSES)
+        if not struct:
+            raise place.declared.unfit(f"{place.name} is not understood")
+        name = place.declared.text
         for node in (node for text in self.file.class_names(struct) for node in self.scopes.mentions.get(text, [])):
             if not self._followed_object(node):
                 around = self.calls.around(node)
-                raise self._refused(node, f"{around} may keep another address than the tile's in {name}")
+                raise node.unfit(f"{around} may keep another address than the tile's in {name}")
         for node in self.scopes.mentions.get(name, []):
-            target = node.parent if node.parent is not None and node.parent.type == "field_expression" else node
-            if is_field(target, "left", "assignment_expression") and target.parent is not None:
-                function = cuda.above(node, "function_definition")
-                built = (definition for definition in self.scopes.definitions if cuda.same(definition.node, function))
+            target = node.parent if node.parent.type == "field_expression" else node
+            if target.is_part("left", "assignment_expression"):
+                function = node.above("function_definition")
+                built = (definition for definition in self.scopes.definitions if definition.node is function)
                 # What a constructor stores comes from its arguments, which are followed where objects are made.
                 if not any(self.constructor(definition) for definition in built):
                     self._value(self._part(target.parent, "right"), place)
@@ -224,34 +323,31 @@ class Ownership:
     def _followed_object(self, node: Node) -> bool:  # noqa: PLR0911
         """Return whether a mention of a class makes no object, or one that the tile was followed into."""
         whole = node
-        while (holder := whole.parent) is not None and holder.type in WRAPPING:
-            if cuda.same(field_of(holder, "scope"), whole):
-                return cuda.above(node, "function_declarator") is not None  # the definition of a method
+        while (holder := whole.parent).type in WRAPPING:
+            if whole.is_part("scope"):
+                return bool(node.above("function_declarator"))  # the definition of a method
             whole = holder
-        if holder is None:
-            return False
         match holder.type:
             case kind if kind in (*CLASSES, "alias_declaration", "type_definition", "function_declarator"):
                 bases = (child for child in holder.children if child.type == "base_class_clause")
-                return not any(cuda.inside(node, child) for child in bases)
+                return not any(node.inside(child) for child in bases)
             case "type_descriptor":
-                return holder.parent is not None and holder.parent.type == "alias_declaration"
+                return holder.parent.type == "alias_declaration"
             case "call_expression" | "compound_literal_expression":
-                ends = (r for r in self.web.reaches if r.end is not None and r.end.pointer)
-                return any(cuda.inside(reach.node, holder) for reach in ends)
+                ends = (reach.node for reach in self.web.reaches if reach.end and reach.end.pointer)
+                return any(node.inside(holder) for node in ends)
             case "function_definition":
                 return True  # returned: by a function whose arguments are followed
             case "declaration" | "parameter_declaration" | "optional_parameter_declaration":
-                names = {n.id for n in cuda.walk(holder) if n.id in self._kept}
-                declarators = holder.children_by_field_name("declarator")
-                return bool(declarators) and len(names) >= len(declarators)
+                names = [node for node in holder.walk() if node.id in self._kept]
+                return 0 < len(holder.every("declarator")) <= len(names)
         return False
 
     # ------------------------------------------------------------------------------------ values
 
     def _value(self, node: Node, place: ReachedPlace) -> None:
         """Show that an expression is an address of the tile; raise Unfit with its line if it may be another one."""
-        node = cuda.bare(node)
+        node = node.bare
         match node.type:
             case "comma_expression":
                 self._value(self._part(node, "right"), place)
@@ -270,7 +366,7 @@ class Ownership:
                 self._value(self._part(node, "value"), place)
             case "binary_expression":
                 left, right = self._part(node, "left"), self._part(node, "right")
-                operator, points = self.file.of(self._part(node, "operator")), (self._points(left), self._points(right))
+                operator, points = self._part(node, "operator").text, (self._points(left), self._points(right))
                 if operator not in "+-" or (operator == "-" and points[1]) or points[0] == points[1]:
                     raise self._other(node, place)
                 self._value(left if points[0] else right, place)
@@ -278,35 +374,34 @@ class Ownership:
                 self._field(node, place)
             case kind if kind in MADE:
                 self._made(node, place)
-            case kind if kind not in NULLS and not (kind == "number_literal" and self.file.of(node) == "0"):
+            case kind if kind not in NULLS and not (kind == "number_literal" and node.text == "0"):
                 raise self._other(node, place)
 
     def _part(self, node: Node, name: str) -> Node:
-        part = field_of(node, name)
-        if part is None:
-            raise self._refused(node, f"{self.draft.quoted(node)} is not understood")
+        part = node.part(name)
+        if not part:
+            raise node.unfit(f"{node.quoted()} is not understood")
         return part
 
     def _points(self, node: Node) -> bool:
         """Return whether an expression may be an address: it names a place, or another pointer or array."""
-        node = cuda.bare(node)
+        node = node.bare
         if node.type == "subscript_expression":
             return self._points(self._part(node, "argument"))
         if node.type in ("identifier", "type_identifier"):
             declared = self.scopes.resolve(node)
-            pointing = declared is not None and declared.parent is not None and declared.parent.type in POINTING
-            return pointing or bool(self.kept(declared))
+            return declared.parent.type in POINTING or bool(self.kept(declared))
         converts = node.type in ("call_expression", "cast_expression")
         parts = (child for child in node.named_children if not converts or child.type != "type_descriptor")
         return any(self._points(part) for part in parts)
 
     def _field(self, node: Node, place: ReachedPlace) -> None:
         """Show that a member is the tile: an array of an object that is in it, or the pointer that a view keeps."""
-        name, object_ = self.file.of(self._part(node, "field")), cuda.bare(self._part(node, "argument"))
+        name, object_ = self._part(node, "field").text, self._part(node, "argument").bare
         if object_.type == "this":
             struct = self.file.class_around(node)
-            fields = (p for p in self.web.places.values() if self.file.of(p.declared) == name)
-            own = next((p for p in fields if cuda.same(cuda.above(p.declared, *CLASSES), struct)), None)
+            fields = (p for p in self.web.places.values() if p.declared.text == name)
+            own = next((p for p in fields if struct and p.declared.above(*CLASSES) is struct), None)
         elif object_.type in ("identifier", "type_identifier"):
             own = next((p for p in self.kept(self.scopes.resolve(object_)) if p.pointer in ("", name)), None)
         else:
@@ -331,7 +426,7 @@ class Ownership:
                 for definition in definitions:
                     self._returned(definition, place)
                 return
-        object_ = fields_made(self.scopes, field_of(node, "arguments") or field_of(node, "value") or node)
+        object_ = fields_made(self.scopes, node.part("arguments", "value") or node)
         if object_ is None or place.pointer not in object_.fields:
             raise self._other(node, place)
         self._value(object_.fields[place.pointer], place)
@@ -339,12 +434,10 @@ class Ownership:
     def _returned(self, definition: Definition, place: ReachedPlace) -> None:
         """Show that a function returns addresses of the tile."""
         if definition.macro:
-            raise self._refused(definition.node, f"{definition.name} is a macro that makes an address")
-        returned = [
-            node for node in cuda.walk(definition.body) if node.type == "return_statement" and node.named_children
-        ]
+            raise definition.node.unfit(f"{definition.name} is a macro that makes an address")
+        returned = [node for node in definition.body.walk() if node.type == "return_statement" and node.named_children]
         if not returned:
-            raise self._refused(definition.node, f"what {definition.name} returns is not shown")
+            raise definition.node.unfit(f"what {definition.name} returns is not shown")
         for statement in returned:
             self._value(statement.named_children[0], place)
 
@@ -352,16 +445,15 @@ class Ownership:
 
     def _free_names(self, macro: Definition, reach: Reach) -> Iterator[Node]:
         """Yield the names in a macro's use of the tile that it leaves to where it is expanded."""
-        for node in cuda.walk(reach.node):
+        for node in reach.node.walk():
             declared = self.scopes.meant(node)
-            own = declared is None or macro.takes(declared) is not None or cuda.inside(declared, macro.node)
+            own = not declared or macro.takes(declared) is not None or declared.inside(macro.node)
             if not own and self.kept(declared):
                 yield node
 
     def _expansions(self, macro: Definition, name: Node) -> None:
         """Show that a free name means the tile wherever the macro is expanded, also within other macros."""
-        declared, text = self.scopes.resolve(name), self.file.of(name)
-        assert declared is not None
+        declared, text = self.scopes.resolve(name), name.text
         waiting = [macro]
         while waiting:
             outer = waiting.pop()
@@ -371,47 +463,42 @@ class Ownership:
             self.calls.plain_macro(outer)
             for site in self.calls.expansions(outer):
                 local, around = self.scopes.resolve(site, text), self.scopes.macro(site)
-                if around is None and not cuda.same(local, declared):
+                if around is None and local is not declared:
                     where = f"is also used where {text} is not this tile"
                     if outer is not macro:
                         where = f"expands {macro.name} where {text} is not this tile"
-                    raise self._refused(site, f"{outer.name} {where}")
-                if around is not None and local is not None and cuda.inside(local, around.node):
-                    raise self._refused(site, f"{text} is another one where {outer.name} is expanded")
-                waiting += [around] if around is not None else []
+                    raise site.unfit(f"{outer.name} {where}")
+                if around and local.inside(around.node):
+                    raise site.unfit(f"{text} is another one where {outer.name} is expanded")
+                waiting += [around] if around else []
 
     # ------------------------------------------------------------------------------------ reasons
 
     def _other(self, node: Node, place: ReachedPlace) -> Exception:
         taken = next(self.scopes.taking(place.keeper), None)
-        written = self.draft.quoted(node)
-        if taken is not None and not cuda.inside(node, taken[0].body):
-            return self._refused(node, f"{taken[0].name} is also called with {written}, which is not this tile")
-        return self._refused(node, f"{place.name} may also be {written}, which is not this tile")
-
-    def _refused(self, node: Node, reason: str) -> Exception:
-        return self.draft.unfit(node, reason)
+        also = f"{taken[0].name} is also called with" if taken and not node.inside(taken[0].body) else ""
+        return node.unfit(f"{also or f'{place.name} may also be'} {node.quoted()}, which is not this tile")
 
 
-def _initial(declared: Node, holder: Node) -> Node | None:
+def _initial(declared: Node, holder: Node) -> Node:
     """Return what a declaration gives a name."""
-    node: Node | None = declared
-    while node is not None and not cuda.same(node, holder):
+    node = declared
+    while node and node is not holder:
         match node.type:
             case "init_declarator":
-                return field_of(node, "value")
+                return node.part("value")
             case "function_declarator":  # View v(tile);
-                return field_of(node, "parameters")
+                return node.part("parameters")
             case "assignment_expression":  # float (*p)[32] = t;
-                return field_of(node, "right")
+                return node.part("right")
         node = node.parent
-    return field_of(holder, "default_value") or field_of(holder, "value")
+    return holder.part("default_value", "value")
 
 
 def _refers(declared: Node) -> bool:
     """Return whether a name is declared as a reference."""
     node = declared.parent
-    while node is not None and (node.type.endswith("_declarator") or node.type == "parenthesized_declarator"):
+    while node.type.endswith("_declarator") or node.type == "parenthesized_declarator":
         if node.type == "reference_declarator":
             return True
         node = node.parent

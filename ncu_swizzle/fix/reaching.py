@@ -11,18 +11,14 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ncu_swizzle.fix import cuda, objects, scopes
-from ncu_swizzle.fix.cuda import CLASSES, UNION, Inlined, field_of, is_field
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.fix.webs import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
 SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
@@ -46,7 +42,7 @@ class PointerState:
     unit: str
     steps: tuple[ReachStep, ...] = ()
 
-    def stepped(self, left: int, node: Node | None, **step: Any) -> PointerState:
+    def stepped(self, left: int, node: Node, **step: Any) -> PointerState:
         """Return the state after one more step, with `left` subscripts left; `step` are fields of a `ReachStep`."""
         return replace(self, steps=(*self.steps, ReachStep(node=node, unit=self.unit, **step)), rank=left)
 
@@ -78,10 +74,9 @@ class ReachWalk:
         self._uses: dict[int, list[Node]] = {}
         self._through_this: dict[int, list[Node]] = {}  # this->v, by the declaration of v
         for node in self.file.nodes("this"):
-            struct = self.file.class_around(node)
-            name = field_of(node.parent, "field") if is_field(node, "argument", "field_expression") else None
-            if name is not None and (declared := member(self.file, struct, self.file.of(name))) is not None:
-                self._through_this.setdefault(declared.id, []).extend([node.parent] if node.parent else [])
+            name = node.parent.part("field").text if node.is_part("argument", "field_expression") else ""
+            if declared := member(self.file.class_around(node), name):
+                self._through_this.setdefault(declared.id, []).append(node.parent)
         self._begin()
 
     def _begin(self) -> None:
@@ -139,20 +134,20 @@ class ReachWalk:
     def _type(self, state: PointerState) -> str:
         """Return the type of what a place's elements are."""
         if state.start.member and not state.unit:
-            return self.file.type_of(state.start.declared)
+            return state.start.declared.declared_type
         declaration = self.declarations.get(state.start.declared.id)
-        return state.unit or (declaration.element if declaration is not None else "")
+        return state.unit or (declaration.element if declaration else "")
 
-    def _held(self, state: PointerState) -> Node | None:
-        """Return the class of what a state points to; None if it is not an object that holds arrays."""
-        return self.classes.get(state.start.declared.id)
+    def _held(self, state: PointerState) -> Node:
+        """Return the class of what a state points to, if it is an object that holds arrays."""
+        return self.classes.get(state.start.declared.id, NOTHING)
 
     # ------------------------------------------------------------------------------------ what becomes of a pointer
 
     def _follow(self, node: Node, state: PointerState) -> None:  # noqa: PLR0912, PLR0915
         """Follow an expression that points into an array, by the one around it."""
         parent = node.parent
-        if parent is None:
+        if not parent:
             return
         view = self.views.get(state.start.declared.id) if not state.steps else None
         if view is not None and node.type == "identifier":
@@ -166,45 +161,45 @@ class ReachWalk:
             case "parenthesized_expression" | "init_statement":
                 self._follow(parent, state)
             case "comma_expression":
-                if is_field(node, "right"):
+                if node.is_part("right"):
                     self._follow(parent, state)
             case "conditional_expression":
-                if not is_field(node, "condition"):
+                if not node.is_part("condition"):
                     self._follow(parent, state)
             case "subscript_expression":
                 self._subscript(parent, node, state)
             case "pointer_expression":
-                if self.file.of(parent).startswith("*"):
-                    self._subscripted(parent, None, state)
+                if parent.text.startswith("*"):
+                    self._subscripted(parent, NOTHING, state)
                 elif state.start.array and not state.steps:
                     self._follow(parent, state)  # &t: what is made of it is cast
                 else:
-                    self._stop(parent, state, f"{self._quoted(parent)} points to a pointer")
+                    self._stop(parent, state, f"{parent.quoted(80)} points to a pointer")
             case "field_expression":
                 arrow = self._behind(node).startswith("->")
-                self._member(parent, state.stepped(0, None) if arrow else state)
+                self._member(parent, state.stepped(0, NOTHING) if arrow else state)
             case "binary_expression":
                 self._sum(parent, node, state)
             case "cast_expression":
-                self._cast(parent, self.file.of(field_of(parent, "type")), state)
+                self._cast(parent, parent.part("type").text, state)
             case "argument_list":
                 self._argument(parent, node, state)
             case "initializer_list":
                 if not self._makes(parent, node, state):
                     self._puzzled(node, parent, state)
             case "initializer_pair" | "parameter_declaration":  # View v(tile) is taken for that of a function
-                if parent.parent is None or not self._makes(parent.parent, node, state):
+                if not self._makes(parent.parent, node, state):
                     self._stop(node, state, f"{state.start.name} initialises an object")
             case "init_declarator":
-                declared = declared_name(field_of(parent, "declarator"))
-                if declared is None or not is_field(node, "value"):
+                declared = declared_name(parent.part("declarator"))
+                if not declared or not node.is_part("value"):
                     self._stop(node, state, f"{state.start.name} initialises an object")
                 else:
                     self._goes_to_declared(node, declared, state)
             case "assignment_expression":
                 self._assigned(parent, node, state)
             case "update_expression":
-                moved = state.stepped(1, None, subscript=False)
+                moved = state.stepped(1, NOTHING, subscript=False)
                 self._record(parent, moved, end=state.start, advance=True)
             case "return_statement":
                 self._return(parent, node, state)
@@ -215,42 +210,36 @@ class ReachWalk:
 
     def _behind(self, node: Node) -> str:
         """Return the text behind an expression in the one around it, such as the operator."""
-        assert node.parent is not None
-        return self.file.of(node.parent)[len(self.file.of(node)) :].lstrip()
+        return node.parent.text[len(node.text) :].lstrip()
 
     def _subscript(self, parent: Node, node: Node, state: PointerState) -> None:
-        indices = cuda.arguments(parent)
-        if not is_field(node, "argument"):
+        if not node.is_part("argument"):
             self._stop(node, state, f"{state.start.name} is an index")
-        elif len(indices) != 1 or state.unit == BYTES:
-            self._stop(parent, state, f"{self._quoted(parent)} has no index of its own")
+        elif len(parent.arguments) != 1 or state.unit == BYTES:
+            self._stop(parent, state, f"{parent.quoted(80)} has no index of its own")
         else:
-            self._subscripted(parent, indices[0], state)
+            self._subscripted(parent, parent.arguments[0], state)
 
-    def _subscripted(self, parent: Node, index: Node | None, state: PointerState) -> None:
+    def _subscripted(self, parent: Node, index: Node, state: PointerState) -> None:
         rank = max(state.rank, 1)
-        following = state.stepped(rank - 1, index, rank=rank)
-        if following.rank:
-            self._follow(parent, following)
-        else:
-            self._element(parent, following)
+        onward = self._follow if rank > 1 else self._element
+        onward(parent, state.stepped(rank - 1, index, rank=rank))
 
     def _sum(self, parent: Node, node: Node, state: PointerState) -> None:
-        left, right = field_of(parent, "left"), field_of(parent, "right")
-        operator, first = self.file.of(field_of(parent, "operator")), cuda.same(left, node)
+        operator, first = parent.part("operator").text, node.is_part("left")
         if operator in COMPARING:
             return
         if operator != "+" and not (operator == "-" and first):
-            self._stop(parent, state, f"{self._quoted(parent)} computes with an address of {state.start.name}")
+            self._stop(parent, state, f"{parent.quoted(80)} computes with an address of {state.start.name}")
         elif state.rank > 1:
-            self._stop(parent, state, f"{self._quoted(parent)} steps over rows of {state.start.name}")
+            self._stop(parent, state, f"{parent.quoted(80)} steps over rows of {state.start.name}")
         else:
-            added = right if first else left
+            added = parent.part("right" if first else "left")
             self._follow(parent, state.stepped(1, added, subscript=False, negative=operator == "-"))
 
     def _cast(self, node: Node, type_: str, state: PointerState) -> None:
         struct = self._held(state)
-        if struct is not None and not cuda.same(self.file.class_named(type_.strip(" *&")), struct):
+        if struct and self.file.class_named(type_.strip(" *&")) is not struct:
             self._stop_bytes(node, state)
             return
         kind = " ".join(word for word in re.findall(r"[\w:<>]+|[*&]", type_) if word not in QUALIFIERS)
@@ -263,26 +252,22 @@ class ReachWalk:
         elif state.unit == BYTES and cuda.INTEGERS.fullmatch(kind):
             self._follow(node, state)
         else:
-            self._stop(node, state, f"{self._quoted(node)} makes {type_} of {state.start.name}")
+            self._stop(node, state, f"{node.quoted(80)} makes {type_} of {state.start.name}")
 
     def _assigned(self, parent: Node, node: Node, state: PointerState) -> None:
-        left, right = field_of(parent, "left"), field_of(parent, "right")
-        operator = self.file.of(field_of(parent, "operator"))
-        if left is None or right is None:
-            return
-        if cuda.same(left, node) and operator == "=":
+        left, right = parent.part("left"), parent.part("right")
+        operator = parent.part("operator").text
+        if left is node and operator == "=":
             return  # what it becomes is followed from there
-        if cuda.same(left, node) and operator in ("+=", "-="):
+        if left is node and operator in ("+=", "-="):
             moved = state.stepped(1, right, subscript=False, negative=operator == "-=")
             self._record(parent, moved, end=state.start, advance=True)
-            return
-        declared = scopes.pointer_to_array(parent.parent) if parent.parent is not None else None
-        if declared is not None:
+        elif declared := scopes.pointer_to_array(parent.parent):
             self._goes_to(node, declared, 1 + len(sizes_of(declared)), "", state)
-        elif operator == "=" and (target := self.scopes.meant(left)) is not None:
+        elif operator == "=" and (target := self.scopes.meant(left)):
             self._goes_to_declared(node, target, state)
         else:
-            kept = f"{self._quoted(parent)} keeps an address of {state.start.name} where it is not followed"
+            kept = f"{parent.quoted(80)} keeps an address of {state.start.name} where it is not followed"
             self._stop(parent, state, kept)
 
     def _goes_to_declared(self, node: Node, declared: Node, state: PointerState) -> None:
@@ -292,17 +277,17 @@ class ReachWalk:
 
     def _goes_to(self, node: Node, declared: Node, rank: int, unit: str, state: PointerState) -> None:
         struct = self._held(state)
-        if struct is not None:
-            holder = cuda.above(declared, "declaration", "parameter_declaration")
-            if unit in SIZES or self.file.of(field_of(holder, "type")) == "void":
+        if struct:
+            holder = declared.above("declaration", "parameter_declaration")
+            if unit in SIZES or holder.part("type").text == "void":
                 self._stop_bytes(node, state)
                 return
             unit = self._type(state)
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self._add(ReachedPlace(name=self.file.of(declared), declared=declared, rank=rank, unit=unit))
+            place = self._add(ReachedPlace(name=declared.text, declared=declared, rank=rank, unit=unit))
         self._record(node, state, end=place)
-        if struct is not None:
+        if struct:
             self._is_object(place, unit)
 
     # ------------------------------------------------------------------------------------ elements and members
@@ -310,47 +295,42 @@ class ReachWalk:
     def _element(self, node: Node, state: PointerState) -> None:
         """Follow an element: mostly it is read or written, but its address may go on, or it is an object."""
         struct = self._held(state)
-        if struct is None and self._stop_unknown(node, state):
+        if not struct and self._stop_unknown(node, state):
             return
-        node = cuda.out_of(node, "parenthesized_expression")
-        parent = node.parent
-        kind = parent.type if parent is not None else ""
-        reference = field_of(parent, "declarator") if is_field(node, "value", "init_declarator") else None
-        declared = None
-        if reference is not None and reference.type == "reference_declarator":  # auto &s = *p;
-            declared = declared_name(reference)
-        if parent is None or kind == "expression_statement":
-            if struct is None:
+        node = node.out_of("parenthesized_expression")
+        parent, kind = node.parent, node.parent.type
+        reference = parent.part("declarator") if node.is_part("value", "init_declarator") else NOTHING
+        if kind in ("", "expression_statement"):
+            if not struct:
                 self._access(node, state)
-        elif kind == "pointer_expression" and self.file.of(parent).startswith("&"):
+        elif kind == "pointer_expression" and parent.text.startswith("&"):
             self._follow(parent, replace(state, rank=1))
-        elif kind == "field_expression" and (struct is not None or self._behind(node).startswith(".")):
+        elif kind == "field_expression" and (struct or self._behind(node).startswith(".")):
             self._member(parent, state)
-        elif declared is not None:
+        elif reference.type == "reference_declarator" and (declared := declared_name(reference)):  # auto &s = *p;
             self._goes_to(node, declared, 0, self._type(state), state)
-        elif struct is None:
-            call = parent.parent if kind == "argument_list" else None
-            macro = any(definition.macro for definition in self.scopes.callables.get(self.file.called(call), []))
+        elif not struct:
+            called = parent.parent.called if kind == "argument_list" else ""
+            macro = any(definition.macro for definition in self.scopes.callables.get(called, []))
             self._access(node, replace(state, unit=BYTES) if macro else state)  # it may access more than the element
         elif kind == "argument_list":
             self._handed(parent, node, state)
         elif not self._use(node, struct):
-            self._stop(parent, state, f"{self._quoted(parent)} uses {state.start.name} as a whole")
+            self._stop(parent, state, f"{parent.quoted(80)} uses {state.start.name} as a whole")
 
     def _member(self, node: Node, state: PointerState) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
-        struct, name = self._held(state), self.file.of(field_of(node, "field"))
-        if struct is not None and name:
-            declared = next((d for d in arrays(struct) if self.file.of(d) == name), None)
-            if declared is not None:
+        struct, name = self._held(state), node.part("field").text
+        if struct and name:
+            if declared := next((d for d in arrays(struct) if d.text == name), NOTHING):
                 place = self._member_of(state.start, declared)
                 self._follow(node, PointerState(start=place, rank=place.rank, unit=""))
             elif not self._named(node, struct):
-                self._stop(node, state, f"{self._quoted(node)} is not to be found in {self._type(state)}")
+                self._stop(node, state, f"{node.quoted(80)} is not to be found in {self._type(state)}")
             return
-        declared = member(self.file, self.file.class_named(self._type(state), *CLASSES, UNION), name)
-        rank = len(sizes_of(declared)) if declared is not None else 0
-        if declared is None or not rank:
+        declared = member(self.file.class_named(self._type(state), *CLASSES, UNION), name)
+        rank = len(sizes_of(declared))
+        if not rank:
             self._access(node, state)
             return
         new = ReachedPlace(name=name, declared=declared, rank=rank, member=True)
@@ -362,30 +342,26 @@ class ReachWalk:
         """Note that the structs which a place reaches hold an array."""
         if not any(held.place is place and held.through is through for held in self.web.members):
             outer = next((held for held in self.web.members if held.place is through), None)
-            holder = f"{outer.object_}." if outer is not None else ""
+            holder = f"{outer.object_}." if outer else ""
             object_ = f"{holder}{through.name}{'[0]' * through.rank}"
             self.web.members.append(Member(place=place, through=through, object_=object_, outer=outer))
 
     # ------------------------------------------------------------------------------------ calls
 
-    def _argument(self, listed: Node, node: Node, state: PointerState) -> None:  # noqa: PLR0912
+    def _argument(self, listed: Node, node: Node, state: PointerState) -> None:
         """Follow an argument: into an object, a function or macro of this file, an access, an address."""
         if self._makes(listed, node, state):
             return
-        call, held, start = listed.parent, self._held(state) is not None, state.start.name
-        if call is None or call.type != "call_expression":
-            if held:
-                self._stop_bytes(call or listed, state)
-            else:
-                self._stop(node, state, f"{start} initialises an object")
-            return
-        name, count, number = self.file.called(call), listed.named_child_count, cuda.number_of(node)
-        if held:
-            if definitions := self._definitions(call):
-                self._into(call, definitions, number, state)
-            else:
-                self._stop_bytes(call, state)
-        elif cast := self.file.cast_type(call):
+        call, held, start = listed.parent, self._held(state), state.start.name
+        name, count, number = call.called, len(listed.named_children), node.number
+        definitions = self._definitions(call)
+        if held and not definitions:
+            self._stop_bytes(call, state)
+        elif call.type != "call_expression":
+            self._stop(node, state, f"{start} initialises an object")
+        elif held:
+            self._into(call, definitions, number, state)
+        elif cast := call.cast_type:
             self._cast(call, cast, state)
         elif name in TO_ADDRESS:
             self._follow(call, replace(state, rank=1, unit=BYTES))
@@ -395,7 +371,7 @@ class ReachWalk:
             self._access(call, state, layout=listed.named_children[1])
         elif name in MATRIX:
             self._access(call, state, leading=listed.named_children[2 if count > 2 else -1])
-        elif definitions := self._definitions(call):
+        elif definitions:
             self._into(call, definitions, number, state)
         elif ACCESSING.fullmatch(name):
             self._access(call, state)
@@ -404,13 +380,15 @@ class ReachWalk:
 
     def _definitions(self, call: Node) -> list[Definition]:
         """Return what a call may call: functions and macros of this file, or the operators of an object."""
-        return self.scopes.callables.get(self.file.called(call), []) or list(objects.called_objects(self.scopes, call))
+        if call.type != "call_expression":
+            return []
+        return self.scopes.callables.get(call.called, []) or list(objects.called_objects(self.scopes, call))
 
     def _into(self, call: Node, definitions: Sequence[Definition], number: int, state: PointerState) -> None:
         """Follow an argument into the function or macro of this file that takes it."""
         for definition in definitions:
-            parameter = definition.parameters[number] if number < len(definition.parameters) else None
-            if parameter is None:
+            parameter = definition.parameter(number)
+            if not parameter:
                 continue
             rank, unit = state.rank, state.unit
             if not definition.macro:
@@ -427,7 +405,7 @@ class ReachWalk:
         definition, struct, start = self.scopes.holder(statement), self.file.class_around(statement), state.start
         if definition is None:
             self._stop(node, state, f"{start.name} is returned")
-        elif struct is not None and start.member:
+        elif struct and start.member:
             key = (struct.id, definition.name)
             self.returned.setdefault(key, []).append((state, definition))
             for call in tuple(self.method_calls.get(key, ())):
@@ -443,7 +421,7 @@ class ReachWalk:
 
     def _computed(self, definition: Definition, statement: Node, state: PointerState) -> bool:
         """Follow the address that a function only computes, ``return s + r * 32``, to where it is called."""
-        if definition.macro or len(definition.statements) != 1 or not cuda.same(definition.statements[0], statement):
+        if definition.macro or definition.statements != [statement]:
             return False
         for call in self.scopes.calls(definition.name):
             steps = objects.handed_steps(self.scopes, definition, call, state.steps)
@@ -451,7 +429,7 @@ class ReachWalk:
                 return False
             starts = [(state.start, tuple[ReachStep, ...]())]
             if definition.takes(state.start.declared) is not None:
-                into = [reach for reach in self.web.to(state.start) if cuda.same(reach.node, call)]
+                into = [reach for reach in self.web.to(state.start) if reach.node is call]
                 starts = [(reach.start, reach.steps) for reach in into]
             for start, before in starts:
                 self._follow(call, replace(state, start=start, steps=(*before, *steps)))
@@ -462,9 +440,9 @@ class ReachWalk:
     def _is_object(self, place: ReachedPlace, type_: str) -> None:
         """Note that a place is an object, if its class holds arrays."""
         struct = self.file.class_named(type_)
-        if struct is None or not arrays(struct) or place.declared.id in self.classes:
+        if not struct or not arrays(struct) or place.declared.id in self.classes:
             return
-        known = any(cuda.same(other, struct) for other in self.classes.values())
+        known = any(other is struct for other in self.classes.values())
         self.classes[place.declared.id] = struct
         for declared in arrays(struct):
             self._member_of(place, declared)
@@ -475,141 +453,118 @@ class ReachWalk:
         place = self.web.places.get(declared.id)
         if place is None:
             rank = len(sizes_of(declared))
-            place = self._add(ReachedPlace(name=self.file.of(declared), declared=declared, rank=rank, member=True))
+            place = self._add(ReachedPlace(name=declared.text, declared=declared, rank=rank, member=True))
         self._holds(through, place)
-        self._is_object(place, self.file.type_of(declared))  # structs within structs
+        self._is_object(place, declared.declared_type)  # structs within structs
         return place
 
     def _follow_methods(self, struct: Node) -> None:
         """Follow what the methods of a class do with their own object, and with each other."""
         methods = self.file.method_names(struct)
-        for node in (node for function in self.file.methods(struct) for node in cuda.walk(function)):
-            function = field_of(node, "function") if node.type == "call_expression" else None
-            if function is not None and function.type == "identifier" and self.file.of(function) in methods:
-                self._call(struct, self.file.of(function), node)
-            elif node.type == "this" and node.parent is not None:
+        for node in (node for function in self.file.methods(struct) for node in function.walk()):
+            function = node.part("function") if node.type == "call_expression" else NOTHING
+            if function.type == "identifier" and function.text in methods:
+                self._call(struct, function.text, node)
+            elif node.type == "this":
                 holder = node.parent
-                object_ = holder.type == "pointer_expression" and self.file.of(holder).startswith("*")
+                object_ = holder.type == "pointer_expression" and holder.text.startswith("*")
                 if not (self._use(holder, struct) if object_ else self._named(holder, struct)):
-                    self._obstruct(struct, holder, f"{self._quoted(holder)} hands the object on")
+                    self._obstruct(struct, holder, f"{holder.quoted(80)} hands the object on")
 
     def _use(self, node: Node, struct: Node) -> bool:
         """Follow a use of an object that calls one of its methods; return whether it is one."""
-        node = cuda.out_of(node, "parenthesized_expression")
-        if node.parent is None:
-            return False
-        if is_field(node, "function", "call_expression"):
+        node = node.out_of("parenthesized_expression")
+        if node.is_part("function", "call_expression"):
             return self._call(struct, "operator()", node.parent)
-        if is_field(node, "argument", "subscript_expression"):
+        if node.is_part("argument", "subscript_expression"):
             return self._call(struct, "operator[]", node.parent)
         return self._named(node.parent, struct)
 
     def _named(self, node: Node, struct: Node) -> bool:
         """Follow a member that is named; return whether it is one that needs no more."""
-        name = field_of(node, "field") if node.type == "field_expression" else None
-        if name is None:
-            return False
-        if is_field(node, "function", "call_expression") and node.parent is not None:
-            return self._call(struct, self.file.of(name), node.parent)
-        declared = member(self.file, struct, self.file.of(name))
-        if declared is None:
-            return False
-        inner = self.file.class_of_variable(declared)
-        return inner is None or not arrays(inner)
+        name = node.part("field").text if node.type == "field_expression" else ""
+        if name and node.is_part("function", "call_expression"):
+            return self._call(struct, name, node.parent)
+        declared = member(struct, name)
+        return bool(declared) and not arrays(self.file.class_of_variable(declared))
 
     def _call(self, struct: Node, name: str, call: Node) -> bool:
         """Follow what a method returns to where it is called; return whether the file defines it."""
         self.method_calls.setdefault((struct.id, name), []).append(call)
-        outer = cuda.out_of(call, "parenthesized_expression").parent
-        if outer is not None and outer.type == "pointer_expression" and self.file.of(outer).startswith("&"):
-            self._obstruct(struct, outer, f"{self._quoted(outer)} is an address that a method returns")
+        outer = call.out_of("parenthesized_expression").parent
+        if outer.type == "pointer_expression" and outer.text.startswith("&"):
+            self._obstruct(struct, outer, f"{outer.quoted(80)} is an address that a method returns")
         for state, method in tuple(self.returned.get((struct.id, name), ())):
             self._resume(call, state, method)
         return name in self.file.method_names(struct)
 
     def _resume(self, call: Node, state: PointerState, definition: Definition) -> None:
         """Go on where a method is called: its parameters are the arguments there."""
-        given = cuda.arguments(call)
+        given = call.arguments
 
         def there(step: ReachStep) -> ReachStep:
-            if step.node is None:
+            if not step.node:
                 return step
-            declared = [self.scopes.resolve(node) for node in cuda.walk(step.node) if node.type == "identifier"]
-            number = definition.takes(declared[0]) if declared and declared[0] is not None else None
-            if step.node.type == "identifier" and number is not None and number < len(given):
+            number = definition.takes(self.scopes.meant(step.node))
+            if number is not None and number < len(given):
                 return replace(step, node=given[number])
-            return replace(step, foreign=any(cuda.inside(d, definition.node) for d in declared if d is not None))
+            declared = (self.scopes.meant(node) for node in step.node.walk())
+            return replace(step, foreign=any(d.inside(definition.node) for d in declared))
 
         self._follow(call, replace(state, steps=tuple(there(step) for step in state.steps)))
 
     def _handed(self, listed: Node, node: Node, state: PointerState) -> None:
         """Follow an object into the functions of this file that take a reference."""
-        call = listed.parent if listed.parent is not None and listed.parent.type == "call_expression" else None
-        name, number, found = self.file.called(call), cuda.number_of(node), False
-        for definition in self._definitions(call) if call is not None else ():
-            parameter = definition.parameters[number] if number < len(definition.parameters) else None
-            if parameter is not None and call is not None:
-                found = True
-                if definition.macro or cuda.above(parameter, "reference_declarator") is not None:
-                    self._goes_to(call, parameter, 0, self._type(state), state)
-                else:
-                    self._stop(node, state, f"{name} takes {state.start.name} by value")
-        if not found:
-            self._stop(node, state, f"{state.start.name} is handed to {name}, which this file does not define")
+        call, number, start = listed.parent, node.number, state.start.name
+        definitions = [definition for definition in self._definitions(call) if definition.parameter(number)]
+        for definition in definitions:
+            parameter = definition.parameter(number)
+            if definition.macro or parameter.above("reference_declarator"):
+                self._goes_to(call, parameter, 0, self._type(state), state)
+            else:
+                self._stop(node, state, f"{call.called} takes {start} by value")
+        if not definitions:
+            self._stop(node, state, f"{start} is handed to {call.called}, which this file does not define")
 
     # ------------------------------------------------------------------------------------ views: objects that point
 
     def _makes(self, listed: Node, node: Node, state: PointerState) -> bool:
         """Follow a pointer into the object that it is given to; return whether it is one of this file's classes."""
-        made_object = objects.fields_made(self.scopes, listed) if self._held(state) is None else None
-        pointer = (
-            next((name for name, value in made_object.fields.items() if cuda.same(value, node)), None)
-            if made_object
-            else None
-        )
-        if made_object is None or pointer is None:
+        made_object = objects.fields_made(self.scopes, listed) if not self._held(state) else None
+        pointers = [name for name, value in made_object.fields.items() if value is node] if made_object else []
+        if made_object is None or not pointers:
             return False
-        counts = objects.numbers(self.file, made_object.struct)
+        struct, whole, pointer = made_object.struct, made_object.whole, pointers[0]
+        counts = objects.numbers(struct)
         fields = {name: value for name, value in made_object.fields.items() if name in counts}
         within = not all(
-            objects.pointed(self.file, method, pointer) or objects.returns_only(method)
-            for method in objects.methods_of(self.scopes, made_object.struct, pointer)
+            objects.pointed(method, pointer) or objects.returns_only(method)
+            for method in objects.methods_of(self.scopes, struct, pointer)
         )
-        view = SourceView(struct=made_object.struct, pointer=pointer, fields=fields, within=within)
-        holder = made_object.whole.parent
-        if holder is None:
-            return False
-        if "return_statement" in (made_object.whole.type, holder.type):
-            return self._made_for_callers(made_object.whole, state, view)
-        declarator = (
-            made_object.whole if holder.type == "declaration" else None
-        )  # what looks like a function is the variable
-        if holder.type == "init_declarator":
-            declarator = field_of(holder, "declarator")
-        if (declared := declared_name(declarator)) is not None:
+        view = SourceView(struct=struct, pointer=pointer, fields=fields, within=within)
+        holder = whole.parent
+        if "return_statement" in (whole.type, holder.type):
+            return self._made_for_callers(whole, state, view)
+        # In a declaration, what looks like a function is the variable.
+        declarator = whole if holder.type == "declaration" else holder.part("declarator")
+        if holder.type in ("declaration", "init_declarator") and (declared := declared_name(declarator)):
             return self._kept(node, declared, state, view)
-        return (
-            holder.type == "argument_list"
-            and holder.parent is not None
-            and self._passed(made_object.whole, state, view)
-        )
+        return holder.type == "argument_list" and self._passed(whole, state, view)
 
     def _made_for_callers(self, whole: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a view that a function returns: its shape is given by the arguments of each call."""
         definition = self.scopes.holder(whole)
-        if definition is None or self.file.class_around(whole) is not None:
+        if definition is None or self.file.class_around(whole):
             return False
         for reach in self.web.to(state.start):
-            listed, holder = field_of(reach.node, "arguments"), reach.node.parent
-            declared = declared_name(field_of(holder, "declarator"))
-            if listed is None or declared is None or len(definition.parameters) != listed.named_child_count:
+            call, declared = reach.node, declared_name(reach.node.parent.part("declarator"))
+            given = call.part("arguments").named_children
+            if not call.part("arguments") or not declared or len(definition.parameters) != len(given):
                 return False
-            arguments = given_by_name(self.file, definition, listed.named_children)
-            fields = {name: arguments.get(self.file.of(node), node) for name, node in view.fields.items()}
+            arguments = given_by_name(definition, given)
+            made = replace(view, fields={name: arguments.get(n.text, n) for name, n in view.fields.items()})
             there = replace(state, start=reach.start, steps=(*reach.steps, *state.steps))
-            if any(step.node is not None for step in state.steps) or not self._kept(
-                reach.node, declared, there, replace(view, fields=fields)
-            ):
+            if any(step.node for step in state.steps) or not self._kept(call, declared, there, made):
                 return False
         return True
 
@@ -621,36 +576,35 @@ class ReachWalk:
         self.views[slot.id] = view
         place = self.web.places.get(slot.id)
         if place is None:
-            name = self.file.of(declared) + (f".{view.pointer}" if slot is not declared else "")
+            name = declared.text + (f".{view.pointer}" if slot is not declared else "")
             place = self._add(
                 ReachedPlace(name=name, declared=slot, rank=1, unit=state.unit, kept=declared, pointer=view.pointer)
             )
         self._record(node, state, end=place)
-        inner = member(self.file, view.struct, view.pointer)
-        if view.within and inner is not None:
+        inner = member(view.struct, view.pointer)
+        if view.within and inner:
             self._goes_to(node, inner, 1, state.unit, PointerState(start=place, rank=1, unit=state.unit))
         return True
 
     def _slot(self, declared: Node, pointer: str) -> Node:
         """Return what stands for a pointer that a name keeps: the name, for another one a node beside it."""
-        holder = cuda.above(declared, "declaration", "parameter_declaration") or declared
-        for slot in (declared, *cuda.walk(holder)):
+        holder = declared.above("declaration", "parameter_declaration") or declared
+        for slot in (declared, *holder.walk()):
             if self.slots.setdefault(slot.id, (declared.id, pointer)) == (declared.id, pointer):
                 return slot
         return declared
 
     def _alike(self, one: SourceView, other: SourceView) -> bool:
         """Return whether two views have the same class and shape, so that one name may stand for both."""
-        texts = [{name: self.file.of(node) for name, node in view.fields.items()} for view in (one, other)]
-        return cuda.same(one.struct, other.struct) and one.pointer == other.pointer and texts[0] == texts[1]
+        texts = [{name: node.text for name, node in view.fields.items()} for view in (one, other)]
+        return one.struct is other.struct and one.pointer == other.pointer and texts[0] == texts[1]
 
     def _passed(self, node: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a view into the functions that it is an argument of; return whether all of them show it."""
-        call = node.parent.parent if node.parent is not None else None
-        definitions = self._definitions(call) if call is not None and call.type == "call_expression" else []
-        number = cuda.number_of(node)
+        definitions = self._definitions(node.parent.parent)
+        number = node.number
         parameters = [m.parameters[number] for m in definitions if number < len(m.parameters) and not m.macro]
-        return bool(parameters) and all(p is not None and self._kept(node, p, state, view) for p in parameters)
+        return bool(parameters) and all(p and self._kept(node, p, state, view) for p in parameters)
 
     def _viewed(self, node: Node, parent: Node, state: PointerState, view: SourceView) -> bool:
         """Follow a use of a view; return whether it is understood."""
@@ -660,22 +614,19 @@ class ReachWalk:
             case "call_expression":
                 return self._indexed(parent, "operator()", state, view)
             case "subscript_expression":
-                return is_field(node, "argument") and self._indexed(parent, "operator[]", state, view)
+                return node.is_part("argument") and self._indexed(parent, "operator[]", state, view)
             case "argument_list":
                 return self._passed(node, state, view)
             case "init_declarator":
-                declared = declared_name(field_of(parent, "declarator"))
-                return declared is not None and self._kept(node, declared, state, view)
+                declared = declared_name(parent.part("declarator"))
+                return bool(declared) and self._kept(node, declared, state, view)
             case kind:
                 return kind in ("lambda_capture_specifier", "sizeof_expression", "decltype")
 
     def _member_viewed(self, node: Node, state: PointerState, view: SourceView) -> bool:
-        field, holder = field_of(node, "field"), node.parent
-        if field is None or holder is None:
-            return False
-        name = self.file.of(field_of(field, "name") or field)
-        if is_field(node, "function", "call_expression"):
-            return self._indexed(holder, name, state, view)
+        name = (node.part("field").part("name") or node.part("field")).text
+        if node.is_part("function", "call_expression"):
+            return self._indexed(node.parent, name, state, view)
         if name == view.pointer:
             self._follow(node, state)
         elif name in view.fields:
@@ -686,18 +637,17 @@ class ReachWalk:
         """Follow a call of a method: its index is an expression of the arguments."""
         if view.within:
             return True
-        given = cuda.arguments(call)
+        given = call.arguments
         method = objects.method_of(self.scopes, view.struct, name, len(given))
-        does = objects.pointed(self.file, method, view.pointer) if method is not None else None
+        does = objects.pointed(method, view.pointer) if method else None
         if method is None or does is None:
             return False
         if not does.used:
             return True
-        if does.index is not None:
-            arguments = given_by_name(self.file, method, given)
-            index = arguments.get(self.file.of(does.index)) if does.index.type == "identifier" else None
-            if index is None:  # the call stands for what the method computes
-                index = call
+        if does.index:
+            arguments = given_by_name(method, given)
+            index = arguments.get(does.index.text, call) if does.index.type == "identifier" else call
+            if index is call:  # it stands for what the method computes
                 self.scopes.indexing[call.id] = Inlined(
                     body=does.index, arguments=arguments, closed=frozenset(arguments), fields=view.fields, indexing=True
                 )
@@ -716,44 +666,43 @@ class ReachWalk:
         """Note a use; `rest` are fields of a `Reach`."""
         self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, unit=state.unit, **rest))
 
-    def _access(self, node: Node, state: PointerState, layout: Node | None = None, leading: Node | None = None) -> None:
-        if self._held(state) is not None:
+    def _access(self, node: Node, state: PointerState, layout: Node = NOTHING, leading: Node = NOTHING) -> None:
+        if self._held(state):
             self._stop_bytes(node, state)
         else:
             self._record(node, state, layout=layout, leading=leading)
 
     def _stop(self, node: Node, state: PointerState, reason: str) -> None:
-        struct = self._held(state)
-        if struct is None:
-            self.web.obstacles.append(Obstacle(start=state.start, line=self.file.line(node), reason=reason))
-        else:
+        if struct := self._held(state):
             self._obstruct(struct, node, reason)
+        else:
+            self.web.obstacles.append(Obstacle(start=state.start, line=node.line, reason=reason))
 
     def _stop_bytes(self, node: Node, state: PointerState) -> None:
-        self._stop(node, state, f"{self._quoted(node)} takes {state.start.name} as bytes")
+        self._stop(node, state, f"{node.quoted(80)} takes {state.start.name} as bytes")
 
     def _stop_unknown(self, node: Node, state: PointerState) -> bool:
         """Stop at an object of which the file shows no arrays, if it is used as one; return whether it is."""
         type_ = self._type(state)
-        if not state.start.array or state.rank or state.steps or node.parent is None or type_ in SIZES:
+        if not state.start.array or state.rank or state.steps or type_ in SIZES:
             return False
         if node.parent.type not in ("field_expression", "call_expression", "subscript_expression", "argument_list"):
             return False
-        why = "is not defined in this file" if self.file.class_named(type_) is None else "has no arrays of its own"
-        if self.file.class_named(type_, UNION) is not None:
+        why = "is not defined in this file" if not self.file.class_named(type_) else "has no arrays of its own"
+        if self.file.class_named(type_, UNION):
             why = "is a union, whose members share their bytes"
         self._stop(node, state, f"{state.start.name} is an object of {type_}, which {why}")
         return True
 
     def _puzzled(self, node: Node, around: Node, state: PointerState) -> None:
-        reason = f"{state.start.name} is used in a way that is not understood: {self._quoted(around)}"
+        reason = f"{state.start.name} is used in a way that is not understood: {around.quoted(80)}"
         self._stop(node, state, reason)
 
     def _obstruct(self, struct: Node, node: Node, reason: str, length: bool = False) -> None:
         """Put something in the way of all arrays of a class, or with `length` only of longer rows."""
         for declared in arrays(struct):
-            place, line = self.web.places[declared.id], self.file.line(node)
-            self.web.obstacles.append(Obstacle(start=place, line=line, reason=reason, length=length))
+            place = self.web.places[declared.id]
+            self.web.obstacles.append(Obstacle(start=place, line=node.line, reason=reason, length=length))
 
     def obstruct_elsewhere(self) -> None:
         """Put other objects of the same classes in the way: an edit of the class is one of them, too."""
@@ -766,20 +715,17 @@ class ReachWalk:
             for node, reason in objects.elsewhere(self.scopes, struct, self.web):
                 self._obstruct(struct, node, reason, length=data)
 
-    def _quoted(self, node: Node) -> str:
-        return self.file.quoted(node, 80)
-
 
 def _shape_of(file: cuda.CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:
     """Return how many subscripts a declared pointer, array or reference takes, and what it counts."""
     declarator, sizes, stars = declared.parent, 0, 0
-    while declarator is not None and not declarator.type.endswith(("declaration", "init_declarator")):
+    while declarator and not declarator.type.endswith(("declaration", "init_declarator")):
         sizes += declarator.type == "array_declarator"
         stars += declarator.type == "pointer_declarator"
         declarator = declarator.parent
-    holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
-    type_ = field_of(holder, "type")
-    named, inner = file.array_alias(file.of(type_)) if type_ is not None else ("", ())
+    holder = declarator.parent if declarator.type == "init_declarator" else declarator
+    type_ = holder.part("type")
+    named, inner = file.array_alias(type_.text) if type_ else ("", ())
     sizes += len(inner)
     if named == "auto" and not stars and not sizes:
         return max(rank, 1), unit

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import PARAMETERS, CudaFile, Inlined, field_of
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
+from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, CudaFile, Inlined, Node
 
 SCOPES = (
     "compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "function_definition",
@@ -23,6 +18,7 @@ WRAPPERS = (
     "function_declarator", "attributed_declarator",
 )  # fmt: skip
 NAMES = ("identifier", "field_identifier", "type_identifier", "namespace_identifier", "operator_name")
+DECLARING = ("declaration", "field_declaration", "for_range_loop", *PARAMETERS)
 HEAD = b"int f(){"  # before a macro's body, so that it parses as statements
 SHARED = "__shared__"
 
@@ -34,7 +30,7 @@ class Definition:
     name: str
     node: Node  # the definition
     body: Node
-    parameters: tuple[Node | None, ...]  # the identifiers, None for one without a name
+    parameters: tuple[Node, ...]  # the identifiers, `NOTHING` for one without a name
     macro: bool = False
 
     @property
@@ -42,9 +38,13 @@ class Definition:
         """The statements of its body, without comments."""
         return [child for child in self.body.named_children if child.type != "comment"]
 
+    def parameter(self, number: int) -> Node:
+        """Return the identifier of a parameter; `NOTHING` also if there are not that many."""
+        return self.parameters[number] if number < len(self.parameters) else NOTHING
+
     def takes(self, declared: Node) -> int | None:
         """Return which of its parameters a declared name is; None if it is none of them."""
-        return cuda.position(declared, self.parameters)
+        return self.parameters.index(declared) if declared and declared in self.parameters else None
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class Scopes:
     _macros: dict[int, Definition] = field(default_factory=dict, init=False)  # by the root of the body: another tree
 
     def __post_init__(self) -> None:
-        for node in cuda.walk(self.file.root):
+        for node in self.file.root.walk():
             for name in _declares(node):
                 self._declare(name, node)
         for call, argument, _ in self.declaring:
@@ -65,13 +65,13 @@ class Scopes:
 
     def _declare(self, name: Node, node: Node) -> None:
         if node.type == "parameter_declaration":
-            scope = cuda.above(node, "function_definition", "lambda_expression", "template_declaration")
+            scope = node.above("function_definition", "lambda_expression", "template_declaration")
         elif node.type == "preproc_function_def":
             scope = node
         else:
-            scope = cuda.above(node, *SCOPES)
-        if scope is not None:
-            self._declared.setdefault(scope.id, {}).setdefault(self.file.of(name), []).append(name)
+            scope = node.above(*SCOPES)
+        if scope:
+            self._declared.setdefault(scope.id, {}).setdefault(name.text, []).append(name)
 
     # ------------------------------------------------------------------------------------ what a file defines
 
@@ -93,34 +93,34 @@ class Scopes:
     def _function(self, node: Node) -> Definition | None:
         """Return a function, or the lambda that a variable is initialised with."""
         if node.type == "init_declarator":
-            value, named = field_of(node, "value"), field_of(node, "declarator")
-            if value is None or value.type != "lambda_expression":
+            value, named = node.part("value"), node.part("declarator")
+            if value.type != "lambda_expression":
                 return None
-            node, declarator = value, field_of(value, "declarator")
+            node, declarator = value, value.part("declarator")
         else:
-            declarator = next((n for n in cuda.walk(node) if n.type == "function_declarator"), None)
-            named = field_of(declarator, "declarator")
-        body = field_of(node, "body")
-        if body is None or named is None:
+            declarator = next((n for n in node.walk() if n.type == "function_declarator"), NOTHING)
+            named = declarator.part("declarator")
+        body = node.part("body")
+        if not body or not named:
             return None
-        while named.type in ("qualified_identifier", "template_function") and (inner := field_of(named, "name")):
+        while named.type in ("qualified_identifier", "template_function") and (inner := named.part("name")):
             named = inner  # a specialisation has the name of its template
-        name = "".join(self.file.of(named).rpartition("::")[2].split())
-        parameters = tuple(_parameters(field_of(declarator, "parameters")))
+        name = "".join(named.text.rpartition("::")[2].split())
+        parameters = tuple(_parameters(declarator.part("parameters")))
         return Definition(name=name, node=node, body=body, parameters=parameters)
 
     def _macro(self, node: Node) -> Definition | None:
-        name, value, listed = (field_of(node, part) for part in ("name", "value", "parameters"))
-        if name is None or value is None:
+        name, value, listed = (node.part(part) for part in ("name", "value", "parameters"))
+        if not name or not value:
             return None
         # The body is parsed apart, behind spaces, so that its nodes have the bytes of the file.
         start, end = value.start_byte, value.end_byte
         text = b" " * (start - len(HEAD)) + HEAD + self.file.text[start:end] + b"\n;}"
-        root = cuda.parse(text, self.file.name).root
-        parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
-        definition = Definition(name=self.file.of(name), node=node, body=root, parameters=parameters, macro=True)
+        root = cuda.tree(text, self.file.text)
+        parameters = tuple(n for n in listed.children if n.type == "identifier")
+        definition = Definition(name=name.text, node=node, body=root, parameters=parameters, macro=True)
         self._macros[root.id] = definition
-        for below in cuda.walk(root):
+        for below in root.walk():
             for declared in _declares(below):
                 self._declare(declared, below)
         return definition
@@ -130,10 +130,10 @@ class Scopes:
         """The statements that are a macro which declares a shared array by the name that it is given."""
         found: list[tuple[Node, Node, Definition]] = []
         for node in self.file.nodes("call_expression"):
-            given, statement = cuda.arguments(node), node.parent
-            if not given or statement is None or statement.type != "expression_statement":
+            given, statement = node.arguments, node.parent
+            if not given or statement.type != "expression_statement":
                 continue
-            for definition in self.callables.get(self.file.of(field_of(node, "function")), []):
+            for definition in self.callables.get(node.part("function").text, []):
                 if (
                     definition.macro
                     and SHARED.encode() in self.file.text[definition.body.start_byte : definition.body.end_byte]
@@ -150,68 +150,65 @@ class Scopes:
     def mentions(self) -> dict[str, list[Node]]:
         """All names in the file and in its macros, by their text."""
         found: dict[str, list[Node]] = {}
-        for node in (node for tree in self.trees for node in cuda.walk(tree) if node.type in NAMES):
-            found.setdefault("".join(self.file.of(node).split()), []).append(node)
+        for node in (node for tree in self.trees for node in tree.walk() if node.type in NAMES):
+            found.setdefault("".join(node.text.split()), []).append(node)
         return found
 
     def calls(self, name: str) -> list[Node]:
         """Return the calls of a name in the file, without those in macros."""
-        return [node for node in self.file.nodes("call_expression") if self.file.called(node) == name]
+        return [node for node in self.file.nodes("call_expression") if node.called == name]
 
     def members(self, name: str) -> Iterator[Node]:
         """Yield the names in the file that are declared as members of a class."""
         for node in self.mentions.get(name, []):
-            if node.type == "field_identifier" and cuda.above(node, "field_declaration") is not None:
+            if node.type == "field_identifier" and node.above("field_declaration"):
                 yield node
 
     # ------------------------------------------------------------------------------------ what a name refers to
 
     def uses(self, declared: Node) -> Iterator[Node]:
         """Yield the names that refer to a declared one."""
-        for node in self.mentions.get(self.file.of(declared), []):
-            names = node.type in ("identifier", "type_identifier") and not cuda.same(node, declared)
-            if names and cuda.same(self.resolve(node), declared):
+        for node in self.mentions.get(declared.text, []):
+            names = node.type in ("identifier", "type_identifier") and node is not declared
+            if names and self.resolve(node) is declared:
                 yield node
 
-    def resolve(self, use: Node, name: str = "") -> Node | None:
-        """Return the declared name that an identifier, or another `name` there, refers to; None if none is declared."""
-        name = name or self.file.of(use)
-        holder: Node | None = use.parent
-        while holder is not None:
-            found = self._visible(holder, name, use) or self._inherited(holder, name, use)
-            if found is not None:
+    def resolve(self, use: Node, name: str = "") -> Node:
+        """Return the declared name that an identifier, or another `name` there, refers to, if any is declared."""
+        name, holder = name or use.text, use.parent
+        while holder:
+            if found := self._visible(holder, name, use) or self._inherited(holder, name, use):
                 return found
-            if holder.parent is None and holder.id in self._macros:
+            if holder.id in self._macros:
                 return self._visible(self._macros[holder.id].node, name, use) or self._anywhere(name)
             holder = holder.parent
-        return None
+        return NOTHING
 
-    def meant(self, node: Node | None) -> Node | None:
-        """Return the declared name that an expression is; None if it is not a single name."""
-        return self.resolve(node) if node is not None and node.type == "identifier" else None
+    def meant(self, node: Node) -> Node:
+        """Return the declared name that an expression is, if it is a single name."""
+        return self.resolve(node) if node.type == "identifier" else NOTHING
 
-    def _visible(self, scope: Node, name: str, use: Node) -> Node | None:
+    def _visible(self, scope: Node, name: str, use: Node) -> Node:
         declared = self._declared.get(scope.id, {}).get(name, [])
         anywhere = scope.type == "field_declaration_list"  # methods see all members
         seen = (node for node in reversed(declared) if anywhere or node.start_byte <= use.start_byte)
-        return next((node for node in seen if not _captures(node, use)), None)
+        return next((node for node in seen if not _captures(node, use)), NOTHING)
 
-    def _inherited(self, function: Node, name: str, use: Node) -> Node | None:
+    def _inherited(self, function: Node, name: str, use: Node) -> Node:
         """Return what a name refers to in a class whose method is defined out of it."""
         if function.type != "function_definition" or b"::" not in self.file.text:
-            return None
-        body = field_of(self.file.class_of(function), "body")
-        return self._visible(body, name, use) if body is not None else None
+            return NOTHING
+        return self._visible(self.file.class_of(function).part("body"), name, use)
 
-    def _anywhere(self, name: str) -> Node | None:
-        """Return the only declaration of a name that a macro leaves to where it is used; None if there are several."""
+    def _anywhere(self, name: str) -> Node:
+        """Return the only declaration of a name that a macro leaves to where it is used, if there is only one."""
         every = [node for names in self._declared.values() for node in names.get(name, [])]
         every = [node for node in every if node.type != "field_identifier"]
-        return every[0] if len(every) == 1 else None
+        return every[0] if len(every) == 1 else NOTHING
 
     def macro(self, node: Node) -> Definition | None:
         """Return the macro whose body a node is in; None if it is in none."""
-        while node.parent is not None:
+        while node.parent:
             node = node.parent
         return self._macros.get(node.id)
 
@@ -223,26 +220,22 @@ class Scopes:
 
     def declared_with(self, declared: Node) -> list[Node]:
         """Return the names that are declared in one scope with a name, and are the same."""
-        name = self.file.of(declared)
-        return next(
-            (every[name] for every in self._declared.values() if any(d.id == declared.id for d in every.get(name, ()))),
-            [],
-        )
+        every = (names.get(declared.text, []) for names in self._declared.values())
+        return next((names for names in every if declared in names), [])
 
     def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
         nearest: Definition | None = None
         for definition in self.definitions:
-            if cuda.inside(node, definition.body) and (nearest is None or cuda.inside(definition.body, nearest.body)):
+            if node.inside(definition.body) and (nearest is None or definition.body.inside(nearest.body)):
                 nearest = definition
         return nearest
 
 
 def _captures(declared: Node, use: Node) -> bool:
     """Return whether a name is that of a capture whose value the use is part of: ``[p = p]``."""
-    holder = declared.parent
-    captures = holder is not None and holder.type == "lambda_capture_initializer"
-    return captures and holder is not None and cuda.inside(use, holder) and not cuda.same(declared, use)
+    captured = declared.parent.type == "lambda_capture_initializer" and use.inside(declared.parent)
+    return captured and declared is not use
 
 
 # Names where they are declared.
@@ -251,39 +244,29 @@ def _captures(declared: Node, use: Node) -> bool:
 def _declares(node: Node) -> Iterator[Node]:
     """Yield the identifiers that a node declares."""
     match node.type:
-        case (
-            "declaration"
-            | "field_declaration"
-            | "for_range_loop"
-            | "parameter_declaration"
-            | "optional_parameter_declaration"
-        ):
-            for declarator in node.children_by_field_name("declarator"):
+        case kind if kind in DECLARING:
+            for declarator in node.every("declarator"):
                 yield from _named(declarator)
         case "lambda_capture_initializer":  # [p = tile]: a new name in the lambda
             yield from (child for child in node.named_children[:1] if child.type == "identifier")
         case "preproc_function_def":
-            listed = field_of(node, "parameters")
-            yield from (child for child in (listed.children if listed else ()) if child.type == "identifier")
+            yield from (child for child in node.part("parameters").children if child.type == "identifier")
         case "expression_statement":
-            yield from (name for name in [pointer_to_array(node)] if name is not None)
+            if name := pointer_to_array(node):
+                yield name
 
 
-def pointer_to_array(node: Node) -> Node | None:
+def pointer_to_array(node: Node) -> Node:
     """Return the name that ``float (*p)[32] = t;`` declares: the grammar takes it for an assignment."""
-    expression = node.named_children[0] if node.named_child_count == 1 else None
-    left = (
-        field_of(expression, "left") if expression is not None and expression.type == "assignment_expression" else None
-    )
-    while left is not None and left.type == "subscript_expression":
-        left = field_of(left, "argument")
-    if left is None or left.type != "call_expression":
-        return None
-    kind, given = field_of(left, "function"), cuda.arguments(left)
-    if kind is None or len(given) != 1 or given[0].type != "pointer_expression":
-        return None
-    argument = field_of(given[0], "argument")
-    return argument if argument is not None and argument.type == "identifier" else None
+    expression = node.named_children[0] if len(node.named_children) == 1 else NOTHING
+    left = expression.part("left") if expression.type == "assignment_expression" else NOTHING
+    while left.type == "subscript_expression":
+        left = left.part("argument")
+    if left.type != "call_expression":
+        return NOTHING
+    given = left.arguments
+    argument = given[0].part("argument") if [node.type for node in given] == ["pointer_expression"] else NOTHING
+    return argument if argument.type == "identifier" else NOTHING
 
 
 def _named(declarator: Node) -> Iterator[Node]:
@@ -292,35 +275,35 @@ def _named(declarator: Node) -> Iterator[Node]:
     elif declarator.type == "structured_binding_declarator":
         yield from (child for child in declarator.named_children if child.type == "identifier")
     elif declarator.type in WRAPPERS:
-        inner = field_of(declarator, "declarator")
-        for child in [inner] if inner is not None else declarator.named_children:
+        inner = declarator.part("declarator")
+        for child in [inner] if inner else declarator.named_children:
             if child.type in ("identifier", "field_identifier", *WRAPPERS):
                 yield from _named(child)
                 return
 
 
-def declared_name(declarator: Node | None) -> Node | None:
+def declared_name(declarator: Node) -> Node:
     """Return the identifier of a declarator."""
-    return next(_named(declarator), None) if declarator is not None else None
+    return next(_named(declarator), NOTHING)
 
 
-def _parameters(listed: Node | None) -> Iterator[Node | None]:
-    for parameter in listed.named_children if listed is not None else ():
+def _parameters(listed: Node) -> Iterator[Node]:
+    for parameter in listed.named_children:
         if parameter.type in PARAMETERS:
-            yield declared_name(field_of(parameter, "declarator"))
+            yield declared_name(parameter.part("declarator"))
         elif parameter.type == "variadic_parameter_declaration":
-            yield None
+            yield NOTHING
 
 
 def is_argument(node: Node) -> bool:
     """Return whether a name that the grammar takes for a type may be an argument, as in ``View v(tile);``."""
-    parameter = node.parent if node.type == "type_identifier" else None
-    if parameter is None or parameter.type != "parameter_declaration" or parameter.child_count != 1:
+    parameter = node.parent if node.type == "type_identifier" else NOTHING
+    if parameter.type != "parameter_declaration" or len(parameter.children) != 1:
         return False
     holder = parameter.parent
     for kind in ("function_declarator", "declaration", "compound_statement"):
-        holder = holder.parent if holder is not None else None
-        if holder is None or holder.type != kind:
+        holder = holder.parent
+        if holder.type != kind:
             return False
     return True
 
@@ -351,28 +334,22 @@ def shared_declarations(scopes: Scopes) -> Iterator[SharedDeclaration]:
     for node in file.nodes("declaration"):
         yield from _shared(file, node)
     for call, argument, macro in scopes.declaring:
-        for node in cuda.walk(macro.body):
+        for node in macro.body.walk():
             for shared in _shared(file, node) if node.type == "declaration" else ():
-                if macro.parameters[0] is not None and shared.name == file.of(macro.parameters[0]):
-                    yield replace(shared, name=file.of(argument), declared=argument, statement=call)
+                if macro.parameters[0] and shared.name == macro.parameters[0].text:
+                    yield replace(shared, name=argument.text, declared=argument, statement=call)
 
 
 def _shared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
-    words = [file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")]
-    type_ = field_of(node, "type")
-    if SHARED not in words or type_ is None:
+    words = [child.text for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")]
+    if SHARED not in words or not node.part("type"):
         return
-    for declarator in node.children_by_field_name("declarator"):
-        if (name := declared_name(declarator)) is not None:
+    element, inner = file.array_alias(node.part("type").text)
+    for declarator in node.every("declarator"):
+        if name := declared_name(declarator):
             sizes, dynamic = _sizes(declarator)
-            element, inner = file.array_alias(file.of(type_))
             yield SharedDeclaration(
-                name=file.of(name),
-                declared=name,
-                statement=node,
-                element=element,
-                sizes=(*sizes, *inner),
-                dynamic=dynamic,
+                name=name.text, declared=name, statement=node, element=element, sizes=(*sizes, *inner), dynamic=dynamic
             )
 
 
@@ -381,34 +358,27 @@ def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:
 
     With its file, also those of an array that its type is an alias of.
     """
-    type_ = field_of(cuda.above(declared, "declaration", "parameter_declaration", "field_declaration"), "type")
-    inner = file.array_alias(file.of(type_))[1] if file is not None and type_ is not None else ()
+    type_ = declared.above("declaration", "parameter_declaration", "field_declaration").part("type")
+    inner = file.array_alias(type_.text)[1] if file and type_ else ()
     declarator = declared
-    while declarator.parent is not None and declarator.parent.type.endswith("_declarator"):
-        if declarator.parent.type == "init_declarator":
-            break
+    while declarator.parent.type.endswith("_declarator") and declarator.parent.type != "init_declarator":
         declarator = declarator.parent
     return (*(_sizes(declarator)[0] or _mistaken(declared)), *inner)
 
 
 def _mistaken(declared: Node) -> tuple[Node, ...]:
     """Return the sizes in ``float (*p)[32] = t;``, which the grammar takes for subscripts."""
-    sizes: list[Node] = []
-    node: Node | None = declared
-    while node is not None and node.type != "assignment_expression":
-        sizes += cuda.arguments(node)[:1] if node.type == "subscript_expression" else []
+    sizes, node = list[Node](), declared
+    while node and node.type != "assignment_expression":
+        sizes += node.arguments[:1] if node.type == "subscript_expression" else []
         node = node.parent
-    return tuple(sizes) if node is not None else ()
+    return tuple(sizes) if node else ()
 
 
 def _sizes(declarator: Node) -> tuple[tuple[Node, ...], bool]:
     """Return the sizes of an array's dimensions, and whether the first is left open."""
     sizes: list[Node] = []
-    dynamic = False
-    node: Node | None = declarator
-    while node is not None and node.type == "array_declarator":
-        size = field_of(node, "size")
-        dynamic = dynamic or size is None
-        sizes[:0] = [size] if size is not None else []
-        node = field_of(node, "declarator")
-    return tuple(sizes), dynamic
+    while declarator.type == "array_declarator":
+        sizes.insert(0, declarator.part("size"))
+        declarator = declarator.part("declarator")
+    return tuple(size for size in sizes if size), NOTHING in sizes

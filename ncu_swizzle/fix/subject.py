@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
@@ -13,8 +12,8 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_t
 from ncu_swizzle.fix import cuda, edits, launched
 from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
-from ncu_swizzle.fix.cuda import CudaFile
-from ncu_swizzle.fix.draft import Draft, Unfit
+from ncu_swizzle.fix.cuda import CudaFile, Node, Unfit
+from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.launched import Known
 from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations, sizes_of
@@ -22,10 +21,6 @@ from ncu_swizzle.fix.webs import BYTES, ReachedPlace, Web, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem.operations import LINE
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 
 # Lines of a text with spliced headers, as the cubin and the user name them.
 
@@ -104,7 +99,7 @@ class FixSubject:
             plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
             plain = plain or draft.indexing(reach.node) is not None
             holder = reach.node.parent
-            handed = holder is not None and holder.type == "gnu_asm_input_operand"
+            handed = holder.type == "gnu_asm_input_operand"
             if not plain or handed or reach.unit == BYTES:
                 return seen.widest
             try:

@@ -6,20 +6,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import CudaFile, Inlined
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
 
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
     "int16_t": 2, "uint16_t": 2, "int": 4, "float": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
     "__half2": 4, "double": 8, "float2": 8, "int2": 8, "uint2": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8,
     "float4": 16, "int4": 16, "uint4": 16, "double2": 16, "unsigned char": 1, "unsigned int": 4, "unsigned short": 2,
-    "byte": 1,
+    "byte": 1, "half_t": 2, "bfloat16_t": 2, "tfloat32_t": 4,
 }  # fmt: skip
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 
@@ -73,7 +68,7 @@ class Constants:
 
     def value(self, node: Node) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
-        node, within = self._reached(cuda.bare(node))
+        node, within = self._reached(node.bare)
         return within._value(node)
 
     def _value(self, node: Node) -> int | None:
@@ -81,12 +76,11 @@ class Constants:
         if node.type in NAMES or (self.of_launch and node.type == "field_expression"):
             named = self.name(node)
             call = self.inline(node) if named is None and node.type == "identifier" else None
-            return self.value(call.body) if call is not None else named
-        text = self.file.of(node)
+            return self.value(call.body) if call else named
+        text = node.text
         match node.type:
             case "cast_expression":
-                inner = cuda.field_of(node, "value")
-                return self.value(inner) if inner is not None else None
+                return self.value(node.part("value"))
             case "number_literal":
                 match = _LITERAL.fullmatch(text.replace("'", ""))
                 return int(match[1], 8 if re.fullmatch("0[0-7]+", match[1]) else 0) if match else None
@@ -98,10 +92,7 @@ class Constants:
         return None
 
     def _binary(self, node: Node) -> int | None:
-        left, right = cuda.field_of(node, "left"), cuda.field_of(node, "right")
-        one = self.value(left) if left is not None else None
-        other = self.value(right) if right is not None else None
-        operator = operator_of(self.file, node)
+        one, other, operator = self.value(node.part("left")), self.value(node.part("right")), operator_of(node)
         if one is None or other is None or (operator in "/%" and other <= 0) or (operator == "<<" and other > 30):
             return None
         operations: dict[str, Callable[[int, int], int]] = {
@@ -112,66 +103,62 @@ class Constants:
 
     def _reached(self, node: Node) -> tuple[Node, Constants]:
         """Return what a parameter or a call stands for, with the constants by which it is understood."""
-        named, text = node.type == "identifier", self.file.of(node)
+        named, text = node.type == "identifier", node.text
         if named and text in self.bound and self.outer is not None:
-            return self.outer._reached(cuda.bare(self.bound[text]))
+            return self.outer._reached(self.bound[text].bare)
         if named and text in self.fields:
-            return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(self.fields[text]))
+            return replace(self, bound={}, outer=None, fields={})._reached(self.fields[text].bare)
         call = self.inline(node) if node.type in MEMBERS else None
-        if call is None and (object_ := self._called(node)) is not None:
+        if call is None and (object_ := self._called(node)):
             call = self.part(object_, node)
         if call is None:
             return node, self
         within = replace(self, bound=call.arguments, outer=self, fields=call.fields or self.fields)
-        for name in (n for n in cuda.walk(call.body) if n.type == "identifier"):
-            function = name.parent is not None and name.parent.type == "call_expression"
-            own = self.file.of(name) in within.bound or self.file.of(name) in within.fields
-            if not function and not own and within._value(name) is None:
+        for name in (n for n in call.body.walk() if n.type == "identifier"):
+            own = name.text in within.bound or name.text in within.fields
+            if name.parent.type != "call_expression" and not own and within._value(name) is None:
                 return node, self  # it depends on more than its arguments
-        return within._reached(cuda.bare(call.body))
+        return within._reached(call.body.bare)
 
-    def _called(self, node: Node) -> Node | None:
+    def _called(self, node: Node) -> Node:
         """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
-        function = cuda.field_of(node, "function") if node.type == "call_expression" and self.fields else None
-        method = function is not None and function.type == "field_expression"
-        name = (cuda.field_of(function, "argument") if function is not None and method else None) or function
-        return self.fields.get(self.file.of(name)) if name is not None else None
+        function = node.part("function") if node.type == "call_expression" and self.fields else NOTHING
+        name = function.part("argument") if function.type == "field_expression" else function
+        return self.fields.get(name.text, NOTHING)
 
     def terms(self, node: Node, negative: bool = False) -> tuple[Term, ...]:
         """Return the sum that an expression is."""
         return tuple(self._terms(node, negative))
 
     def _terms(self, node: Node, negative: bool) -> Iterator[Term]:
-        inner, within = self._reached(cuda.bare(node))
-        left, right = cuda.field_of(inner, "left"), cuda.field_of(inner, "right")
-        operator = operator_of(self.file, inner)
-        if left is not None and right is not None and operator in ("+", "-"):
-            yield from within._terms(left, negative)
-            yield from within._terms(right, negative ^ (operator == "-"))
+        inner, within = self._reached(node.bare)
+        operator = operator_of(inner)
+        if operator in ("+", "-"):
+            yield from within._terms(inner.part("left"), negative)
+            yield from within._terms(inner.part("right"), negative ^ (operator == "-"))
             return
-        if within is not self and cuda.bare(node).type == "call_expression" and within.value(inner) is not None:
-            inner, within = cuda.bare(node), self  # a constant by its name
+        if within is not self and node.bare.type == "call_expression" and within.value(inner) is not None:
+            inner, within = node.bare, self  # a constant by its name
         yield Term(inner, tuple(within._factors(inner)), negative)
 
     def _factors(self, node: Node) -> Iterator[Factor]:
-        value, (inner, within) = self.value(node), self._reached(cuda.bare(node))
-        if within is not self and (value is None or cuda.bare(node).type == "identifier"):
+        value, (inner, within) = self.value(node), self._reached(node.bare)
+        if within is not self and (value is None or node.bare.type == "identifier"):
             yield from within._factors(inner)
             return
-        left, right = cuda.field_of(node, "left"), cuda.field_of(node, "right")
-        operator = operator_of(self.file, node)
-        if left is not None and right is not None and operator == "*":
-            product = cuda.bare(left)
-            yield from self._factors(product if operator_of(self.file, product) == "*" else left)
+        left, right = node.part("left"), node.part("right")
+        operator = operator_of(node)
+        if operator == "*":
+            product = left.bare
+            yield from self._factors(product if operator_of(product) == "*" else left)
             yield from self._factors(right)
-        elif left is not None and right is not None and operator == "<<" and (shift := self.value(right)) is not None:
+        elif operator == "<<" and (shift := self.value(right)) is not None:
             yield from self._factors(left)
             yield Factor(right, 1 << shift, shift=True)
         else:
             yield Factor(node, value)
 
 
-def operator_of(file: CudaFile, node: Node) -> str:
+def operator_of(node: Node) -> str:
     """Return the operator of a binary expression; empty for anything else."""
-    operator = cuda.field_of(node, "operator") if node.type == "binary_expression" else None
-    return file.of(operator) if operator is not None else ""
+    return node.part("operator").text if node.type == "binary_expression" else ""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
+from ncu_swizzle.fix.cuda import NOTHING, Node
 
 BYTES = "byte"  # the unit of an address that is an integer
 
@@ -22,7 +19,7 @@ class ReachStep:
     `foreign`: it stands in another function, by whose parameters it is written.
     """
 
-    node: Node | None
+    node: Node
     unit: str = ""
     rank: int = 1
     subscript: bool = True
@@ -43,7 +40,7 @@ class ReachedPlace:
     unit: str = ""
     array: bool = False  # declared as shared memory
     member: bool = False  # an array within a struct
-    kept: Node | None = None  # of a view: the name of the object that keeps the pointer
+    kept: Node = NOTHING  # of a view: the name of the object that keeps the pointer
     pointer: str = ""  # which of its members that is
 
     @property
@@ -64,8 +61,8 @@ class Reach:
     steps: tuple[ReachStep, ...]
     node: Node
     end: ReachedPlace | None = None
-    layout: Node | None = None
-    leading: Node | None = None
+    layout: Node = NOTHING
+    leading: Node = NOTHING
     unit: str = ""
     advance: bool = False  # the place itself is moved: p += 4
 

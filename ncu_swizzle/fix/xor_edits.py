@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
+from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit
+from ncu_swizzle.fix.edits import Edit, wrapped
 from ncu_swizzle.fix.guard import composed, condition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
@@ -56,7 +52,7 @@ class XorEdits:
         accessors = self.accessors.edits()
         if self.draft.source is not None and accessors:
             length = next(iter(self.lengths), "its rows' length")
-            raise self.draft.unfit(self.draft.tile.places[0].declared, f"only the launch decides {length}")
+            raise self.draft.tile.places[0].declared.unfit(f"only the launch decides {length}")
         return [*edits, *accessors, *condition(self.draft, self.xor, self.lengths)]
 
     # ---------------------------------------------------------------------------------------- where places are
@@ -74,7 +70,7 @@ class XorEdits:
         finally:
             self.within.discard(place.declared.id)
         if len(rows) > 1:
-            raise self.draft.unfit(place.declared, f"{place.name} points to different rows")
+            raise place.declared.unfit(f"{place.name} points to different rows")
         return next(iter(rows), "")
 
     def _base_of(self, reach: Reach) -> str:
@@ -82,8 +78,8 @@ class XorEdits:
         self._refuse_foreign(reach)
         draft, steps = self.draft, self.draft.moving(reach)
         start = self._base(reach.start) if reach.end is not reach.start else ""
-        if reach.layout is not None or reach.leading is not None:
-            raise draft.misfit(reach.node, ": an API computes the addresses")
+        if reach.layout or reach.leading:
+            raise reach.node.misfit(": an API computes the addresses")
         rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
         if flat is None:
             outer = self.xor.outer
@@ -93,15 +89,15 @@ class XorEdits:
             if draft.zero((row, *inner) if outer else (row,)) and not steps[rank:]:
                 return start
             rest = [step for step in reach.steps[rank - 1 :] if step in steps]
-            if rest or row.node is None or outer:
+            if rest or not row.node or outer:
                 part = "part" if outer else "a row"
-                raise draft.misfit(reach.node, f" points into {part} of {reach.start.name}")
-            return self._row(reach, draft.file.of(row.node))
+                raise reach.node.misfit(f" points into {part} of {reach.start.name}")
+            return self._row(reach, row.node.text)
         rows: Summands = []
         for step in flat:
             row_terms, others = self._split(step)
             if others or (self.flat and row_terms):
-                raise draft.misfit(reach.node, f" points between the starts of rows of {self.xor.columns} elements")
+                raise reach.node.misfit(f" points between the starts of rows of {self.xor.columns} elements")
             rows += row_terms
         if not rows:
             return start
@@ -111,29 +107,28 @@ class XorEdits:
 
     def _row(self, reach: Reach, row: str) -> str:
         """Return the number of the row that a use leads to, if it may be written where that place is used."""
-        end = reach.end
         # A parameter, of a function or a macro, stands where the caller's names mean something else, or nothing.
         parameters = ("parameter_declaration", "optional_parameter_declaration", "preproc_params")
-        if end is None or reach.advance or cuda.above(end.declared, *parameters) is not None:
-            raise self.draft.misfit(reach.node, NOT_KNOWN)
+        if reach.end is None or reach.advance or reach.end.declared.above(*parameters):
+            raise reach.node.misfit(NOT_KNOWN)
         if EFFECTS.search(row):
-            raise self.draft.unfit(reach.node, f"{row} would be evaluated twice")
+            raise reach.node.unfit(f"{row} would be evaluated twice")
         return row
 
     def _refuse_foreign(self, reach: Reach) -> None:
         """Raise Unfit if a row's number is that of another function, by whose parameters it is written."""
         if any(step.foreign for step in reach.steps):
-            raise self.draft.misfit(reach.node, NOT_KNOWN)
+            raise reach.node.misfit(NOT_KNOWN)
 
     # ---------------------------------------------------------------------------------------- accesses
 
     def _access(self, reach: Reach) -> list[Edit]:
         self._refuse_foreign(reach)
         base = self._base(reach.start)
-        if reach.layout is not None:
+        if reach.layout:
             return composed(self.draft, reach, self.xor)
-        if reach.leading is not None:
-            raise self.draft.misfit(reach.node, ": an API computes the addresses")
+        if reach.leading:
+            raise reach.node.misfit(": an API computes the addresses")
         steps = self.draft.flat(reach, self.xor.columns)
         if steps is None:
             return self._subscripts(reach)
@@ -142,28 +137,28 @@ class XorEdits:
         if len(steps) != 1:
             return self._several(reach, steps, base)
         (step,) = steps
-        if step.node is None or step.negative:
-            raise self.draft.misfit(reach.node, " has no index")
+        if not step.node or step.negative:
+            raise reach.node.misfit(" has no index")
         return self._index(reach, step, step.node, base)
 
     def _subscripts(self, reach: Reach) -> list[Edit]:
         """Return the edits of an access with a subscript for the row and one for the column."""
         draft, rank = self.draft, reach.start.rank
         if not draft.full(reach):
-            raise draft.misfit(reach.node, f" is not an element of {reach.start.name}")
+            raise reach.node.misfit(f" is not an element of {reach.start.name}")
         row, column = reach.steps[rank - 2 - self.xor.outer].node, reach.steps[rank - 1].node
         if any(step in draft.moving(reach) for step in reach.steps[rank:]):
-            raise draft.misfit(reach.node, " adds to the address of an element")
-        if row is None or column is None:
-            raise draft.misfit(reach.node, " leaves out an index")
+            raise reach.node.misfit(" adds to the address of an element")
+        if not row or not column:
+            raise reach.node.misfit(" leaves out an index")
         xor = self.xor.in_subscript
         if row.type == "number_literal" and draft.constants.value(row) == 0:
             return []  # the first row stays as it is
-        if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:
+        if reach.start.member and reach.start.declared.above("template_declaration"):
             xor = replace(xor, rows=0)  # another instance may have more rows
-        text = " ".join(draft.file.of(row).split())
+        text = " ".join(row.text.split())
         if EFFECTS.search(text) or draft.holds_use(row):
-            raise draft.unfit(row, f"{text} would be evaluated twice")
+            raise row.unfit(f"{text} would be evaluated twice")
         factored = self._factored(column, draft.terms(reach.steps[rank - 1]), xor, text)
         return factored or self._xored(column.start_byte, column.end_byte, bits_of_row(xor, text))
 
@@ -176,15 +171,15 @@ class XorEdits:
             if in_columns is not None:
                 return in_columns
             if base:
-                raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)}{NO_SPLIT}")
+                raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         if not rows and len(others) == 1:
             (term,) = others
             if not term.variable and not term.negative and term.constant < xor.columns:
                 return []  # an element of the first row, which stays as it is
         if self.draft.indexing(node):
-            raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)}{NO_SPLIT}")
+            raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
-        return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
+        return wrapped(node, f"{name}(")
 
     def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: str) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
@@ -194,13 +189,13 @@ class XorEdits:
             row_terms, others = self._split(step)
             rows += row_terms
             if others and column is not None:
-                raise self.draft.misfit(reach.node, " adds to the column twice")
+                raise reach.node.misfit(" adds to the column twice")
             column = step if others else column
-        if column is None or column.node is None:
-            raise self.draft.misfit(reach.node, " has no column")
+        if column is None or not column.node:
+            raise reach.node.misfit(" has no column")
         edits = self._in_columns(column.node, column, rows, self._counted(reach, column))
         if edits is None:
-            raise self.draft.misfit(reach.node, NO_SPLIT)
+            raise reach.node.misfit(NO_SPLIT)
         return edits
 
     def _in_columns(self, node: Node, step: ReachStep, rows: Summands, xor: RowXor) -> list[Edit] | None:
@@ -211,18 +206,16 @@ class XorEdits:
         _, others = self._split(step)
         if not others or others[0].negative:
             return None
-        start, end = (
-            _with_parentheses(others[0].node, node).start_byte,
-            _with_parentheses(others[-1].node, node).end_byte,
-        )
-        piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
+        start = _with_parentheses(others[0].node, node).start_byte
+        end = _with_parentheses(others[-1].node, node).end_byte
+        piece = self.draft.file.between(start, end)
         columns = {term.node.id for term in others}
         counting = [term.node for term in self.draft.terms(step) if term.node.id not in columns]
         if piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
             return None
         if factored := self._factored(node, others, xor, row):
             return factored
-        if not all(cuda.inside(term.node, node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
+        if not all(term.node.inside(node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
             return None  # it stands in a macro or function that computes the index, or in several arguments
         whole = step.subscript and start == node.start_byte and end == node.end_byte
         whole = whole or self.draft.closed(start, end, node)
@@ -242,7 +235,7 @@ class XorEdits:
         if term.constant != 1 << xor.base or len(term.variable) != 1 or any(step >> xor.base for step in steps):
             return None
         factor = term.variable[0].node
-        if not cuda.inside(factor, node):
+        if not factor.inside(node):
             return None
         self.sums = self.sums or len(terms) > 1
         # Counted in granules of 2^base elements, the XOR has base 0, and a row has that many fewer columns.
@@ -251,7 +244,7 @@ class XorEdits:
 
     def _xored(self, start: int, end: int, bits: str, always: bool = False) -> list[Edit]:
         """Return the edits that XOR what stands between two bytes; in parentheses as a whole with `always`."""
-        column = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
+        column = self.draft.file.between(start, end)
         opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
         outer = ("(", ")") if always else ("", "")
         return [Edit(start, start, f"{outer[0]}{opening}"), Edit(end, end, f"{closing} ^ {bits}{outer[1]}")]
@@ -263,12 +256,12 @@ class XorEdits:
         bytes_, element = self.draft.size(step.unit, reach.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
         if xor is None or max(bytes_, element) % min(bytes_, element):
-            raise self.draft.misfit(reach.node, f": its {bytes_} bytes would be split")
+            raise reach.node.misfit(f": its {bytes_} bytes would be split")
         return xor
 
     def _split(self, step: ReachStep) -> tuple[Summands, list[Term]]:
         """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
-        if step.node is None:  # *p: no index that could be taken apart
+        if not step.node:  # *p: no index that could be taken apart
             return [], []
         bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes
         row_bytes, period = self.xor.columns * element, self.xor.period * element
@@ -288,7 +281,7 @@ class XorEdits:
 
     def _row_number(self, term: Term, count: int) -> str:
         """Return what a term adds to the row's number: its variable factors, times `count` rows."""
-        texts = [" ".join(self.draft.file.of(factor.node).split()) for factor in term.variable]
+        texts = [" ".join(factor.node.text.split()) for factor in term.variable]
         if not texts:
             return str(count)
         product = " * ".join(text if len(texts) == 1 and count == 1 else atom(text) for text in texts)
@@ -297,6 +290,6 @@ class XorEdits:
 
 def _with_parentheses(node: Node, limit: Node) -> Node:
     """Return a term with the parentheses right around it."""
-    while node.parent is not None and node.parent.type == "parenthesized_expression" and node.id != limit.id:
+    while node.parent.type == "parenthesized_expression" and node.id != limit.id:
         node = node.parent
     return node

@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import COMPILERS
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
-from tests.support.emulation import DATA
+from tests.support.emulation import DATA, machine
 from tests.support.programs import code
 
 # One instruction of each opcode and number of operands, as nvdisasm writes it.
@@ -43,11 +43,10 @@ def prepared(texts: list[str]) -> PreparedCode:
     return prepare(code(*texts), everything=True)
 
 
-def machine(program: PreparedCode) -> Machine:
+def machine_for(program: PreparedCode) -> Machine:
     known = np.ones(len(BANK), bool)
-    m = Machine(
-        np.zeros((1, 3), np.int64), (1, 1, 1), (64, 1, 1), (1, 1, 1), {0: BANK, 3: BANK}, {0: known}, {}, 0x1000
-    )
+    constants = {0: BANK, 3: BANK}
+    m = machine(block=(64, 1, 1), constants=constants, known_constants={0: known}, shared_size=0x1000)
     m.log, m.guards = RequestLog(m, program.instructions), program.guards
     m.keep_contents()
     return m
@@ -79,7 +78,7 @@ def test_any_operand_leaves_registers_as_they_must_be(some: bool) -> None:
     places = [place for form in FORMS for place in sources(form)]
     texts = list(dict.fromkeys(with_operand(*place, word) for place in places for word in (*NUMBERS, *OTHERS)))
     program = prepared(texts)
-    m, before = machine(program), registers(some)
+    m, before = machine_for(program), registers(some)
     for number, step in enumerate(program.steps):
         m.registers, m.now = list(before), number
         if step is not None:
@@ -103,7 +102,7 @@ def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant(
         for word in ("R20", "UR20", f"c[0x0][{AT:#x}]", "-R20", "-UR20", f"-c[0x0][{AT:#x}]")
     ]
     program = prepared(texts)
-    m, before = machine(program), registers(False)
+    m, before = machine_for(program), registers(False)
     for word in range(4):  # as wide as any operand
         bits = np.frombuffer(BANK, np.uint32, 1, AT + 4 * word).reshape(1, 1)
         before[20 + word] = before[BASES[UREG] + 20 + word] = Value(bits.copy())

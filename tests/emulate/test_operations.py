@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import compiled
 from ncu_swizzle.emulate.values import Value
-from tests.support.emulation import Lane, execute
+from tests.support.emulation import Lane, execute, machine
 from tests.support.places import text
 from tests.support.properties import chances
 
@@ -117,7 +117,7 @@ def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
 
 
 def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -> None:
-    m = Machine(np.array([[8, 0, 0]]), (64, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
+    m = machine([[8, 0, 0]], grid=(64, 1, 1))
     m.registers[2] = Value(np.full((1, 32), 8, np.uint32), tag=block_axis(0))
     for sass, steps in (("LEA.HI R0, R2, RZ, RZ, 0x1e", 1), ("LEA.HI R0, -R2, RZ, RZ, 0x1e", None)):
         step = compiled(parse_instruction(Sass(0, sass)))

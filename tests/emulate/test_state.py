@@ -13,6 +13,7 @@ from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group, State, Unknown
 from ncu_swizzle.emulate.values import Value, constant
+from tests.support.emulation import machine
 from tests.support.programs import code
 
 # What is set anew before each instruction; requests, which are taken back one by one.
@@ -24,9 +25,10 @@ PROGRAM = code(
 )
 
 
-def machine() -> Machine:
-    blocks = np.array([[0, 0, 0], [1, 0, 0]])
-    m = Machine(blocks, (2, 1, 1), (64, 1, 1), (1, 1, 1), {0: bytes(0x400)}, {}, {0x1000: bytes(64)}, 0x1000)
+def two_blocks() -> Machine:
+    memory = {0x1000: bytes(64)}
+    constants = {0: bytes(0x400)}
+    m = machine([[0, 0, 0], [1, 0, 0]], (2, 1, 1), (64, 1, 1), constants=constants, memory=memory, shared_size=0x1000)
     m.keep_contents()
     return m
 
@@ -42,7 +44,7 @@ def changed(thing: Any) -> Any:
 
 def filled() -> Machine:
     """Return a machine with something in every list and table."""
-    m = machine()
+    m = two_blocks()
     group = Group(3, np.array([0]), np.ones((1, 32), bool))
     m.local_word(4)
     m.mbarriers.initialise(16, np.array([0]), np.array([2]))
@@ -108,7 +110,7 @@ def test_bytes_that_are_not_known_do_not_matter_and_convergence_barriers_are_com
 
 
 def test_the_order_of_groups_does_not_matter() -> None:
-    m = machine()
+    m = two_blocks()
     first, second = (Group(pc, np.array([0]), np.ones((1, 32), bool)) for pc in (3, 4))
     m.ready = [first, second]
     saved = m.copy()
@@ -119,7 +121,7 @@ def test_the_order_of_groups_does_not_matter() -> None:
 
 def test_nothing_else_changes_during_a_run() -> None:
     program = prepare(PROGRAM)
-    m = machine()
+    m = two_blocks()
     m.log, m.guards = RequestLog(m, program.instructions), program.guards
     _ = m.extents, m.coarsest, m.clusters.size, m.clusters.ranks  # computed once, and kept
     state = {field.name for field in fields(State)}

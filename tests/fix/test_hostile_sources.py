@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from ncu_swizzle.fix.draft import Swapped, Unfit
+from ncu_swizzle.fix.cuda import Unfit
+from ncu_swizzle.fix.draft import Swapped
 from tests.support.places import DATA
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
 

@@ -5,10 +5,9 @@ import contextlib
 import pytest
 
 from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.edits import BEGIN, END, edited
-from ncu_swizzle.fix.layout_values import Escapes
-from ncu_swizzle.fix.named import declared_layouts
-from ncu_swizzle.fix.policies import renamings
+from ncu_swizzle.fix.named import declared_layouts, renamings
 from ncu_swizzle.fix.scopes import Scopes
 from tests.support.places import table
 
@@ -50,7 +49,7 @@ def escapes(body: str) -> list[str]:
         assert renaming.name == "Mixed"
         try:
             renaming.placed_only(Scopes(file))
-        except Escapes as reason:
+        except Unfit as reason:
             reasons.append(str(reason))
     return reasons
 
@@ -66,5 +65,5 @@ def test_a_layout_of_global_memory_is_not_swizzled() -> None:
     for body, escaping in FACTS["escaping"].items():
         file = cuda.parse(TEXTS["laid_out"].replace("BODY", body).encode(), "k.cu")
         (layout,) = declared_layouts(file, "k")
-        with pytest.raises(Escapes) if escaping else contextlib.nullcontext():
+        with pytest.raises(Unfit) if escaping else contextlib.nullcontext():
             layout.shared_only(Scopes(file))

@@ -35,7 +35,7 @@ def in_class(body: str, before: str = "", method: str = "") -> Web:
 def accesses(web: Web) -> list[tuple[str, str]]:
     """Return what is accessed, with the indices and addends on the way to it."""
     return [
-        (reach.start.name, " ".join(step.node.text.decode() if step.node and step.node.text else "0"
+        (reach.start.name, " ".join(step.node.text or "0"
                                     for step in reach.steps))
         for reach in web.reaches
         if reach.end is None

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.draft import Swapped, Unfit
+from ncu_swizzle.fix.cuda import Unfit
+from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.smem.swizzle import Padding
 from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten, web_of

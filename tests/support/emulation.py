@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch, bank_0
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Index, Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
@@ -68,14 +69,17 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     constants = {**source.constants, **launch.constants, 0: bank}
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
-    machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, {0: known}, launch.memory, size)
-    machine.log = RequestLog(machine, program.instructions)
-    machine.keep_contents()
-    machine.stores = []
-    Schedule(program=program, machine=machine, clock=Clock()).run()
+    m = machine(
+        blocks, launch.grid, launch.block, constants=constants, known_constants={0: known}, memory=launch.memory,
+        shared_size=size,
+    )  # fmt: skip
+    m.log = RequestLog(m, program.instructions)
+    m.keep_contents()
+    m.stores = []
+    Schedule(program=program, machine=m, clock=Clock()).run()
     count = words * int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
-    for _, place, lanes, values in machine.stores:
+    for _, place, lanes, values in m.stores:
         at = (np.broadcast_to(place.bits, lanes.shape)[lanes].astype(np.int64) - OUT) // 4
         found[at] = np.broadcast_to(values[0].bits, lanes.shape)[lanes].view(np.int32)
         sure[at] = np.broadcast_to(np.asarray(values[0].known), lanes.shape)[lanes]
@@ -153,8 +157,11 @@ def _relative(text: str, base: int) -> str:
 Lane = tuple[int, int, int, bool, bool]  # a, b, c, and two predicates
 
 
-def machine() -> Machine:
-    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
+def machine(blocks: Any = ((0, 0, 0),), grid: Index = (1, 1, 1), block: Index = (32, 1, 1), **others: Any) -> Machine:
+    """Return a machine for some blocks, without memory but for what `others` say."""
+    nothing: dict[str, Any] = {"constants": {}, "known_constants": {}, "memory": {}, "shared_size": 0}
+    indices = np.array(blocks, np.int64)
+    return Machine(blocks=indices, grid=grid, block=block, cluster=(1, 1, 1), **{**nothing, **others})
 
 
 def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:

@@ -63,7 +63,7 @@ def rewritten(
     tiles = carved(web, starts, members)
     tile = next(made for made in tiles if any(name in (root.place.name, root.array.name) for root in made.roots))
     values = Constants(
-        file=file, name=lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
+        file=file, name=lambda node: (constants or {}).get(node.text), inline=lambda n: inlined(scopes, n),
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
     draft = Draft(
@@ -71,7 +71,7 @@ def rewritten(
     )
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
-        within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
+        within = replace(values, name=lambda node: of_launch.get(node.text), of_launch=True)
         draft = replace(draft, constants=within, source=values)
     unobstructed(draft, transform)
     if isinstance(transform, Swapped):
