@@ -110,7 +110,7 @@ class _StoreMatrix(_Matrices):
                 store_shared(m, Value(place), selected, [part], 2)
 
 
-class _Copy(MemoryInstruction):
+class _ArrivingCopy(MemoryInstruction):
     """LDGSTS: what cp.async copies arrives at once."""
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -315,6 +315,6 @@ def _targets(instruction: SassInstruction) -> Iterator[int | None]:
 _BY_OPCODE: dict[str, Callable[[SassInstruction, int], Step]] = {
     "LDSM": lambda instruction, _: _LoadMatrix(instruction).step,
     "STSM": lambda instruction, _: _StoreMatrix(instruction).step,
-    "LDGSTS": lambda instruction, _: _Copy(instruction).step,
+    "LDGSTS": lambda instruction, _: _ArrivingCopy(instruction).step,
     **dict.fromkeys(("ATOM", "ATOMG", "ATOMS"), lambda instruction, index: _Atomic(instruction, index).step),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,12 +43,10 @@ class Node:
     start_byte: int = 0
     end_byte: int = 0
     has_error: bool = False
-    children: list[Node] = field(default_factory=list)
-    named_children: list[Node] = field(default_factory=list)
-    named_parts: dict[str, list[Node]] = field(default_factory=dict)  # the children that the grammar calls a field
-
-    def __bool__(self) -> bool:
-        return bool(self.type)
+    # Leaves share these, which a tree of many nodes is made faster by.
+    children: list[Node] = field(default_factory=lambda: _NO_NODES)
+    named_children: list[Node] = field(default_factory=lambda: _NO_NODES)
+    named_parts: dict[str, list[Node]] = field(default_factory=lambda: _NO_PARTS)  # what the grammar calls a field
 
     @property
     def id(self) -> int:
@@ -179,7 +177,16 @@ class Node:
         return function.text if INTEGERS.fullmatch(function.text) else ""
 
 
-NOTHING = Node(None, b"")  # type: ignore[arg-type]  # it is its own parent
+_NO_NODES: list[Node] = []
+_NO_PARTS: dict[str, list[Node]] = {}
+
+
+class _Nothing(Node):
+    def __bool__(self) -> bool:
+        return False
+
+
+NOTHING: Node = _Nothing(None, b"")  # type: ignore[arg-type]  # it is its own parent
 NOTHING.parent = NOTHING
 
 
@@ -282,8 +289,9 @@ class CudaFile:
 ALIASING = ("alias_declaration", "type_definition")
 
 
+@lru_cache(16)
 def parse(text: bytes, name: str) -> CudaFile:
-    """Return the file with its tree."""
+    """Return the file with its tree; one tree for one text, as a fix looks at the same files again and again."""
     return CudaFile(name, text, tree(text, text))
 
 
@@ -303,7 +311,7 @@ def tree(text: bytes, source: bytes) -> Node:
             if cursor.field_name:
                 holder.named_parts.setdefault(cursor.field_name, []).append(node)
         if cursor.goto_first_child():
-            holder = node
+            holder, node.children, node.named_children, node.named_parts = node, [], [], {}
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():

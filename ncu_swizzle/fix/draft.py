@@ -9,7 +9,7 @@ import numpy as np
 
 from ncu_swizzle.fix.accessors import Accessors, atom
 from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
-from ncu_swizzle.fix.edits import Edit, wrapped
+from ncu_swizzle.fix.edits import Edit, called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import CALLS, SIZES, Constants, Factor, Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep, SourceTile
@@ -148,7 +148,7 @@ class PaddingEdits:
                 raise reach.node.misfit(": an API computes the addresses")
             if draft.indexing(node):
                 raise node.misfit(" cannot be split into row and column")
-            return wrapped(node, f"{self.accessors.flat(rows, node)}(")
+            return called(self.accessors.flat(rows, node), node)
         factors = [factor.node for term in terms for factor in term.variable]
         if draft.indexing(node) and not all(factor.inside(node) for factor in factors):
             raise node.misfit(": the index that it computes is not understood")

@@ -52,9 +52,9 @@ def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join([*parts, text[reached:]])
 
 
-def wrapped(node: Node, before: str, after: str = ")") -> list[Edit]:
-    """Return the edits that put an expression between two texts."""
-    return [Edit(node.start_byte, node.start_byte, before), Edit(node.end_byte, node.end_byte, after)]
+def called(name: str, node: Node) -> list[Edit]:
+    """Return the edits that make an expression the argument of a function."""
+    return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
 
 
 def composition(start: int, end: int, prefix: str, swizzle: object) -> tuple[Edit, Edit]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit, wrapped
+from ncu_swizzle.fix.edits import Edit, called
 from ncu_swizzle.fix.guard import composed, condition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
@@ -179,7 +179,7 @@ class XorEdits:
         if self.draft.indexing(node):
             raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
-        return wrapped(node, f"{name}(")
+        return called(name, node)
 
     def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: str) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
