@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,16 +16,9 @@ from ncu_swizzle.kernels.build import cubins as cubins_new_build
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import captures
-from tests.support.captures import changed, recorded
+from tests.support.captures import changed, forget, recorded
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import PROGRAMS
-
-
-def forget(manifest: dict[str, Any]) -> None:
-    """Make a file of one that was captured without --memory."""
-    for launch in manifest["launches"]:
-        for part in (*launch["buffers"], *launch["variables"]):
-            part["contents"] = {"sha256": "", "why": "captured without --memory"}
 
 
 @NEEDS_ALL
@@ -179,6 +171,7 @@ def test_a_change_of_the_kernel_is_seen(driver_source: Path) -> None:
     assert degree_of(fixed) == 1
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_changed_parameter_list_shows_both(driver_source: Path) -> None:
     other = rebuilt(
@@ -233,6 +226,7 @@ def test_a_build_that_is_none_is_refused(
         cubins(build, Toolchain(), "sm_90")
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_another_architecture_is_refused(driver_source: Path) -> None:
     cubins = cubins_new_build(NewBuild(rebuild="nvcc driver.cu"), Toolchain(), "sm_80")

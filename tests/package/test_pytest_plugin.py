@@ -16,7 +16,7 @@ from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Metric, Profile
 from tests.support import fake_ncu
 from tests.support.documentation import snippets
 from tests.support.marks import without_gpu
-from tests.support.places import ROOT
+from tests.support.places import ROOT, text
 from tests.support.recordings import Recorded
 
 RECORDED = ("--ncu-swizzle-engine", "recorded")
@@ -89,24 +89,7 @@ def test_what_cannot_be_told_never_passes(recorded: Recorded) -> None:
 
 @pytest.mark.long
 def test_workers_profile_once_and_failures_show_lines_and_leave_pages(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
-        from ncu_swizzle import assert_degree, assert_no_excess
-
-        def test_free(ncu_profile):
-            assert_no_excess(ncu_profile("kernel2"), access="LDSM")
-
-        def test_not_free(ncu_profile):
-            assert_no_excess(ncu_profile("kernel1"), access="LDSM")
-
-        def test_cached(ncu_profile):
-            assert ncu_profile("kernel1") is ncu_profile("kernel1")
-            assert ncu_profile("kernel1", engine="recorded") is ncu_profile("kernel1")
-
-        def test_inconclusive(ncu_profile):
-            assert_degree(ncu_profile("kernel2"), access="ATOMS")
-        """
-    )
+    project.makepyfile(text("suites/shared.txt"))
     options = ("-n", "2", "--dist", "load", "-p", "no:cacheprovider", "--basetemp=base", "--ncu-swizzle-out", "kept")
     done = project.runpytest_subprocess(*options, *RECORDED)
     done.assert_outcomes(passed=2, failed=2)
@@ -128,25 +111,7 @@ def test_workers_profile_once_and_failures_show_lines_and_leave_pages(project: p
 
 @without_gpu
 def test_without_a_gpu_tests_are_skipped_with_the_reason(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.gpu
-        def test_marked():
-            raise RuntimeError("it ran")
-
-        def test_measured(ncu_profile):
-            ncu_profile("kernel2")
-            raise RuntimeError("it ran")
-
-        def test_recorded_by_name(ncu_profile):
-            assert ncu_profile("kernel2", engine="recorded").engine == "recorded"
-
-        def test_a_demand_is_no_wish(ncu_profile):
-            ncu_profile("kernel2", engine="ncu", ncu="/nowhere")
-        """
-    )
+    project.makepyfile(text("suites/without_a_gpu.txt"))
     done = project.runpytest_inprocess("-rs")
     done.assert_outcomes(passed=1, skipped=2, failed=1)
     done.stdout.fnmatch_lines(["*EnvironmentLacking: /nowhere*", "SKIPPED*without_a_gpu*needs a GPU: *"])
@@ -172,28 +137,9 @@ def test_profiles_come_from_files_from_ncu_and_from_sources(
     program = fake_ncu.install(project.path / "ncu", "export FAKE_NCU=ok")
     source = ROOT / "examples" / "own-kernel" / "my.cu"
     project.makepyfile(
-        f"""
-        from pathlib import Path
-        import pytest
-        from ncu_swizzle import assert_no_excess
-
-        def test_files(ncu_profile):
-            assert ncu_profile("saved.json").kernel.name == "kernel1"
-            assert ncu_profile({str(report_file)!r}).kernel.name == "kernel2"
-
-        def test_measured(ncu_profile, tmp_path_factory):
-            profile = ncu_profile("kernel2", ncu=Path({str(program)!r}))
-            assert profile.engine == "ncu"
-            (report,) = tmp_path_factory.getbasetemp().glob("ncu-swizzle/*/kernel2.ncu-rep")
-
-        @pytest.mark.skipif({bool(Toolchain().lacking())}, reason="needs CUDA's compiler")
-        def test_mine(ncu_profile):
-            launch = dict(grid="n//32,n//32", block=(32, 8), problem=dict(n=64), define="SWIZZLE=1", config="none",
-                          args=["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"])
-            profile = ncu_profile({str(source)!r}, entry="transpose", engine="emulated", **launch)
-            assert profile.engine == "emulated"
-            assert_no_excess(profile)
-        """
+        text("suites/sources.txt").format(
+            report=str(report_file), ncu=str(program), source=str(source), lacking=bool(Toolchain().lacking())
+        )
     )
     done = project.runpytest_inprocess("--ncu-swizzle-engine", "ncu")
     assert (done.ret, done.parseoutcomes().get("failed", 0)) == (0, 0)

@@ -9,7 +9,7 @@ from functools import cache
 
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.tensor_map import Tiled
@@ -26,10 +26,15 @@ TYPES = {"f16": 6, "bf16": 9, "tf32": 7, "e4m3": 0, "s8": 0}
 RANKS = 5
 
 
+@cache
+def _prepared(file: str, name: str, arrays: bool) -> PreparedCode:
+    return prepare(kernel(file, name), arrays=arrays)
+
+
 def followed(file: str, name: str, launch: Launch) -> FollowedTiles:
     """Return what is said of the tiles of a launch of tests/data/emulate."""
     code = kernel(file, name)
-    setting = setting_of(code, launch, prepare(code, arrays=bool(launch.memory)), Clock())
+    setting = setting_of(code, launch, _prepared(file, name, bool(launch.memory)), Clock())
     return followed_tiles(code, setting, launch.buffers)
 
 
@@ -51,8 +56,8 @@ class ShapeCase:
         g = self.gemm
         words = [*_words(g.a), *_words(g.b), g.base, g.expected, g.tiles, g.steps, g.stages, g.k]
         shapes = b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
-        first = struct.pack("<Q", a) if g.a_in_registers else _map(g.map_a, a)
-        return [first, _map(g.map_b, b), struct.pack("<Q", c), shapes]
+        first = struct.pack("<Q", a) if g.a_in_registers else encoded_map(g.map_a, a)
+        return [first, encoded_map(g.map_b, b), struct.pack("<Q", c), shapes]
 
     def launch(self) -> Launch:
         g = self.gemm
@@ -89,19 +94,10 @@ def _words(side: Side) -> list[int]:
     return [*first, len(side.box), *coordinates, low, high]
 
 
-def _map(tensor: TensorMap, address: int) -> bytes:
-    tiled = Tiled(
-        address + tensor.offset,
-        tensor.dtype,
-        tensor.sizes,
-        tensor.strides,
-        tensor.box,
-        tensor.swizzle,
-        tensor.interleave,
-        0,
-        tensor.fill,
-    )
-    return tiled.encoded()
+def encoded_map(tensor: TensorMap, address: int) -> bytes:
+    """Return the tensor map of a buffer at an address, as the driver encodes it."""
+    modes = (tensor.swizzle, tensor.interleave, 0, tensor.fill)
+    return Tiled(address + tensor.offset, tensor.dtype, tensor.sizes, tensor.strides, tensor.box, *modes).encoded()
 
 
 # ---------------------------------------------------------------------------------------------- layouts that are right

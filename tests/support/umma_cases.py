@@ -1,6 +1,5 @@
 """GEMMs of tests/data/emulate/umma.cu with layouts that are right; umma_mutations.py changes them."""
 
-import functools
 import itertools
 import struct
 from collections.abc import Iterator
@@ -8,17 +7,10 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.program import PreparedCode, prepare
-from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.run import setting_of
-from ncu_swizzle.emulate.tensor_map import Tiled
-from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.tile_record import FollowedTiles
-from tests.support.emulation import kernel
+from tests.support.gemms import SHARED, A, B, C, encoded_map, followed
 from tests.support.umma_oracle import ELEMENT, Side, TensorMap, Umma, outcome
 
-A, B, C = 0x7F0000000000, 0x7F0000100000, 0x7F0000200000
-SHARED = 160 * 1024
 AXES = 3
 
 
@@ -38,7 +30,7 @@ class UmmaCase:
         words = [*_words(g.a), *_words(g.b), g.base, g.expected, g.tiles, g.steps, g.stages, g.instruction]
         words += [g.allocated, g.freed, g.column, g.loaded, g.scales_a, g.scales_b, g.commits, g.waits]
         shape = b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
-        parameters = _map(g.map_a, A) + _map(g.map_b, B) + struct.pack("<Q", C) + shape
+        parameters = encoded_map(g.map_a, A) + encoded_map(g.map_b, B) + struct.pack("<Q", C) + shape
         return Launch(
             grid=(g.group, 1, 1),
             block=(128, 1, 1),
@@ -53,15 +45,7 @@ class UmmaCase:
         )
 
     def judged(self) -> FollowedTiles:
-        name, launch = f"{self.gemm.kind}_{self.gemm.group}", self.launch()
-        code = kernel("umma", name)
-        setting = setting_of(code, launch, _prepared(name), Clock())
-        return followed_tiles(code, setting, launch.buffers)
-
-
-@functools.cache
-def _prepared(name: str) -> PreparedCode:
-    return prepare(kernel("umma", name))
+        return followed("umma", f"{self.gemm.kind}_{self.gemm.group}", self.launch())
 
 
 def _words(side: Side) -> Iterator[int]:
@@ -71,18 +55,6 @@ def _words(side: Side) -> Iterator[int]:
         yield from (*axes, *(0,) * AXES)[:AXES]
     yield (side.leading >> 4) << 16
     yield side.stride >> 4 | side.version << 14 | side.base_offset << 17 | side.absolute << 20 | side.layout << 29
-
-
-def _map(tensor: TensorMap, address: int) -> bytes:
-    return Tiled(
-        address=address + tensor.offset,
-        data_type=tensor.dtype,
-        sizes=tensor.sizes,
-        strides=tensor.strides,
-        box=tensor.box,
-        swizzle=tensor.swizzle,
-        fill=tensor.fill,
-    ).encoded()
 
 
 # ---------------------------------------------------------------------------------------------- layouts that are right
@@ -155,7 +127,6 @@ def placed(
 ) -> Umma:
     """Return the GEMM of these tiles, stages one after the other."""
     (map_a, side_a), (map_b, side_b) = a, b
-    element = ELEMENT[kind]
     size_a, size_b = (-(-rows * 128 // ALIGNED) * ALIGNED for rows in (m // group, n // group))
     majors = across[0] == "m", across[1] == "m"
     columns = n // 2 if group == 2 and m == 128 else n
@@ -175,7 +146,6 @@ def placed(
         freed=taken,
         loaded=columns,
     )
-    assert element
     return replace(gemm, expected=gemm.brought)
 
 
