@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.effects import CONTROL, control_word, may_be_counted
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsupported
 from ncu_swizzle.emulate.liveness import MEMORY_ACCESS
 from ncu_swizzle.emulate.loops import Circles, Loops
-from ncu_swizzle.emulate.state import Group
+from ncu_swizzle.emulate.state import Group, Unknown
 from ncu_swizzle.emulate.traffic import threads_by_block
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -88,7 +88,10 @@ class Schedule(Control):
         for branch, region in sorted(waits.regions.items()):
             for number in sorted(region) if ran[branch] else ():
                 self.doubt(number, waits.source(branch))
+        guarded = program.tallies.guarded if program.tallies else {}
         for number in waits.tainted:
+            if ran[number] and number in guarded:
+                m.unsure.setdefault(guarded[number], Unknown("whether its predicate holds", waits.source(number)))
             if ran[number] and may_be_counted(program.instructions[number].opcode):
                 m.log.miss(number, "what it accesses", waits.source(number))
             if ran[number] and m.traffic is not None and program.instructions[number].opcode in MEMORY_ACCESS:

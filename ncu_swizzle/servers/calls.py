@@ -24,6 +24,7 @@ from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict, files_in
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.render import findings
+from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
@@ -280,6 +281,7 @@ def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None)
         for access, total in profile.accesses.items()
     ]
     rows += (row for label, profile in labelled for row in _lines(label, profile))
+    rows += _global_memory(labelled)
     for label, profile in labelled:
         for finding in findings.gains(profile):
             message, saving = findings.plain(finding.message), findings.interval(finding)
@@ -307,6 +309,25 @@ def _lines(label: str, profile: Profile) -> Iterator[Row]:
             "wavefronts": None if line.unknown else line.wavefronts,
             "ideal": None if line.unknown else line.ideal,
         }
+
+
+def _global_memory(labelled: Sequence[tuple[str, Profile]]) -> Iterator[Row]:
+    """Yield the accesses to global memory by opcode, and of the worst line what would be better."""
+    for access, rows in memory.by_access(labelled).items():
+        for row in rows:
+            total, unknown = row.group.total, bool(row.group.unknown)
+            yield without_empty(
+                {
+                    "profile": row.label,
+                    "access": access,
+                    "executed": row.group.executed,
+                    "sectors": None if unknown else total.sectors,
+                    "ideal_sectors": None if unknown else total.ideal,
+                    "excessive_bytes": None if unknown else total.excessive_bytes,
+                    "line": row.worst.name if row.worst else "",
+                    "message": memory.judged(row.worst) if row.worst else "",
+                }
+            )
 
 
 def _rounded(value: float | None) -> float | None:

@@ -251,14 +251,16 @@ def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
     """Yield a row per line of the source and access kind, and one for the kernel."""
     worst_last = sorted(kernel.checks, key=lambda check: -WORST_FIRST.index(check.outcome))
     checks = {(check.access, check.place.line): check for check in worst_last if check.place and check.access}
+    shown = set()
     for counted in kernel.lines:
         if counted.place and _same(counted.place.file, source):
             key = counted.access, counted.place.line
+            shown.add(key)
             counts = _counts(counted.unknown, counted.wavefronts, counted.ideal)
             yield _row(kernel, checks.get(key), counted.place.line, counted.access, counts)
-    for check in kernel.checks:
-        if check.place and not check.access and _same(check.place.file, source):
-            yield _row(kernel, check, check.place.line, "", {})
+    for check in kernel.checks:  # of global and local memory, branches, bounds, …
+        if check.place and (check.access, check.place.line) not in shown and _same(check.place.file, source):
+            yield _row(kernel, check, check.place.line, check.access, {})
     if kernel.launch:
         unknown = any(counted.unknown for counted in kernel.lines)
         wavefronts, ideal = (sum(getattr(one, name) for one in kernel.lines) for name in ("wavefronts", "ideal"))

@@ -1,5 +1,7 @@
 """Kernels written in Python: every access as an H100 counted it, from the cubins that their compilers made there."""
 
+from typing import Any
+
 import pytest
 
 from ncu_swizzle.kernels.toolchain import NVDISASM
@@ -7,6 +9,14 @@ from tests.support.marks import needs
 from tests.support.python_kernels import counted, launched, recorded
 
 NAMES = sorted(recorded()[0]["kernels"])
+
+
+def columns(facts: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return ncu's columns besides those of shared memory; a library that the GPU's machine lacked has none."""
+    found: dict[str, dict[str, int]] = facts["counts"].get("columns", {})
+    return found
+
+
 QUICK = ("softmax", "cuda-turn", "gluon-transpose-plain")
 LONG = ("transpose-py-32x32", "matmul-f16-32x32x16", "numba-transpose")
 TIERED = [pytest.param(n, marks=pytest.mark.long if n in LONG else pytest.mark.slow) for n in NAMES if n not in QUICK]
@@ -18,6 +28,8 @@ def test_enough_kernels_of_each_language_are_recorded() -> None:
     assert sorted(cubins) == NAMES
     compilers = [facts["compiler"].split()[0] for facts in content["kernels"].values()]
     assert len(NAMES) >= 60
+    figures = sum(map(len, (row for facts in content["kernels"].values() for row in columns(facts).values())))
+    assert figures > 60_000, "ncu's columns of threads, memory and branches"
     assert {name: compilers.count(name) >= least for name, least in (("Triton", 50), ("Numba-CUDA", 6), ("NVRTC", 3))} \
         == {"Triton": True, "Numba-CUDA": True, "NVRTC": True}  # fmt: skip
 
@@ -43,3 +55,5 @@ def test_no_folder_of_the_machine_is_recorded() -> None:
 def test_every_count_is_the_gpus(name: str) -> None:
     row = counted(name)
     assert [access for access in row.accesses if not access.equal] == [], row.notes
+    assert not row.figures["different"], "threads, predicated-on threads, sectors, tags, divergence"
+    assert row.figures["equal"] >= 0.85 * row.figures.total()

@@ -18,11 +18,11 @@ from ncu_swizzle.servers.answer import MARK, Call, Service, list_kernels
 from ncu_swizzle.servers.folders import Caller, LaunchGiven
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, EXCESSIVE, LAUNCH
-from tests.support.places import RECORDINGS
+from tests.support.places import DATA, RECORDINGS
 from tests.support.processes import processes_in
 
 GIVEN = LaunchGiven.of_json(LAUNCH)
-DATA = """\
+INDEXED = """\
 __global__ void k(const int* i, int* o) {
     __shared__ int t[4096];
     t[threadIdx.x] = 1;
@@ -92,10 +92,32 @@ def test_lint_and_check_name_the_line_the_limit_and_the_call_that_follows(caller
 
 
 @NEEDS_ALL
+def test_sectors_of_global_memory_are_judged_and_shown_by_line(caller: Caller, folder: Path) -> None:
+    text = (DATA / "own" / "memory.cu").read_text(encoding="utf-8")
+    (folder / "memory.cu").write_text(text.partition("// An array")[0], encoding="utf-8")
+    launch = LaunchGiven(
+        grid="4,4", block="32,8", args=("x=float32[16384]:random", "y=float32[16384]:out", "n=int32:128")
+    )
+    entry = "memory.cu"
+    found = calls.lint(caller, [entry], launch)
+    (warning,) = (row for row in found.rows if row["outcome"] == "warning")
+    assert (found.facts["outcome"], warning["code"], warning["place"]) == ("pass", "MEM001", "memory.cu:7")
+    assert "exchange threadIdx.x and threadIdx.y: at most 8 sectors per request" in warning["message"]
+    limited = calls.lint(caller, [entry], launch, max_sectors=2.0)
+    (failed,) = (row for row in limited.rows if row["outcome"] == "fail")
+    assert (limited.facts["outcome"], failed["code"], failed["actual"]) == ("fail", "MEM001", 8)
+    rows = {row["access"]: row for row in calls.profile(caller, entry, launch).rows if "sectors" in row}
+    load, store = rows["LDG"], rows["STG"]
+    assert (store["sectors"], store["ideal_sectors"], store["excessive_bytes"]) == (16384, 2048, 458752)
+    assert (store["line"], load["sectors"], load["ideal_sectors"], "line" in load) == ("memory.cu:7", 2048, 2048, False)
+    assert "threadIdx.x are 512 bytes apart" in store["message"]
+
+
+@NEEDS_ALL
 def test_what_data_decide_is_inconclusive_and_says_what_to_send(
     caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "d.cu").write_text(DATA, encoding="utf-8")
+    (folder / "d.cu").write_text(INDEXED, encoding="utf-8")
     launch = LaunchGiven(grid="1", block="32", args=("i=int32[32]:random%4096", "o=int32[32]:out"))
     found = calls.lint(caller, ["d.cu"], launch)
     assert found.facts["outcome"] == "inconclusive"

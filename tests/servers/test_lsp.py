@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from tests.support.language_client import LIMIT_S, EditorClient, session
 from tests.support.marks import NEEDS_ALL, PYTHON, program
+from tests.support.places import DATA
 from tests.support.processes import processes_in
 from tests.support.repositories import DESCRIBED, TURN
 
@@ -77,6 +78,31 @@ def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(tm
     assert kinds[0] == "begin"
     assert kinds.count("begin") == kinds.count("end") == 4  # opened, explained, described otherwise, fixed
     assert client.messages == []
+
+
+MEMORY = """
+[kernel.turn]
+source = "memory.cu"
+grid = [4, 4]
+block = [32, 8]
+args = ["x=float32[16384]:random", "y=float32[16384]:out", "n=int32:128"]
+"""
+
+
+@NEEDS_ALL
+def test_a_line_that_is_not_coalesced_has_its_code_and_what_would_be_better(workspace: Path) -> None:
+    text = (DATA / "own" / "memory.cu").read_text(encoding="utf-8")
+    (workspace / "memory.cu").write_text(text.partition("// An array")[0], encoding="utf-8")
+    (workspace / "ncu-swizzle.toml").write_text(MEMORY, "utf-8")
+
+    async def look(client: EditorClient) -> None:
+        client.open("memory.cu")
+        (found,) = [each for each in await client.diagnostics() if str(each.code).startswith("MEM")]
+        assert (found.code, found.range.start.line, found.severity) == ("MEM001", 6, types.DiagnosticSeverity.Warning)
+        assert "rules/MEM001" in found.code_description.href
+        assert "turn, STG: 32 sectors per request, ideally 4: 458,752 excessive bytes" in found.message
+
+    session(workspace, look)
 
 
 def test_an_untrusted_workspace_and_a_file_outside_of_it_run_nothing(workspace: Path) -> None:
