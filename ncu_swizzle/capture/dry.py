@@ -223,15 +223,15 @@ def _length(packed: bytes, at: int, nibble: int) -> tuple[int, int]:
     return length, at
 
 
-SOURCE = "standin.c"
+SOURCE, DRIVER = "standin.c", "libcuda.so.1"
 SHARED = "build it with the shared runtime: NVCC_APPEND_FLAGS='-cudart shared' make, or nvcc -cudart shared"
 ON_A_GPU = "capture it on a machine with a GPU, without --dry; docs/launches.md lists what the stand-in has"
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)(\.\d+)?$")
 _OTHERS = re.compile(
-    r"lib(cuda|cublas\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cudnn\w*|nccl|nvrtc|nvJitLink|npp\w+)\.so"
+    r"lib(cublas\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cudnn\w*|nccl|nvrtc|nvJitLink|npp\w+)\.so"
 )
-_DEFINED = re.compile(r"^(?:API .*?|LAUNCHES\()\b(_*cuda\w+)\(?", re.MULTILINE)
-_CALLED = re.compile(r"_*cuda[A-Z]\w*$")
+_DEFINED = re.compile(r"^(?:API .*?|LAUNCHES\()\b(_*cu(?:da)?[A-Z]\w+)\(?", re.MULTILINE)
+_CALLED = re.compile(r"_*cu(?:da)?[A-Z]\w*$")
 
 
 @dataclass(frozen=True)
@@ -376,6 +376,7 @@ def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) ->
     }
     options = (f"-Wl,-soname,{program.runtime}", "-Wl,--version-script=versions.map")
     running.build(SOURCE, scratch, name=program.runtime, options=options, generated=generated, cached=cached)
+    (scratch / DRIVER).symlink_to(program.runtime)  # it has the driver's functions, too
 
 
 def defined() -> frozenset[str]:

@@ -371,4 +371,5 @@ API int __cudaGetKernel(const void **kernel, const void *function) {
 
 #include "standin_memory.h"
 #include "standin_device.h"
+#include "standin_driver.h"
 #include "missing.h"

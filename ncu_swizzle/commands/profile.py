@@ -45,7 +45,7 @@ class Wanted:
     dry: bool = option(
         False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",), common=True
     )
-    like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100",))
+    like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100", "b200"))
     no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
 
 

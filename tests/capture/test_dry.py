@@ -1,6 +1,9 @@
 """``capture --dry``: programs run against the stand-in for CUDA's runtime; skipped without nvcc."""
 
 import contextlib
+import ctypes
+import gzip
+import json
 import re
 import subprocess
 import sys
@@ -181,3 +184,23 @@ def test_damaged_device_code_is_an_error() -> None:
 def test_lz4_repeats_what_it_wrote() -> None:
     packed = b"\x32abc\x03\x00\x10!"
     assert dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=10).content() == b"abcabcabc!"
+
+
+@pytest.mark.long
+def test_tensor_maps_are_encoded_as_a_driver_did(tmp_path: Path) -> None:
+    generated = {"device.h": running.header(running.B200, 13000), "missing.h": ""}
+    library = ctypes.CDLL(str(running.build(dry.SOURCE, tmp_path, "libcudart.so.13", generated=generated, cached=False)))
+    checked = 0
+    for line in gzip.open(DATA / "tensor_maps_h100.jsonl.gz", "rt"):
+        one = json.loads(line)
+        if one["status"] or one["pixels"]:
+            continue
+        content = ctypes.create_string_buffer(128)
+        sizes, strides = ((ctypes.c_uint64 * 5)(*one[name]) for name in ("sizes", "strides"))
+        box, steps = ((ctypes.c_uint32 * 5)(*one[name]) for name in ("box", "steps"))
+        further = (one[name] for name in ("interleave", "swizzle", "promotion", "fill"))
+        shape = one["dtype"], len(one["sizes"]), ctypes.c_void_p(one["address"])
+        assert library.cuTensorMapEncodeTiled(content, *shape, sizes, strides, box, steps, *further) == 0
+        assert content.raw.hex() == one["map"], one
+        checked += 1
+    assert checked > 150

@@ -1,0 +1,80 @@
+// Functions of CUDA's driver that programs fetch through the runtime, or are linked with: of standin.c, which includes
+// this. Tensor maps are encoded as emulate/tensor_map.py does, which says where the fields were read off; what the driver
+// would refuse is encoded, too, and named when the launch is linted.
+
+enum { MAP_BYTES = 128, MOST_RANK = 5, UNKNOWN_CODE = 15, ENTRY_FOUND = 0 };
+
+// By CUtensorMapDataType: the code in the map, and bytes of an element. 4- and 6-bit types came with Blackwell, where we
+// have no driver: how it encodes them is not known.
+static const struct {
+    unsigned code, bytes;
+} MAP_TYPES[] = {{0, 1}, {1, 2}, {2, 4}, {3, 4}, {4, 8}, {5, 8}, {6, 2}, {7, 4}, {9, 8}, {10, 2}, {8, 4}, {7 | 512, 4}, {8 | 512, 4}};
+
+static void put(unsigned char *map, int at, uint64_t value, int bytes) { memcpy(map + at, &value, (size_t)bytes); }
+
+static void encode_shape(unsigned char *map, unsigned type, unsigned rank, const void *address, const uint64_t *sizes,
+                         const uint64_t *strides, const uint32_t *steps, unsigned mode) {
+    unsigned code = type < sizeof MAP_TYPES / sizeof *MAP_TYPES ? MAP_TYPES[type].code : UNKNOWN_CODE;
+    unsigned packed = 0;
+    memset(map, 0, MAP_BYTES);
+    put(map, 0, (uintptr_t)address, 8);
+    put(map, 8, mode | (rank - 1) << 4 | code << 7, 4);
+    for (unsigned axis = 0; axis < rank; ++axis) {
+        put(map, 32 + 4 * (int)axis, sizes[axis] - 1, 4);
+        packed |= (steps[axis] - 1) << 3 * axis;
+        if (axis + 1 < rank) {  // a stride counts 16 bytes, 32 bits in its word and 4 in a byte that two share
+            put(map, 12 + 4 * (int)axis, strides[axis] >> 4, 4);
+            map[28 + axis / 2] |= (unsigned char)(strides[axis] >> 36 << 4 * (axis % 2));
+        }
+    }
+    put(map, 52, packed, 3);
+}
+
+API int cuTensorMapEncodeTiled(unsigned char *map, unsigned type, unsigned rank, void *address, const uint64_t *sizes,
+                               const uint64_t *strides, const uint32_t *box, const uint32_t *steps, unsigned interleave,
+                               unsigned swizzle, unsigned promotion, unsigned fill) {
+    static const unsigned PATTERNS[] = {16, 256, 512, 1024};
+    unsigned plain = swizzle < 3 ? swizzle : 3;
+    if (!map || !rank || rank > MOST_RANK) {
+        return INVALID_VALUE;
+    }
+    encode_shape(map, type, rank, address, sizes, strides, steps, interleave << 11 | plain << 13 | fill << 15 | promotion << 17);
+    uint64_t copied = type < sizeof MAP_TYPES / sizeof *MAP_TYPES ? MAP_TYPES[type].bytes : 0;
+    for (unsigned axis = 0; axis < rank; ++axis) {
+        map[55 + axis] = (unsigned char)(box[axis] - 1);
+        copied *= box[axis] / steps[axis];  // the driver rounds down
+    }
+    put(map, 64, copied, 4);
+    put(map, 72, PATTERNS[plain], 4);
+    if (swizzle > plain) {  // larger atoms of Blackwell: ours, beyond what the hardware reads
+        memcpy(map + 112, "atoms", 5);
+        map[117] = (unsigned char)swizzle;
+    }
+    return OK;
+}
+
+static const struct {
+    const char *name;
+    void *function;
+} DRIVER[] = {{"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled}};
+
+API int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, uint64_t flags, int *found) {
+    char problem[LONGEST_NAME];
+    (void)version, (void)flags;
+    for (size_t i = 0; i < sizeof DRIVER / sizeof *DRIVER; ++i) {
+        if (!strcmp(name, DRIVER[i].name)) {
+            *function = DRIVER[i].function;
+            return found ? *found = ENTRY_FOUND, OK : OK;
+        }
+    }
+    snprintf(problem, sizeof problem, "%.200s", name);
+    return give_up(problem);
+}
+API int cudaGetDriverEntryPoint(const char *name, void **function, uint64_t flags, int *found) {
+    return cudaGetDriverEntryPointByVersion(name, function, 0, flags, found);
+}
+
+API int cuGetErrorString(int error, const char **text) { return *text = cudaGetErrorString(error), OK; }
+API int cuGetErrorName(int error, const char **text) { return *text = cudaGetErrorName(error), OK; }
+API int cuDriverGetVersion(int *version) { return *version = RUNTIME_VERSION, OK; }
+API int cuInit(unsigned flags) { return (void)flags, start(), OK; }
