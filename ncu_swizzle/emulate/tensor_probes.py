@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_map import NOTHING
-from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
+from ncu_swizzle.emulate.tensor_memory import COLUMNS, LANES, UNIT, UNITS, first_free
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import Value
@@ -375,6 +375,8 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             (lane, column), block = _split(of_row(values[0], row)), int(m.view_blocks()[row])
+            # Seven bits: a public kernel whose odd blocks add 128 (learn-cuda, v5) computes right results on a B200.
+            lane %= LANES
             own = 32 * (int(m.view.warps[row]) % m.per_block % 4)
             if lane not in ((own, own + ROWS_OF_ONE) if high == 1 else (own,)):
                 message = (

@@ -116,6 +116,13 @@ def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
     assert register(m, 1) == [value >> 32 & TOP for value in exact]
 
 
+def test_a_sum_of_64_bits_writes_both_halves_whether_predicates_are_spelled_or_not() -> None:
+    for spelled in ("", "UPT, UPT, "):
+        lines = ("UMOV UR8, 0xffffffff", "UMOV UR9, 0x7", f"UIADD3.64 UR4, {spelled}UR8, 0x2, URZ")
+        m = execute("\n".join(lines), [(0, 0, 0, False, False)] * 32)
+        assert [register(m, BASES[UREG] + number)[0] for number in (4, 5)] == [1, 8]
+
+
 def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -> None:
     m = machine([[8, 0, 0]], grid=(64, 1, 1))
     m.registers[2] = Value(np.full((1, 32), 8, np.uint32), tag=block_axis(0))

@@ -58,6 +58,7 @@ from ncu_swizzle.emulate.values import (
     high_half,
     low_half,
     same_for_all,
+    unknown,
     wide,
 )
 
@@ -90,7 +91,8 @@ def iadd3(ins: SassInstruction) -> Compute | None:
     sources = ins.operands[results(ins) :]
     if ins.has("64"):
         pairs = [pair(operand) for operand in _numbers(sources)]
-        return lambda m: added_wide(*(read(m) for read in pairs))
+        carries = results(ins) - 1  # out of 64 bits, which nobody was seen to use
+        return lambda m: (*added_wide(*(read(m) for read in pairs)), *[unknown(m.now)] * carries)
     if not ins.has("X"):
         return _summed(ins, [_term(operand) for operand in _numbers(sources)], ())
     terms = [(extended(operand), False) for operand in _numbers(sources)]
