@@ -227,9 +227,7 @@ SOURCE, DRIVER = "standin.c", "libcuda.so.1"
 SHARED = "build it with the shared runtime: NVCC_APPEND_FLAGS='-cudart shared' make, or nvcc -cudart shared"
 ON_A_GPU = "capture it on a machine with a GPU, without --dry; docs/launches.md lists what the stand-in has"
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)(\.\d+)?$")
-_OTHERS = re.compile(
-    r"lib(cublas\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cudnn\w*|nccl|nvrtc|nvJitLink|npp\w+)\.so"
-)
+_OTHERS = re.compile(r"lib(cublas\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cudnn\w*|nccl|nvrtc|nvJitLink|npp\w+)\.so")
 _DEFINED = re.compile(r"^(?:API .*?|LAUNCHES\()\b(_*cu(?:da)?[A-Z]\w+)\(?", re.MULTILINE)
 _CALLED = re.compile(r"_*cu(?:da)?[A-Z]\w*$")
 

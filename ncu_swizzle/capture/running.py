@@ -119,7 +119,8 @@ PROPERTIES = (
 def header(gpu: StandInGpu, runtime_version: int) -> str:
     """Return device.h, with what the stand-in answers."""
     values = ", ".join(f"{{{number}, {value}}}" for number, value in gpu.attributes.items())
-    fields = ", ".join(f"{{{offset}, {size}, {number}}}" for offset, size, number in PROPERTIES if number in gpu.attributes)
+    answered = [entry for entry in PROPERTIES if entry[2] in gpu.attributes]
+    fields = ", ".join(f"{{{offset}, {size}, {number}}}" for offset, size, number in answered)
     return (
         f"#define RUNTIME_VERSION {runtime_version}\n"
         f'#define DEVICE_NAME "{gpu.name}"\n'

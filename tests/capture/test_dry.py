@@ -189,10 +189,11 @@ def test_lz4_repeats_what_it_wrote() -> None:
 @pytest.mark.long
 def test_tensor_maps_are_encoded_as_a_driver_did(tmp_path: Path) -> None:
     generated = {"device.h": running.header(running.B200, 13000), "missing.h": ""}
-    library = ctypes.CDLL(str(running.build(dry.SOURCE, tmp_path, "libcudart.so.13", generated=generated, cached=False)))
-    checked = 0
-    for line in gzip.open(DATA / "tensor_maps_h100.jsonl.gz", "rt"):
-        one = json.loads(line)
+    built = running.build(dry.SOURCE, tmp_path, "libcudart.so.13", generated=generated, cached=False)
+    library, checked = ctypes.CDLL(str(built)), 0
+    with gzip.open(DATA / "tensor_maps_h100.jsonl.gz", "rt", encoding="utf-8") as lines:
+        entries = [*map(json.loads, lines)]
+    for one in entries:
         if one["status"] or one["pixels"]:
             continue
         content = ctypes.create_string_buffer(128)
