@@ -30,7 +30,7 @@ from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
 from ncu_swizzle.emulate.traffic import BRANCHES
-from ncu_swizzle.emulate.values import Value, known_in, truth
+from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
 from ncu_swizzle.emulate.waits import Waits, rows
 from ncu_swizzle.smem.operations import Bools, Ints, new_values
 
@@ -224,16 +224,21 @@ def _branch_if_apart(s: Control, group: Group, pc: int, instruction: SassInstruc
 
 
 def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Bools:
-    """Return the lanes in a mask operand, (G, 32)."""
+    """Return the lanes in a mask operand, (G, 32): in that of the first lane."""
+    bits = _masks_of(m, operand, instruction)
+    row = np.take_along_axis(bits, m.view.mask.argmax(axis=1)[:, None], axis=1)
+    lanes: Bools = (row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool)
+    return lanes
+
+
+def _masks_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Bits:
+    """Return the mask that each lane gives, (G, 32)."""
     value = operands.integer(operand)(m)
     if not bool((np.asarray(value.known) | ~m.view.mask).all()):
         raise Unsupported(instruction.offset, instruction.text, "has an unknown lane mask")
     m.decide(value.tag)
-    bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits
-    first = m.view.mask.argmax(axis=1)
-    row = bits[:, :1] if bits.shape[1] == 1 else bits[np.arange(len(bits)), first][:, None]
-    lanes: Bools = np.broadcast_to((row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool), m.view.mask.shape)
-    return lanes
+    masks: Bits = np.broadcast_to(value.bits, m.view.mask.shape)
+    return masks
 
 
 @handles("EXIT", "KILL")
@@ -279,12 +284,13 @@ def _warpsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -
         group = Group(pc, group.warps[executes], selected[executes])
         s.enter(group)
     if instruction.has("ALL") or not instruction.operands:
-        wanted = np.ones(group.mask.shape, bool)
+        wanted, masks = np.ones(group.mask.shape, bool), None
     else:
         wanted = _lanes_of(m, instruction.operands[0], instruction)
+        masks = _masks_of(m, instruction.operands[0], instruction)
     if instruction.has("COLLECTIVE"):
         m.collective[pc] = s.program.flow.targets(pc)[0]
-    s.sync_warp(group, pc, wanted)
+    s.sync_warp(group, pc, wanted, masks)
 
 
 @handles("ENDCOLLECTIVE")

@@ -28,7 +28,7 @@ class Kind(IntEnum):
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads
     TILE = auto()  # chunks that a wgmma reads, one array per warp
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
-    WARP = auto()  # the lanes of a warp wait for each other
+    WARP = auto()  # lanes of a warp wait for each other: masks, (G, 32) or (G, 1), of those that do; None: all do
     BARRIER = auto()  # warps go on that waited: the barrier's number
     ARRIVE = auto()  # BAR.ARV: the barrier's number
     INITIALISE = auto()  # blocks and offsets of mbarriers

@@ -25,6 +25,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 Index = tuple[int, int, int]  # x, y and z
 
 LANES = np.arange(32)
+LANE_BITS = np.uint32(1) << LANES.astype(np.uint32)
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
 # Beyond the 47 bits in which a process has its memory: a captured launch has the addresses of a real one.
 SHARED_WINDOW = 0x00008001  # the upper halves of generic addresses, of shared and of local memory
@@ -133,6 +134,12 @@ class Machine(State, RegisterFile, LaunchedGrid):
         if self.events is not None and not self.events.full:
             self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
             self.happened += 1
+
+    def note_lanes(self, warps: Ints, lanes: Bools, *, number: int | None = None) -> None:
+        """Note that lanes, (G, 32), of warps, (G,), wait for each other, as if for those that have ended."""
+        if self.events is not None:
+            masks = None if lanes.all() else ((lanes | ~self.live[warps]) @ LANE_BITS)[:, None]
+            self.note(Kind.WARP, warps, masks, number=number)
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 

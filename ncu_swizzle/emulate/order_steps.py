@@ -36,7 +36,7 @@ def order_step(instruction: SassInstruction) -> Step | None:
     if instruction.never:
         return None
     if opcode in _IN_WARP:
-        return lambda m: m.note(Kind.WARP, m.view.warps)
+        return lambda m: m.note_lanes(m.view.warps, m.view.mask)
     if opcode in WGMMA:
         return _tile_step(instruction)
     if opcode in _OUT or (opcode == "UBLKCP" and instruction.modifiers[0] == "G"):

@@ -33,13 +33,14 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
 ALL_LANES = -1  # of an access that lanes make together
+ALL_MASK = (1 << operations.WARP) - 1
 MBARRIER = 8  # bytes
 READ, WRITE, ATOMIC, COUNT = "reads", "writes", "updates", "uses the mbarrier"
 WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
-    codes.LANES: "they are lanes of one warp, and no __syncwarp() orders them",
+    codes.LANES: "they are lanes of one warp, and no __syncwarp() of both orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
     codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
@@ -128,6 +129,7 @@ class Races:
         atomics = bool(opcodes & {"ATOMS", "ATOM", "SYNCS", "ARRIVES"})
         self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
         self.in_step = np.zeros(self.n, np.int32)  # by warp, the event since which its lanes have waited for each other
+        self.in_parts: Any = None  # the same of each two lanes, if not all of a warp wait for each other
         self.groups: list[list[int]] = [[] for _ in range(self.n)]
         self.tile_groups: list[list[int]] = [[] for _ in range(-(-self.n // WARPS))]
         self.arrived: dict[tuple[int, int], Any] = {}  # clocks of BAR.ARV, by barrier and block
@@ -211,8 +213,36 @@ class Races:
 
     # ------------------------------------------------------------------------------------------ what orders
 
-    def _in_warp(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        self.in_step[warps] = self.now
+    def _in_warp(self, event: Event, warps: Ints, rows: slice) -> None:
+        if event.data is None:
+            self.in_step[warps] = self.now
+            return
+        for warp, masks in zip(warps.tolist(), event.data[rows], strict=True):
+            for mask in np.unique(masks).tolist():
+                self._in_part(warp, mask)
+
+    def _in_part(self, warp: int, mask: int) -> None:
+        """Lanes in a mask wait for each other: each then knows what any of them knew of others."""
+        if mask == ALL_MASK:
+            self.in_step[warp] = self.now
+            return
+        if self.in_parts is None:
+            self.in_parts = np.zeros((self.n, operations.WARP + 1, operations.WARP + 1), np.int32)
+        lanes = [lane for lane in range(operations.WARP) if mask >> lane & 1]
+        pairs = self.in_parts[warp]
+        if lanes:
+            pairs[lanes] = pairs[lanes].max(axis=0)
+            pairs[np.ix_(lanes, lanes)] = self.now
+            # The last ones are of all lanes together, ALL_LANES.
+            pairs[:-1, -1] = pairs[:-1, :-1].min(axis=1)
+            pairs[-1] = pairs[:-1].min(axis=0)
+
+    def _since(self, made: Footprint, others: Any) -> Any:
+        """Return the events since which lanes have waited, directly or not, for other lanes of their warp."""
+        since = self.in_step[made.warps]
+        if self.in_parts is None:
+            return since
+        return np.maximum(since, self.in_parts[made.warps, made.lanes, others])
 
     def _barrier(self, event: Event, warps: Ints, _rows: slice) -> None:
         """Warps leave a barrier of their block: each knows what all knew, and those that only arrived."""
@@ -455,7 +485,8 @@ class Races:
             self._after_reads(made, self.read_event, READ, does, by)
             if in_lanes:
                 read = self.read_event[units, warps]
-                apart = (read > self.in_step[warps]) & (self.read_lane[units, warps] != lanes)
+                reader = self.read_lane[units, warps]
+                apart = (reader != lanes) & (read > self._since(made, reader))
                 self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
         if self.atomic_event is not None and does in (WRITE, READ) and agent is None:
             self._after_reads(made, self.atomic_event, ATOMIC, does, by)
@@ -484,7 +515,8 @@ class Races:
             hidden = (last > self.visible[warps, writer]) & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
         if in_lanes:
-            apart = (writer == warps) & (last > self.in_step[warps]) & (self.write_lane[units] != lanes)
+            wrote = self.write_lane[units]
+            apart = (writer == warps) & (wrote != lanes) & (last > self._since(made, wrote))
             self._report(made, apart, last, writer, does=does, before=WRITE, agent=by, code=codes.LANES)
 
     def _after_reads(self, made: Footprint, table: Any, before: str, does: str, by: Any) -> None:

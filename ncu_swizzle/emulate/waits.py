@@ -70,7 +70,7 @@ class Waits:
         m.waits_at[warps] = np.where(mask, pc, m.waits_at[warps])
         if complete.any():
             done, lanes = warps[complete], there[complete]
-            m.note(Kind.WARP, done, number=pc)
+            m.note_lanes(done, lanes, number=pc)
             self._clear(barrier, done, lanes)
             tokens = mine[complete, 0]
             if bool((tokens == tokens[0]).all()):  # mostly
@@ -113,7 +113,7 @@ class Waits:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
-                        m.note(Kind.WARP, np.array([warp]), number=int(m.waits_at[warp][there][0]))
+                        m.note_lanes(np.array([warp]), there[None], number=int(m.waits_at[warp][there][0]))
                         self.add(self._target(int(token), after), np.array([warp]), there[None])
         for warp in np.flatnonzero(m.synced.any(axis=1)):
             if not (m.wanted[warp] & m.live[warp] & ~m.synced[warp]).any():
@@ -122,13 +122,13 @@ class Waits:
     def _leave_warpsync(self, warp: int) -> None:
         m = self.machine
         lanes = m.synced[warp].copy()
-        m.note(Kind.WARP, np.array([warp]), number=int(m.waits_at[warp][lanes][0]))
+        m.note_lanes(np.array([warp]), (m.wanted[warp] | lanes)[None], number=int(m.waits_at[warp][lanes][0]))
         m.synced[warp] = False
         for pc in np.unique(m.waits_at[warp][lanes]):
             self.add(self.after(int(pc)), np.array([warp]), (lanes & (m.waits_at[warp] == pc))[None])
 
-    def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
-        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
+    def sync_warp(self, group: Group, pc: int, wanted: Bools, masks: Bits | None) -> None:
+        """Let threads wait for the threads of their warp in a mask, (G, 32); `masks` are all lanes', None if full."""
         m = self.machine
         m.wanted[group.warps] = wanted
         m.synced[group.warps] |= group.mask
@@ -138,7 +138,8 @@ class Waits:
         alone = (there == group.mask).all(axis=1)
         at_once = complete & alone
         if at_once.any():
-            m.note(Kind.WARP, group.warps[at_once], number=pc)
+            own = None if masks is None else np.where(group.mask, masks, 0)[at_once]
+            m.note(Kind.WARP, group.warps[at_once], own, number=pc)
             m.synced[group.warps[at_once]] = False
             self.add(self.after(pc), group.warps[at_once], group.mask[at_once])
         for warp in group.warps[complete & ~alone].tolist():

@@ -86,3 +86,7 @@ __device__ __forceinline__ void cluster() { asm volatile("barrier.cluster.arrive
 KERNEL(clustered) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
 KERNEL(clustered_open) { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
 KERNEL(clustered_ended) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); }
+__device__ __forceinline__ unsigned half(int t) { return 0xffffu << (t & 16); }
+KERNEL(halves) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 8]; }
+KERNEL(halves_open) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 16]; }
+KERNEL(halves_chained) { ROW; row[t] = in[t]; __syncwarp(half(t)); if (t % 16 < 8) { __syncwarp(0x00ff00ff); out[t] = row[t ^ 24]; } }
