@@ -22,7 +22,7 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
-AFTER_5 = ("unknowns", "recorded_metrics", "unknown_traffic")  # fields of a saved profile since schema 6 and 7
+AFTER_5 = ("unknowns", "recorded_metrics", "unknown_traffic", "timeline")  # fields of a saved profile since schema 6
 BEFORE_7 = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
 COLUMNS = (*BEFORE_7, "traffic", "pattern")
 

@@ -5,11 +5,12 @@ An event is one instruction of some warps, or what lets warps go on that waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
+from ncu_swizzle.base.validate import Count
 from ncu_swizzle.smem.operations import Ints
 
 SHOWN = 2  # of what could not be followed
@@ -104,12 +105,45 @@ class Hazard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """What warps do in columns [start, end) of a timeline: to a stage, or they wait or arrive, and it is None."""
+
+    row: Count
+    start: Count
+    end: Count
+    does: str
+    stage: Count | None = None
+    offset: Count = 0  # of the instruction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """Who writes, who waits, who reads: the rows' warps, the bytes [low, high) of each stage, and the steps.
+
+    `cut` says that they go on.
+    """
+
+    rows: tuple[str, ...]
+    stages: tuple[tuple[tuple[Count, Count], ...], ...]
+    steps: tuple[Step, ...]
+    cut: bool = False
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> Timeline:
+        """Return what was saved as JSON."""
+        stages = tuple(tuple((low, high) for low, high in stage) for stage in saved["stages"])
+        steps = tuple(Step(**step) for step in saved["steps"])
+        return cls(rows=tuple(saved["rows"]), stages=stages, steps=steps, cut=saved["cut"])
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hazards:
     """The hazards of a launch, in so many blocks; `lacking` says what could not be followed."""
 
     found: tuple[Hazard, ...] = ()
     blocks: int = 0
     lacking: tuple[str, ...] = ()
+    timeline: Timeline | None = None  # of the first block
 
     @property
     def unfollowed(self) -> str:

@@ -21,12 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
+from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
-from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party
+from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
+from ncu_swizzle.emulate.timeline import ATOMIC, READ, WRITE, Kinds, timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import CHUNK, WARPS
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -35,7 +36,7 @@ ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
 ALL_LANES = -1  # of an access that lanes make together
 ALL_MASK = (1 << operations.WARP) - 1
 MBARRIER = 8  # bytes
-READ, WRITE, ATOMIC, COUNT = "reads", "writes", "updates", "uses the mbarrier"
+COUNT = "uses the mbarrier"
 WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
@@ -69,22 +70,6 @@ class _Mbarrier:
     done: Any  # (2, A): what happened before, and what is visible to the async proxy
     pending: Any
     completed: int
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """What an instruction does to shared memory."""
-
-    does: str
-    width: int
-    matrix: int = 0  # of how many lanes the addresses count, for ldmatrix and stmatrix
-
-    @classmethod
-    def of(cls, instruction: SassInstruction) -> Kinds:
-        opcode = instruction.opcode
-        does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
-        matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
-        return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
 
 
 @dataclass(kw_only=True)
@@ -717,6 +702,7 @@ class RaceCheck:
     blocks: int = 0
     work: int = 0
     domains: int = 0
+    timeline: Timeline | None = None
 
     def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> None:
         """Look at the events of blocks that ran together; `kinds` are digests of what each of them did."""
@@ -740,6 +726,8 @@ class RaceCheck:
             races = Races(machine=machine, instructions=instructions, blocks=range(first, first + size))
             races.run(events)
             self.found = {**races.found, **self.found}
+            if not self.domains:
+                self.timeline = timeline_of(machine, instructions, events, races.blocks)
             self.lacking.update(races.lacking)
             self.work += races.work
             self.domains += 1
@@ -755,4 +743,4 @@ class RaceCheck:
     def hazards(self) -> Hazards:
         """Return what was found."""
         ordered = tuple(self.found[key] for key in sorted(self.found))
-        return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking))
+        return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking), timeline=self.timeline)

@@ -331,6 +331,7 @@ def profile_of_counts(
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
         unknowns=tuple(_unknowns(counts)),
         unknown_traffic=tuple(_unknown_traffic(counts)),
+        timeline=counts.hazards.timeline,
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))

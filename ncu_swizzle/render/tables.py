@@ -160,6 +160,11 @@ def source_of(instruction: Instruction) -> str:
     return " ← ".join([*shown, f"{more} more"] if more else shown)
 
 
+def lines_by_offset(profile: Profile) -> dict[int, str]:
+    """Return the lines of a profile's instructions by their offset."""
+    return {instruction.pc: source_of(instruction) for instruction in profile.instructions}
+
+
 def top_stall(instruction: Instruction) -> str:
     """Return the reason that most of an instruction's samples have, and its share; empty without stalls."""
     stalled = {reason: n for reason, n in instruction.samples.items() if reason not in NOT_STALLED and n}

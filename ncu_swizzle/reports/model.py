@@ -21,15 +21,16 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 7
+SCHEMA = 8
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions
-READABLE = (1, 2, 3, 4, 5, 6, SCHEMA)
+# `traffic` of instructions, 7 `timeline`
+READABLE = (1, 2, 3, 4, 5, 6, 7, SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -169,6 +170,7 @@ class Profile:
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts are unknown, or something was not checked
     unknown_traffic: tuple[UnknownCounts, ...] = ()  # why some of an emulated profile's `traffic` is unknown
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
+    timeline: Timeline | None = None  # of shared memory, if races were looked for
 
     @property
     def of_sample(self) -> str:
@@ -309,6 +311,7 @@ class Profile:
                 for name in ("unknowns", "unknown_traffic")
             },
             "recorded_metrics": tuple(content.get("recorded_metrics", ())),
+            "timeline": None if content.get("timeline") is None else Timeline.of(content["timeline"]),
         }
         return cls(**{**content, **parts})
 

@@ -44,6 +44,7 @@ EXPECTED = {
     "added": "",
     "stuck": "10",
     "nowhere": "",
+    "ring": "",
     "clustered": "",
     "clustered_open": "01",
     "clustered_ended": "07",
@@ -96,6 +97,32 @@ def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
     (hazard,) = hazards("phase_never").found
     assert "1 of 65 arrivals" in hazard.what
     assert "arrives last" in {party.does for party in hazard.parties}
+
+
+def steps(name: str) -> dict[str, list[str]]:
+    """Return what each row of a kernel's timeline does: columns, and to which stage."""
+    timeline = hazards(name).timeline
+    assert timeline
+    told = [f"{each.start}-{each.end} {each.does}{'' if each.stage is None else each.stage}" for each in timeline.steps]
+    rows = [each.row for each in timeline.steps]
+    return {row: [t for t, n in zip(told, rows, strict=True) if n == k] for k, row in enumerate(timeline.rows)}
+
+
+def test_a_timeline_shows_who_writes_who_waits_and_who_reads() -> None:
+    assert steps("named") == {
+        "warp 0": ["0-1 writes0", "1-2 arrives"],
+        "warp 1": ["0-2 waits at the barrier", "2-3 reads0"],
+    }
+    ring = steps("ring")
+    assert ring["warp 0"][:4] == ["0-1 waits at the barrier", "1-4 waits for the mbarrier", "4-5 reads0", "5-6 arrives"]
+    assert ring["warp 1"][-4:] == ["6-7 arrives", "7-8 waits for the mbarrier", "8-9 writes0", "9-10 arrives"]
+    reads, writes = ([text for text in steps if text[-1].isdigit()] for steps in ring.values())
+    assert (reads, writes) == (
+        ["4-5 reads0", "7-8 reads1", "10-11 reads0"],
+        ["2-3 writes0", "5-6 writes1", "8-9 writes0"],
+    )
+    assert hazards("clustered").timeline is not None
+    assert hazards("lanes").timeline is None  # nobody waits
 
 
 def test_what_is_not_followed_is_said() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ncu_swizzle.emulate.events import Step, Timeline
 from ncu_swizzle.render import page, source, tables, text
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.source import Panel, SourceLine
@@ -23,6 +24,20 @@ from tests.support.shown import sampled
 def test_every_recorded_stall_reason_is_explained(recorded: Recorded) -> None:
     stalls = shown(recorded("kernel1")).stalls
     assert [row.reason for row in (*stalls.major, *stalls.minor) if not tables.meaning(row.reason)] == []
+
+
+def test_a_timeline_is_drawn_with_the_lines_of_its_steps(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    first = profile.instructions[0]
+    reads = Step(row=0, start=1, end=2, does="reads", stage=0, offset=first.pc)
+    timeline = Timeline(rows=("<b>", "warp 4"), stages=(((0x400, 0x800),),), steps=(reads,), cut=True)
+    drawn = replace(profile, timeline=timeline)
+    texts = rendered(drawn).texts
+    assert f"<b> reads, stage 0: {tables.source_of(first)}" in texts
+    assert "0x400-0x7ff" in texts
+    assert "Timeline" in texts
+    assert "Timeline" not in rendered(profile).texts
+    assert Profile.from_json(drawn.to_json()) == drawn
 
 
 def labels(panel: Panel) -> list[str]:

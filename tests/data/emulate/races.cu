@@ -90,3 +90,13 @@ __device__ __forceinline__ unsigned half(int t) { return 0xffffu << (t & 16); }
 KERNEL(halves) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 8]; }
 KERNEL(halves_open) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 16]; }
 KERNEL(halves_chained) { ROW; row[t] = in[t]; __syncwarp(half(t)); if (t % 16 < 8) { __syncwarp(0x00ff00ff); out[t] = row[t ^ 24]; } }
+KERNEL(ring) {
+    __shared__ float rows[2][32]; __shared__ uint64_t full[2], empty[2]; const int lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) { for (int i = 0; i < 2; ++i) { init(full[i], 32); init(empty[i], 32); } }
+    __syncthreads();
+    for (int i = 0; i < 3; ++i) {
+        const int stage = i % 2, phase = i / 2;
+        if (threadIdx.x < 32) { wait(full[stage], phase); out[32 * i + lane] = rows[stage][31 - lane]; arrive(empty[stage]); }
+        else { wait(empty[stage], phase ^ 1); rows[stage][lane] = in[32 * i + lane]; arrive(full[stage]); }
+    }
+}
