@@ -12,6 +12,7 @@ from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.reports.memory import MemoryLine, everything
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED, RECORDED
 from ncu_swizzle.reports.remarks import speedup
@@ -27,9 +28,10 @@ MOST_BARS = 8  # profiles in the picture; of more, only those of the verdict
 
 @dataclass(frozen=True, kw_only=True)
 class OverviewRow:
-    """One profile; `pace` is its speed relative to the first."""
+    """One profile; `pace` is its speed relative to the first, `memory` are all its accesses to global memory."""
 
     profile: Profile
+    memory: MemoryLine
     label: str
     excessive: str
     degree: str
@@ -51,6 +53,11 @@ class Glance:
     def timed(self) -> bool:
         return any(row.duration != text.UNKNOWN for row in self.drawn)
 
+    @property
+    def sectors(self) -> int:
+        """The most sectors of global memory of any; 0 if they were not counted."""
+        return max((row.memory.total.sectors or 0 for row in self.drawn), default=0)
+
 
 def glance(comparison: Comparison) -> Glance:
     """Return the rows of a comparison."""
@@ -59,6 +66,7 @@ def glance(comparison: Comparison) -> Glance:
     rows = tuple(
         OverviewRow(
             profile=profile,
+            memory=everything(profile),
             label=label,
             excessive=text.summed(profile.total, "excessive"),
             degree=text.degree(profile.total.degree),

@@ -101,6 +101,12 @@ def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
     }
 
 
+def everything(profile: Profile) -> MemoryLine:
+    """Return all accesses to global memory as if they were on one line."""
+    all_of_them = tuple(each for line in memory_lines(profile) for each in line.instructions)
+    return MemoryLine(access="", line=None, instructions=all_of_them, block=profile.block)
+
+
 def local_accesses(profile: Profile) -> dict[str, tuple[Instruction, ...]]:
     """Return the loads and stores of spilled registers and of arrays in local memory, by opcode."""
     unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}

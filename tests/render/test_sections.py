@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.emulate.events import Step, Timeline
 from ncu_swizzle.render import page, source, tables, text
 from ncu_swizzle.render.colours import Colours
@@ -13,8 +14,9 @@ from ncu_swizzle.render.source import Panel, SourceLine
 from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import Finding, Profile
+from ncu_swizzle.reports.model import Finding, Profile, UnknownCounts
 from ncu_swizzle.reports.options import EMULATED
+from tests.support.gate_profiles import scattered
 from tests.support.pages import rendered, shown
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
@@ -256,3 +258,26 @@ def test_only_known_shapes_are_shown(recorded: Recorded, sass: str, title: str |
 def test_a_kernel_without_them_has_no_such_section(recorded: Recorded) -> None:
     assert "fragments" not in rendered(recorded("transpose-plain")).values("id")
     assert "fragments" in rendered(recorded("kernel2")).values("id")
+
+
+def test_the_first_picture_has_shared_and_global_memory_side_by_side(recorded: Recorded) -> None:
+    bad, good = recorded("kernel1"), recorded("kernel2")
+    pages = {
+        "only shared": rendered(bad, good),
+        "both": rendered(scattered(bad, 1), scattered(good, 3)),
+        "one unknown": rendered(scattered(bad, 1), unknown_sectors(scattered(good, 3))),
+    }
+    assert "Sectors of global memory" not in pages["only shared"].text
+    accesses = sum(each.access == "LDGSTS" for each in good.instructions)
+    assert "0 excessive, 1.00 for each ideal one" in pages["both"].text
+    assert f"{200 * accesses:,} excessive, 3.00 for each ideal one" in pages["both"].text
+    assert f"at least {200 * (accesses - 1):,} excessive" in pages["one unknown"].text
+    assert "3.00 for each ideal one" not in pages["one unknown"].text
+
+
+def unknown_sectors(profile: Profile) -> Profile:
+    """Return the profile without the sectors of its first copy."""
+    first = next(each for each in profile.instructions if each.access == "LDGSTS")
+    rows = tuple(replace(each, traffic=Traffic()) if each is first else each for each in profile.instructions)
+    why = UnknownCounts(code="UN001", reason="its address", remedy="", offsets=(first.pc,))
+    return replace(profile, instructions=rows, unknown_traffic=(why,))
