@@ -152,7 +152,6 @@ class EditedUses:
     def __init__(self, draft: Draft) -> None:
         self.draft, self.scopes, self.file = draft, draft.scopes, draft.file
         self.owned = Ownership(draft)
-        self.calls = self.owned.calls
 
     def holding(self, edit: Edit) -> list[Reach]:  # noqa: PLR0912
         """Return the uses that an edit is in, none if it is in a declaration of the tile's; raise Unfit for others."""
@@ -204,7 +203,7 @@ class EditedUses:
         for node in (n for step in reach.steps for n in step.node.walk() if n.type == "identifier"):
             declared = self.scopes.resolve(node)
             for made in self.scopes.callables.get(node.text, []) if not declared else ():
-                text = re.sub(r"/\*.*?\*/|//.*", "", self.calls.text(made), flags=re.DOTALL)
+                text = re.sub(r"/\*.*?\*/|//.*", "", self.owned.macro_text(made), flags=re.DOTALL)
                 if made.node.type == "preproc_def" and atom(text) != text.strip():
                     raise node.unfit(f"{made.name} is a macro without parentheses: {made.node.quoted()}")
             if macro and declared and node.parent.type not in ("parenthesized_expression", "argument_list"):
@@ -215,19 +214,19 @@ class EditedUses:
         number = macro.takes(declared)
         if number is None:
             return
-        for given in (n for site in self.calls.expansions(macro) for n in site.parent.arguments[number : number + 1]):
+        for given in (n for site in self.owned.expansions(macro) for n in site.parent.arguments[number : number + 1]):
             if atom(given.text) != given.text.strip():
                 name = f"{declared.text} of {macro.name}"
                 raise given.unfit(f"{name} has no parentheses, and may be {given.quoted()}")
 
     def _declaring(self, macro: Definition, argument: Node) -> None:
         """Show that a macro only declares arrays of the tile."""
-        self.calls.plain_macro(macro)
+        self.owned.plain_macro(macro)
         roots = {root.place.declared.id for root in self.draft.tile.roots}
         declared = {call.id: given for call, given, made in self.scopes.declaring if made is macro}
-        for node in self.calls.expansions(macro):
+        for node in self.owned.expansions(macro):
             if declared.get(node.above("expression_statement").id, NOTHING).id not in roots:
-                raise node.unfit(f"{self.calls.around(node)} declares another array than {argument.text}")
+                raise node.unfit(f"{self.owned.around(node)} declares another array than {argument.text}")
 
     def _alias(self, alias: Node) -> None:
         """Show that only the tile, and pointers to its rows, are declared with an alias."""
@@ -265,7 +264,7 @@ class EditedUses:
             if does is None or does.used or depth == 0:
                 raise node.unfit(f"{node.text} of {place.name} is used for more than its indices")
             for call in self.scopes.mentions.get(method.name, []):  # of a method that computes the index
-                if not call.inside(method.node) and not self.calls.declares(call, method):
+                if not call.inside(method.node) and not self.owned.declares(call, method):
                     self._of_shape(call, place, struct, depth - 1)
 
 

@@ -288,9 +288,10 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
 
     units = {about: number for (about, _), number in by_kind.get("unit", {}).items() if isinstance(about, str)}
     constants = Constants(
-        file=scopes.file, name=value, inline=lambda node: inlined(scopes, node),
+        name=value,
+        inline=lambda node: inlined(scopes, node),
         part=lambda object_, call: part_called(scopes, object_, call),
-    )  # fmt: skip
+    )
     return Known(
         constants=constants,
         launched=constants,

@@ -19,121 +19,9 @@ from ncu_swizzle.fix.reaching import SAME, TO_ADDRESS
 from ncu_swizzle.fix.scopes import Definition
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 
-# Where a function, lambda or macro is called: every place that may mean it, or a refusal where one may hide.
-
 WRAPPING = ("template_function", "template_method", "dependent_name", "qualified_identifier", "template_type")
 CONDITIONS = ("preproc_ifdef", "preproc_if", "preproc_elif", "preproc_defined")
 BODIES = ("compound_statement", "field_declaration_list", "declaration_list", "translation_unit")
-
-
-@dataclass(frozen=True, eq=False)
-class Calls:
-    """The calls in one tile's source."""
-
-    draft: Draft
-
-    def of(self, definition: Definition) -> Iterator[Node]:
-        """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
-        scopes, file = self.draft.scopes, self.draft.file
-        method = file.class_of(definition.node) if definition.node.type == "function_definition" else NOTHING
-        is_lambda = definition.node.type == "lambda_expression"
-        for node in scopes.mentions.get(definition.name, []):
-            if self.declares(node, definition) or _in_condition(node):
-                continue
-            callee = node
-            while (
-                callee.is_part("field", "field_expression")
-                or callee.is_part("name", *WRAPPING)
-                or (callee.parent.type == "dependent_name" and callee.parent.named_children[-1] is callee)
-            ):
-                callee = callee.parent
-            if not method and (callee.type == "field_expression" or node.type == "field_identifier"):
-                continue  # a member of the same name
-            declared = scopes.resolve(node) if node.type in ("identifier", "type_identifier") else NOTHING
-            if callee.is_part("function", "call_expression"):
-                if not self._other_class(callee, method):
-                    yield callee.parent
-            elif is_lambda:
-                if declared is definition.node.parent.part("declarator"):
-                    raise self._named_otherwise(node, definition)
-            elif declared.parent.type in ("", "function_declarator"):
-                raise self._named_otherwise(node, definition)  # else it is a variable of the same name
-        self._not_pasted(definition.name)
-
-    def _named_otherwise(self, node: Node, definition: Definition) -> Exception:
-        return node.unfit(f"{definition.name} is named where it is not followed: {self.around(node)}")
-
-    def _other_class(self, callee: Node, method: Node) -> bool:
-        """Return whether a call is one of a method of the same name, of another class that the file defines."""
-        object_ = callee.part("argument") if callee.type == "field_expression" else NOTHING
-        struct = self.draft.file.class_of_variable(self.draft.scopes.meant(object_))
-        derived = any(child.type == "base_class_clause" for child in struct.children)
-        return bool(struct) and not derived and struct is not method
-
-    def of_objects(self) -> Iterator[Node]:
-        """Yield the calls of objects: of what is neither a function nor a macro of the file by its name."""
-        for node in (node for tree in self.draft.scopes.trees for node in tree.walk()):
-            if node.type == "call_expression" and node.called not in self.draft.scopes.callables:
-                yield node
-
-    def expansions(self, macro: Definition) -> Iterator[Node]:
-        """Yield the names by which a macro is expanded; raise Unfit where it is named as anything else."""
-        for node in self.draft.scopes.mentions.get(macro.name, []):
-            if not self.declares(node, macro) and not _in_condition(node):
-                if macro.node.type == "preproc_function_def" and node.parent.type != "call_expression":
-                    raise node.unfit(f"{macro.name} is named where it is not expanded: {self.around(node)}")
-                yield node
-        self._not_pasted(macro.name)
-
-    def declares(self, node: Node, definition: Definition) -> bool:
-        """Return whether a name is that of a definition or declaration itself, or brings it into a scope."""
-        holder = node.out_of(*WRAPPING, "reference_declarator", "pointer_declarator").parent
-        if holder.type in ("preproc_function_def", "preproc_def"):
-            return holder.part("name") is node
-        if holder.type == "init_declarator" and definition.node.type == "lambda_expression":
-            return holder.part("declarator") is node
-        if holder.type == "function_declarator":
-            return node.inside(holder.part("declarator"))
-        return holder.type == "using_declaration"
-
-    def plain_macro(self, macro: Definition) -> None:
-        """Raise Unfit if a macro's name has several meanings, or its text is more than tokens."""
-        others = [made for made in self.draft.scopes.callables.get(macro.name, []) if made is not macro]
-        undefined = re.search(rb"#\s*undef\s+" + re.escape(macro.name.encode()) + rb"\b", self.draft.file.text)
-        if others or undefined:
-            raise macro.node.unfit(f"{macro.name} is defined more than once")
-        if "#" in self.text(macro):
-            raise macro.node.unfit(f"{macro.name} makes names or text of its arguments")
-
-    def text(self, macro: Definition) -> str:
-        return macro.node.part("value").text
-
-    def _not_pasted(self, name: str) -> None:
-        """Raise Unfit if a macro may make a name out of pieces."""
-        for macro in (definition for definition in self.draft.scopes.definitions if definition.macro):
-            names = {p.text for p in macro.parameters if p}
-            for left, right in re.findall(r"(\w*)\s*##\s*(\w*)", self.text(macro)):
-                begins = left in names or not left or name.startswith(left)
-                ends = right in names or not right or name.endswith(right)
-                if begins and ends:
-                    raise macro.node.unfit(f"{macro.name} may make the name {name} out of pieces")
-
-    def around(self, node: Node) -> str:
-        """Return the expression or declarator that a name is in, as messages quote it."""
-        holder = node.parent
-        while holder.type in WRAPPING or holder.type.endswith("_declarator"):
-            node, holder = holder, holder.parent
-        return (holder if holder and holder.type not in BODIES else node).quoted()
-
-
-def _in_condition(node: Node) -> bool:
-    """Return whether a name stands in what the preprocessor asks, as in ``#ifdef NAME``."""
-    holder = node.above(*CONDITIONS)
-    while holder:
-        if node.inside(holder.part("name")) or node.inside(holder.part("condition")):
-            return True
-        holder = holder.above(*CONDITIONS)
-    return False
 
 
 POINTING = ("pointer_declarator", "array_declarator", "reference_declarator")
@@ -151,7 +39,6 @@ class Ownership:
 
     def __post_init__(self) -> None:
         self.scopes, self.file, self.web = self.draft.scopes, self.draft.file, self.draft.tile.web
-        self.calls = Calls(self.draft)
         self._kept: dict[int, list[ReachedPlace]] = {}
         for place in self.web.places.values():
             self._kept.setdefault(place.keeper.id, []).append(place)
@@ -279,7 +166,7 @@ class Ownership:
             self._assigned(use, place)
         name = definition.name
         if definition.macro:
-            self.calls.plain_macro(definition)
+            self.plain_macro(definition)
         # ``a + b`` calls operator+ without naming it: its calls are not found by name.
         if name.startswith("operator") and name not in ("operator()", "operator[]"):
             raise definition.node.unfit(f"{name} takes {place.name}, and where it is called is not followed")
@@ -287,7 +174,7 @@ class Ownership:
         # A virtual function is also called through its base class, by calls that do not name this one.
         if "virtual" in definition.node.words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
             raise definition.node.unfit(f"{name} is virtual")
-        for call in self.calls.of_objects() if name == "operator()" else self.calls.of(definition):
+        for call in self.calls_of_objects() if name == "operator()" else self.calls_of(definition):
             given = [child for child in call.part("arguments").named_children if child.type != "comment"]
             if any(child.type in ("parameter_pack_expansion", "pack_expansion") for child in given):
                 raise call.unfit(f"{name} is called with a pack of arguments")
@@ -306,7 +193,7 @@ class Ownership:
         name = place.declared.text
         for node in (node for text in self.file.class_names(struct) for node in self.scopes.mentions.get(text, [])):
             if not self._followed_object(node):
-                around = self.calls.around(node)
+                around = self.around(node)
                 raise node.unfit(f"{around} may keep another address than the tile's in {name}")
         for node in self.scopes.mentions.get(name, []):
             target = node.parent if node.parent.type == "field_expression" else node
@@ -460,8 +347,8 @@ class Ownership:
             if (outer.node.id, declared.id) in self._expanded:
                 continue
             self._expanded.add((outer.node.id, declared.id))
-            self.calls.plain_macro(outer)
-            for site in self.calls.expansions(outer):
+            self.plain_macro(outer)
+            for site in self.expansions(outer):
                 local, around = self.scopes.resolve(site, text), self.scopes.macro(site)
                 if around is None and local is not declared:
                     where = f"is also used where {text} is not this tile"
@@ -472,12 +359,116 @@ class Ownership:
                     raise site.unfit(f"{text} is another one where {outer.name} is expanded")
                 waiting += [around] if around else []
 
+    # ------------------------------------------------------------------------------------ calls and expansions
+    # Every place that may mean a function, lambda or macro, or a refusal where one may hide.
+
+    def calls_of(self, definition: Definition) -> Iterator[Node]:
+        """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
+        method = self.file.class_of(definition.node) if definition.node.type == "function_definition" else NOTHING
+        is_lambda = definition.node.type == "lambda_expression"
+        for node in self.scopes.mentions.get(definition.name, []):
+            if self.declares(node, definition) or _in_condition(node):
+                continue
+            callee = node
+            while (
+                callee.is_part("field", "field_expression")
+                or callee.is_part("name", *WRAPPING)
+                or (callee.parent.type == "dependent_name" and callee.parent.named_children[-1] is callee)
+            ):
+                callee = callee.parent
+            if not method and (callee.type == "field_expression" or node.type == "field_identifier"):
+                continue  # a member of the same name
+            declared = self.meant(node)
+            if callee.is_part("function", "call_expression"):
+                if not self._other_class(callee, method):
+                    yield callee.parent
+            elif is_lambda:
+                if declared is definition.node.parent.part("declarator"):
+                    raise self._named_otherwise(node, definition)
+            elif declared.parent.type in ("", "function_declarator"):
+                raise self._named_otherwise(node, definition)  # else it is a variable of the same name
+        self._not_pasted(definition.name)
+
+    def _named_otherwise(self, node: Node, definition: Definition) -> Exception:
+        return node.unfit(f"{definition.name} is named where it is not followed: {self.around(node)}")
+
+    def _other_class(self, callee: Node, method: Node) -> bool:
+        """Return whether a call is one of a method of the same name, of another class that the file defines."""
+        object_ = callee.part("argument") if callee.type == "field_expression" else NOTHING
+        struct = self.file.class_of_variable(self.scopes.meant(object_))
+        derived = any(child.type == "base_class_clause" for child in struct.children)
+        return bool(struct) and not derived and struct is not method
+
+    def calls_of_objects(self) -> Iterator[Node]:
+        """Yield the calls of objects: of what is neither a function nor a macro of the file by its name."""
+        for node in (node for tree in self.scopes.trees for node in tree.walk()):
+            if node.type == "call_expression" and node.called not in self.scopes.callables:
+                yield node
+
+    def expansions(self, macro: Definition) -> Iterator[Node]:
+        """Yield the names by which a macro is expanded; raise Unfit where it is named as anything else."""
+        for node in self.scopes.mentions.get(macro.name, []):
+            if not self.declares(node, macro) and not _in_condition(node):
+                if macro.node.type == "preproc_function_def" and node.parent.type != "call_expression":
+                    raise node.unfit(f"{macro.name} is named where it is not expanded: {self.around(node)}")
+                yield node
+        self._not_pasted(macro.name)
+
+    def declares(self, node: Node, definition: Definition) -> bool:
+        """Return whether a name is that of a definition or declaration itself, or brings it into a scope."""
+        holder = node.out_of(*WRAPPING, "reference_declarator", "pointer_declarator").parent
+        if holder.type in ("preproc_function_def", "preproc_def"):
+            return holder.part("name") is node
+        if holder.type == "init_declarator" and definition.node.type == "lambda_expression":
+            return holder.part("declarator") is node
+        if holder.type == "function_declarator":
+            return node.inside(holder.part("declarator"))
+        return holder.type == "using_declaration"
+
+    def plain_macro(self, macro: Definition) -> None:
+        """Raise Unfit if a macro's name has several meanings, or its text is more than tokens."""
+        others = [made for made in self.scopes.callables.get(macro.name, []) if made is not macro]
+        undefined = re.search(rb"#\s*undef\s+" + re.escape(macro.name.encode()) + rb"\b", self.file.text)
+        if others or undefined:
+            raise macro.node.unfit(f"{macro.name} is defined more than once")
+        if "#" in self.macro_text(macro):
+            raise macro.node.unfit(f"{macro.name} makes names or text of its arguments")
+
+    def macro_text(self, macro: Definition) -> str:
+        return macro.node.part("value").text
+
+    def _not_pasted(self, name: str) -> None:
+        """Raise Unfit if a macro may make a name out of pieces."""
+        for macro in (definition for definition in self.scopes.definitions if definition.macro):
+            names = {p.text for p in macro.parameters if p}
+            for left, right in re.findall(r"(\w*)\s*##\s*(\w*)", self.macro_text(macro)):
+                begins = left in names or not left or name.startswith(left)
+                ends = right in names or not right or name.endswith(right)
+                if begins and ends:
+                    raise macro.node.unfit(f"{macro.name} may make the name {name} out of pieces")
+
+    def around(self, node: Node) -> str:
+        """Return the expression or declarator that a name is in, as messages quote it."""
+        holder = node.parent
+        while holder.type in WRAPPING or holder.type.endswith("_declarator"):
+            node, holder = holder, holder.parent
+        return (holder if holder and holder.type not in BODIES else node).quoted()
+
     # ------------------------------------------------------------------------------------ reasons
 
     def _other(self, node: Node, place: ReachedPlace) -> Exception:
         taken = next(self.scopes.taking(place.keeper), None)
         also = f"{taken[0].name} is also called with" if taken and not node.inside(taken[0].body) else ""
         return node.unfit(f"{also or f'{place.name} may also be'} {node.quoted()}, which is not this tile")
+
+
+def _in_condition(node: Node) -> bool:
+    """Return whether a name stands in what the preprocessor asks, as in ``#ifdef NAME``."""
+    holder = node
+    while holder := holder.above(*CONDITIONS):
+        if node.inside(holder.part("name")) or node.inside(holder.part("condition")):
+            return True
+    return False
 
 
 def _initial(declared: Node, holder: Node) -> Node:

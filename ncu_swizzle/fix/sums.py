@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
+from ncu_swizzle.fix.cuda import NOTHING, Inlined, Node
 
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
@@ -57,7 +57,6 @@ class Term:
 class Constants:
     """The constant values of a file's names, and the expressions that its calls stand for."""
 
-    file: CudaFile
     name: Value  # of an identifier
     of_launch: bool = False  # `name` also knows members, such as blockDim.x
     inline: Callable[[Node], Inlined | None] = lambda node: None  # what a call stands for

@@ -99,7 +99,7 @@ def test_what_is_no_plain_include_stays() -> None:
 def terms(expression: str) -> tuple[Term, ...]:
     file = cuda.parse(f"int f() {{ return {expression}; }}".encode(), "test.cu")
     (returned,) = file.nodes("return_statement")
-    return Constants(file=file, name=lambda node: {"W": 32, "H": 8}.get(node.text)).terms(returned.named_children[0])
+    return Constants(name=lambda node: {"W": 32, "H": 8}.get(node.text)).terms(returned.named_children[0])
 
 
 def test_the_constant_of_each_product() -> None:

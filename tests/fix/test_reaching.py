@@ -1,7 +1,11 @@
 """What reaches into a shared array is found, through pointers, functions, macros, methods; what escapes is named."""
 
+from tree_sitter import Node as ParsedNode
+
+from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.cuda import NOTHING
 from ncu_swizzle.fix.webs import BYTES, Web
-from tests.support.places import table
+from tests.support.places import DATA, table
 from tests.support.sources_in_cuda import web_of
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[{size}]; int x = threadIdx.x; {body} }}\n"
@@ -40,6 +44,39 @@ def accesses(web: Web) -> list[tuple[str, str]]:
         for reach in web.reaches
         if reach.end is None
     ]  # fmt: skip
+
+
+def test_a_tree_has_the_nodes_and_the_parts_that_the_parser_found() -> None:
+    text = (DATA / "emulate/shapes.cu").read_bytes().replace(b"__align__", b"  alignas")
+    waiting: list[ParsedNode] = [cuda._parser().parse(text).root_node]
+    nodes = list(cuda.parse(text, "shapes.cu").root.walk())
+    for node in nodes:
+        theirs = waiting.pop()
+        waiting += reversed(theirs.children)
+        assert (node.type, node.start_byte, node.end_byte) == (theirs.type, theirs.start_byte, theirs.end_byte)
+        assert len(node.children) == theirs.child_count
+        assert len(node.named_children) == theirs.named_child_count
+        for name in (*node.named_parts, "left", "type", "value", "declarator"):
+            parts = [(part.start_byte, part.end_byte) for part in theirs.children_by_field_name(name)]
+            assert [(part.start_byte, part.end_byte) for part in node.every(name)] == parts
+            assert node.part(name) is (node.every(name) or [NOTHING])[0]
+    assert not waiting
+    assert len(nodes) > 1000
+
+
+def test_what_a_node_lacks_lacks_everything() -> None:
+    lacking = cuda.parse(b"int k;", "k.cu").root.part("body").part("left")
+    assert lacking is NOTHING
+    assert lacking.parent.above("declaration") is lacking.out_of("declaration") is lacking.bare is NOTHING
+    assert (bool(lacking), lacking.type, lacking.text, lacking.arguments, list(lacking.walk())) == (
+        False,
+        "",
+        "",
+        [],
+        [],
+    )
+    assert not lacking.is_part("left")
+    assert not lacking.inside(NOTHING)
 
 
 def test_every_access_is_found_with_its_indices() -> None:

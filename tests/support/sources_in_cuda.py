@@ -63,7 +63,7 @@ def rewritten(
     tiles = carved(web, starts, members)
     tile = next(made for made in tiles if any(name in (root.place.name, root.array.name) for root in made.roots))
     values = Constants(
-        file=file, name=lambda node: (constants or {}).get(node.text), inline=lambda n: inlined(scopes, n),
+        name=lambda node: (constants or {}).get(node.text), inline=lambda n: inlined(scopes, n),
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
     draft = Draft(
