@@ -23,7 +23,7 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, sample
 from ncu_swizzle.smem.swizzle import Padding
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -133,7 +133,6 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
     return requests.chosen(rows) if len(rows) else None
 
 
-TRIED = 96  # requests per access to search on
 VERIFIED = 16  # candidates to count on all requests
 MOST_BITS = 5
 NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
@@ -267,7 +266,7 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
     plain = TileMapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
     try:
         whole = tuple(_access(part, root, shape) for root, every in seen.requests for part in _parts(every, spelled))
-        some = tuple(access.chosen(_sample(access, plain)) for access in whole)
+        some = tuple(access.chosen(sample(access, plain)) for access in whole)
         granule = max(access.granule(shape.element_bytes) for access in whole)
         return Judge(plain, some, limits, granule), Judge(plain, whole, limits, granule)
     except UsageError:
@@ -299,16 +298,6 @@ def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
         source=requests.source,
         times=requests.times,
     )
-
-
-def _sample(access: Access, plain: TileMapping) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    order = np.argsort(-access.wavefronts(plain).actual, kind="stable")
-    if len(order) <= TRIED:
-        return np.sort(order)
-    # Half of them the worst requests, which decide; half spread over the others, so that a mapping does not make those
-    # worse.
-    worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
-    return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
 
 def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from sys import intern
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,10 +44,14 @@ class Node:
     start_byte: int = 0
     end_byte: int = 0
     has_error: bool = False
+    named: bool = False  # by the grammar, which does not name tokens such as an operator
     # Leaves share these, which a tree of many nodes is made faster by.
     children: list[Node] = field(default_factory=lambda: _NO_NODES)
-    named_children: list[Node] = field(default_factory=lambda: _NO_NODES)
     named_parts: dict[str, list[Node]] = field(default_factory=lambda: _NO_PARTS)  # what the grammar calls a field
+
+    @property
+    def named_children(self) -> list[Node]:
+        return [child for child in self.children if child.named]
 
     @property
     def id(self) -> int:
@@ -289,7 +294,7 @@ class CudaFile:
 ALIASING = ("alias_declaration", "type_definition")
 
 
-@lru_cache(16)
+@lru_cache(2)
 def parse(text: bytes, name: str) -> CudaFile:
     """Return the file with its tree; one tree for one text, as a fix looks at the same files again and again."""
     return CudaFile(name, text, tree(text, text))
@@ -302,16 +307,17 @@ def tree(text: bytes, source: bytes) -> Node:
     while True:
         theirs = cursor.node
         assert theirs is not None  # a cursor always stands on a node
-        node = Node(holder, source, theirs.type, theirs.start_byte, theirs.end_byte, theirs.has_error)
+        node = Node(
+            holder, source, intern(theirs.type), theirs.start_byte, theirs.end_byte, theirs.has_error, theirs.is_named
+        )
         top = top or node
         if holder:
             holder.children.append(node)
-            if theirs.is_named:
-                holder.named_children.append(node)
             if cursor.field_name:
-                holder.named_parts.setdefault(cursor.field_name, []).append(node)
+                holder.named_parts = holder.named_parts or {}
+                holder.named_parts.setdefault(intern(cursor.field_name), []).append(node)
         if cursor.goto_first_child():
-            holder, node.children, node.named_children, node.named_parts = node, [], [], {}
+            holder, node.children = node, []
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():

@@ -11,7 +11,7 @@ import numpy as np
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.candidates import MOST_BITS, TRIED, excess_at, within
+from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node, Unfit
 from ncu_swizzle.fix.edits import BEGIN, END, Edit, composition, edited
 from ncu_swizzle.fix.excess import NOWHERE, Moved
@@ -20,6 +20,7 @@ from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.code import unit
+from ncu_swizzle.smem.suggestions import TRIED
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.

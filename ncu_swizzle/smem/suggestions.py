@@ -228,7 +228,7 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
         raise UsageError(
             f"{len(accesses):,} accesses to one tile are too many to search for", "profile a smaller kernel"
         )
-    samples = [access.chosen(_sample(access, plain, most)) for access in accesses]
+    samples = [access.chosen(sample(access, plain, most)) for access in accesses]
     suggestion = suggest(plain, samples, limits)
     judge, unjudged = _judge(plain, accesses, limits)
     verified = (counted for found in suggestion.clean[:VERIFIED] if (counted := judge.recounted(found)).clean)
@@ -245,7 +245,7 @@ def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Co
     )
 
 
-def _sample(access: Access, plain: Mapping, most: int) -> Ints:
+def sample(access: Access, plain: Mapping, most: int = TRIED) -> Ints:
     """Return the indices of a sample of requests: the worst half first, then an even spread of the rest."""
     excess = access.wavefronts(plain).actual
     order = np.argsort(-excess, kind="stable")
