@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.fix import candidates, cuda, launched
 from ncu_swizzle.fix.candidates import RootSeen, Shape, TileSeen
-from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.fixing import written
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations, sizes_of
 from ncu_swizzle.fix.subject import FixSubject, webs_of
