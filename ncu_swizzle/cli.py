@@ -23,10 +23,10 @@ PROGRAM = "ncu-swizzle"
 FORMATS = ("--json", "--markdown", "--csv", "--html", "--svg", "--sarif", "--junit")
 EXIT_CODES = """\b
 Exit codes:
-  0  fine                                     4  the profiled program or ncu failed
-  1  a gate failed                            5  not comparable, or inconclusive
-  2  the command line, or a file, is wrong   70  a bug in ncu-swizzle: a file has the traceback
-  3  something is missing: a GPU, ncu, a permission
+  0  fine                                   4  a program or ncu failed
+  1  a gate failed                          5  not comparable, inconclusive
+  2  the command line or a file is wrong   70  a bug; a file has the traceback
+  3  a GPU, ncu, a permission is missing
 """
 
 app = typer.Typer(

@@ -6,6 +6,8 @@ terminal prints.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -206,6 +208,7 @@ CATALOGUE: dict[str, RuleCode] = {
 }  # fmt: skip
 
 FORM = re.compile(r"(?:SW|UN|MEM|RACE|TC)[0-9]+")
+DOCS = "NCU_SWIZZLE_DOCS"  # the address of the documentation, as our action sets it
 HELP = "ncu-swizzle explain codes lists them"
 LIST = "codes"  # the word for the list of all of them
 
@@ -237,23 +240,34 @@ def page(text: str) -> str:
 
 
 def uri(code: str) -> str:
-    """Return the address of a code's page: of the documentation if the package states one, else of the file."""
-    if site := _site():
-        return f"{site.rstrip('/')}/rules/{code}.html"
-    return (paths.docs() / "rules" / f"{code}.md").absolute().as_uri()
+    """Return the address of a code's page: on the web, else that of the file, which only this machine has."""
+    return web(code) or (paths.docs() / "rules" / f"{code}.md").absolute().as_uri()
+
+
+def web(code: str) -> str:
+    """Return the address of a code's page on the web; empty if it is not known where the documentation is."""
+    site = os.environ.get(DOCS, "") or _stated()
+    if not site.startswith("https://"):
+        return ""
+    return f"{site.rstrip('/')}/rules/{code}.{'md' if '/blob/' in site else 'html'}"
 
 
 @cache
-def _site() -> str:
-    """Return the address of the documentation that the package states; empty if none."""
+def _stated() -> str:
+    """Return where the package says that its documentation is, else where pip got it from: a commit of a repository."""
     from importlib import metadata  # takes longer than all of this module
 
     try:
-        stated = metadata.metadata("ncu-swizzle").get_all("Project-URL") or []
+        package = metadata.distribution("ncu-swizzle")
     except metadata.PackageNotFoundError:  # a checkout that is not installed
-        stated = []
-    return next((address.strip() for name, _, address in (url.partition(",") for url in stated)
-                 if name == "Documentation"), "")  # fmt: skip
+        return ""
+    for stated in package.metadata.get_all("Project-URL") or []:
+        name, _, address = stated.partition(",")
+        if name == "Documentation":
+            return address.strip()
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info", {}).get("commit_id", "")
+    return f"{origin['url'].removesuffix('.git')}/blob/{commit}/docs" if commit else ""
 
 
 # The access kinds that a conflict's code is chosen by; every other one is a load or a store.

@@ -11,14 +11,8 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ncu_swizzle.base.errors import (
-    LaunchLacking,
-)
+from ncu_swizzle.base.errors import LaunchLacking
 from ncu_swizzle.base.texts import on_terminal
-from ncu_swizzle.kernels import build
-from ncu_swizzle.kernels.check import NO_PARAMETERS
-from ncu_swizzle.kernels.project import KernelSpec
-from ncu_swizzle.kernels.toolchain import Toolchain
 
 # The command that was typed, with the options that it lacked.
 
@@ -27,6 +21,12 @@ PROGRAM = "ncu-swizzle"
 
 def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     """Return what to type in place of a command whose kernel could not be launched, given its words."""
+    # Slow to import, and most commands end well.
+    from ncu_swizzle.kernels import build
+    from ncu_swizzle.kernels.check import NO_PARAMETERS
+    from ncu_swizzle.kernels.project import KernelSpec
+    from ncu_swizzle.kernels.toolchain import Toolchain
+
     nvcc = _value(typed, "--nvcc")
     options, entry = build.completed(error, Toolchain(Path(nvcc) if nvcc else None))
     if options == NO_PARAMETERS:

@@ -38,16 +38,16 @@ def explain(
     own: PairOptions,
     sources: CatalogOptions,
 ) -> None:
-    """Explain a layout, a kernel or a line: banks, wavefronts, and the mapping that suits.
+    """Explain a layout, a kernel, a line or a code: banks and mappings.
 
     \b
-    ncu-swizzle explain "(8,8):(1,8)" --swizzle 3,2,3              a layout's banks, before and after
+    ncu-swizzle explain "(8,8):(1,8)" --swizzle 3,2,3   a layout, before and after
     ncu-swizzle explain "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
-    ncu-swizzle explain my.cu                                      a kernel, as ncu-swizzle.toml describes it
-    ncu-swizzle explain my.cu:42 --show mapping                    a line of it, with code to paste
-    ncu-swizzle explain kernel1                                    a kernel of the catalogue
-    ncu-swizzle explain "tid * 128" --op ld.shared.b32             one access of a warp
-    ncu-swizzle explain SW001                                      a code of lint and check; codes: all
+    ncu-swizzle explain my.cu                           as ncu-swizzle.toml has it
+    ncu-swizzle explain my.cu:42 --show mapping         a line, with code to paste
+    ncu-swizzle explain kernel1                         one of the catalogue
+    ncu-swizzle explain "tid * 128" --op ld.shared.b32  one access of a warp
+    ncu-swizzle explain SW001                           a code; codes: all of them
     \f
     A kernel of your own (.cu, cubin, PTX, or of ncu-swizzle.toml) is emulated, described as for ncu-swizzle profile; an
     emulated run's folder or profile holds its addresses. Its accesses are counted by source line, the worst one is
@@ -73,13 +73,14 @@ def explain(
     Counts are wavefronts, ACTUAL/IDEAL; * marks what conflicts.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.explain import banks, explained
 
     if codes.is_code(what):
         if formats.named:
             raise UsageError(f"{what} has a page, which is printed alone", f"omit --{next(iter(formats.named))}")
         _print_page(codes.page(what), Output())
         return
+    from ncu_swizzle.explain import banks, explained
+
     if picture := banks.PICTURES.get(what):
         if formats.named:
             raise UsageError(f"{what} is drawn on the terminal only", f"omit --{next(iter(formats.named))}")

@@ -49,18 +49,19 @@ def fix(
     own: KernelOptions,
     sources: CatalogOptions,
 ) -> None:
-    """Rewrite the shared arrays of a kernel that conflict: exit code 0 if proved, 1 if not, 5 if unknown.
+    """Rewrite what conflicts, and prove the patch: exit code 0, 1 or 5.
 
     \b
     ncu-swizzle fix my.cu --kernel transpose --grid 32,32 --block 32,8 --arg …
-    ncu-swizzle fix my.cu                       every kernel of it in ncu-swizzle.toml
-    ncu-swizzle fix my.cu --apply               write the file, not just my.cu.patch
+    ncu-swizzle fix my.cu            all that ncu-swizzle.toml describes of it
+    ncu-swizzle fix my.cu --apply    write the file, not just my.cu.patch
     ncu-swizzle fix my.cu --only padding --max-shared 49152
     \f
     One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
     rebuilt and emulated: a patch is offered if the conflicts are gone, no access has more, and every thread accesses
     the same elements in the same order. No GPU is needed; if one is here, both versions are launched on it: the
     outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
+    Exit code 0: proved; 1: not; 5: unknown.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown
@@ -103,7 +104,7 @@ def init(
     own: KernelOptions,
     sources: Annotated[CatalogOptions, Only("config")],
 ) -> None:
-    """Describe the kernels of FILE in ncu-swizzle.toml: how to launch them.
+    """Describe how the kernels of FILE are launched, in ncu-swizzle.toml.
 
     \b
     ncu-swizzle init my.cu

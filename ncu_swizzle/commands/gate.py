@@ -38,15 +38,11 @@ STDOUT = Path("-")
 class LintExtras:
     """What a lint does besides listing: compare with a commit, write a page, rewrite sources."""
 
-    against: str = option(
-        "", "Fail only what got worse since the branch left it, such as origin/main.", "COMMIT", common=True
-    )
+    against: str = option("", "Fail only what got worse: --against origin/main.", "COMMIT", common=True)
     html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
     fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
-    diff: bool = option(
-        False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",), common=True
-    )
-    no_races: bool = option(False, "Count wavefronts alone, and look for no races and deadlocks.", common=True)
+    diff: bool = option(False, "Show what --fix writes; SARIF has it as fixes.", flags=("--diff",), common=True)
+    no_races: bool = option(False, "Look for no races and deadlocks.", common=True)
 
 
 @grouped
@@ -65,22 +61,20 @@ def lint(
     fleet: FleetOptions,
     extras: LintExtras,
     max_degree: Annotated[
-        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
+        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts of a line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
-    max_sectors: Annotated[
-        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal sectors of global memory per line.")
-    ] = [],  # noqa: B006 - typer takes a list as it is
+    max_sectors: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal sectors of a line.")] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
     \b
     ncu-swizzle lint kernels/attention
-    ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
-    ncu-swizzle lint src/*.cu --against origin/main   only what a branch makes worse fails
-    ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
-    ncu-swizzle lint src/*.cu --workers 8             as many files at a time
-    ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
-    ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
+    ncu-swizzle lint src/*.cu --sarif lint.sarif     described by ncu-swizzle.toml
+    ncu-swizzle lint src/*.cu --against origin/main  fail what a branch made worse
+    ncu-swizzle lint app.launches                    what capture kept
+    ncu-swizzle lint src/*.cu --workers 8            as many files at a time
+    ncu-swizzle lint my.cu --fix                     as ncu-swizzle fix --apply
+    ncu-swizzle lint my.cu --grid 128 --block 256 --arg x=float32[4096]:random
     \f
     Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
     buffers fail, too, and so do races and deadlocks in shared memory.
@@ -207,16 +201,14 @@ class Judging:
     max_regression: tuple[str, ...] = option(
         (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
     )
-    baseline: str = option(
-        "", "Compare with this file; default: ncu-swizzle-baseline.json, if it exists.", "FILE|none", common=True
-    )
+    baseline: str = option("", "Default: ncu-swizzle-baseline.json, if it exists.", "FILE|none", common=True)
     save_baseline: bool = option(
-        False, "Save the profiles as the baseline, to be committed; judge nothing.", common=True,
+        False, "Save the profiles as the baseline; judge nothing.", common=True,
         flags=("--save-baseline",),
     )  # fmt: skip
     show_baseline: bool = option(False, "Show the baseline.", flags=("--show-baseline",), common=True)
     fresh: bool = option(False, "With --save-baseline: drop other kernels from the file.", flags=("--fresh",))
-    history: Path | None = option(None, "No more excess than in the last good run kept there.", "FOLDER", common=True)
+    history: Path | None = option(None, "No more excess than in the last good run there.", "FOLDER", common=True)
     kernel_name: str = kernel_names()
     allow_recorded: bool | None = option(
         None, "Check recorded values too.", flags=("--allow-recorded/--no-allow-recorded",)
@@ -244,9 +236,9 @@ def check(
     """Check profiles against limits: exit code 0, 1 or 5.
 
     \b
-    ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
+    ncu-swizzle check swizzle-out/kernel2         no excessive wavefronts
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
-    ncu-swizzle check mine.json --save-baseline           what later profiles are compared with
+    ncu-swizzle check mine.json --save-baseline   to compare later ones with
     ncu-swizzle check mine.json --max-regression 5
     ncu-swizzle check app.launches --rebuild 'nvcc -O3 app.cu'
     \f
@@ -289,7 +281,7 @@ def check(
     with output.progress() as progress:
         verdict = checking.check(query, replace(request, build=build), progress)
     reporting.show(verdict, outputs, Output())
-    reporting.conclude(verdict, listed=True)
+    reporting.conclude(verdict, listed=True, judged=profiles)
 
 
 app = CommandGroup(help="Keep runs over commits, show them, and see where counts changed.")

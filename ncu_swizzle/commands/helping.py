@@ -143,7 +143,7 @@ class Command(TyperCommand):
         for title, rows in sections.items():
             if rows and (title in COMMON or ctx.meta.get(ALL)):
                 with formatter.section(title):
-                    formatter.write_dl(rows, col_max=34)
+                    formatter.write_dl(rows, col_max=22)
 
 
 def _called(argument: Any) -> str:

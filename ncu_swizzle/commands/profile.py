@@ -56,7 +56,7 @@ def capture(
     request: Annotated[Request, Only("nvcc", "timeout_s", "no_cache")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = Path("app.launches"),
 ) -> None:
-    """Keep what a program launches, to check it anywhere: no GPU counters needed.
+    """Keep a program's launches, to check them without GPU or counters.
 
     \b
     ncu-swizzle capture -o app.launches -- ./app --size 4096
@@ -154,15 +154,15 @@ def profile(
     profiling: Profiling,
     kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
-    """Measure a kernel and its baseline, or a program; write data and a page.
+    """Measure a kernel and its baseline, or a program; write a page.
 
     \b
-    ncu-swizzle profile kernel2                             beside the kernel it improves
-    ncu-swizzle profile -- ./app --size 4096                a program's kernels
+    ncu-swizzle profile kernel2                   beside the kernel it improves
+    ncu-swizzle profile -- ./app --size 4096      a program's kernels
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
-    ncu-swizzle profile my.cu --engine emulated             your own, without a GPU
-    ncu-swizzle profile app.launches                        captured, then emulated
-    ncu-swizzle profile kernel1 kernel2 --no-ncu            outputs checked, and times
+    ncu-swizzle profile my.cu --engine emulated   your own, without a GPU
+    ncu-swizzle profile app.launches              captured, then emulated
+    ncu-swizzle profile kernel1 kernel2 --no-ncu  outputs checked, and times
     \f
     \b
     ncu-swizzle profile kernel2 --ncu-args '--sampling-interval 0'
@@ -409,6 +409,8 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
     """
     from ncu_swizzle.kernels import naming
 
+    if kernel.endswith(".ncu-rep"):
+        raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
     if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
         raise UsageError(
             f"{kernel} is a file, not a kernel of the catalogue",

@@ -34,10 +34,10 @@ def report(
     """Show one profile, or compare several: tables and a page.
 
     \b
-    ncu-swizzle report swizzle-out/kernel2                       a saved run, again
+    ncu-swizzle report swizzle-out/kernel2                    a saved run, again
     ncu-swizzle report before.json after.json -o page.html --markdown -
-    ncu-swizzle report mine.ncu-rep -k regex:softmax --launch 3  launches of a program
-    ncu-swizzle report kernel1 kernel2 --engine recorded         kernels of the catalogue
+    ncu-swizzle report mine.ncu-rep -k softmax --launch 3     one of its launches
+    ncu-swizzle report kernel1 kernel2 --engine recorded      of the catalogue
     ncu-swizzle report my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
     \f
     The first profile is compared with the second, and any others are shown alongside. What is saved is not measured

@@ -48,7 +48,7 @@ def sweep(
     \b
     ncu-swizzle sweep gemm --problem n=1024,2048,4096 --variants all
     ncu-swizzle sweep kernel1 kernel2 --problem seq=1024,4096 --problem heads=8,16
-    ncu-swizzle sweep my.cu --grid n//32,n//32 --block 32,8 --problem n=512,1024 --arg …     as for ncu-swizzle profile
+    ncu-swizzle sweep my.cu --problem n=512,1024    described by ncu-swizzle.toml
     \f
     Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
     A function under @triton.autotune (kernels.py::FUNCTION) has its configurations as variants.

@@ -128,13 +128,11 @@ class Request:
 
     engine: str = option(
         "auto",
-        "Source of the numbers: measured by ncu, emulated, or recorded; auto: the best available.",
+        "Measured by ncu, emulated, or recorded; auto: the best that is available.",
         choices=("auto", NCU, EMULATED, RECORDED),
         common=True,
     )
-    problem: Mapping[str, int] = option(
-        {}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE", common=True
-    )
+    problem: Mapping[str, int] = option({}, "Problem size; repeatable, or with commas.", "NAME=SIZE", common=True)
     options: Options = field(default_factory=Options)
     ncu: Path | None = option(None, "The ncu to use.", "PATH")
     timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
@@ -168,7 +166,7 @@ class FleetOptions:
 
     group: ClassVar[str] = "Workers"
 
-    workers: str = option("", "Run points in parallel: in N processes, or one per GPU.", "N|gpus", common=True)
+    workers: str = option("", "In parallel: in N processes, or one per GPU.", "N|gpus", common=True)
     scheduler: str = option("", "Run points on the Dask cluster at this address.", "ADDRESS")
     scheduler_file: Path | None = option(None, "The same; dask scheduler wrote the address there.", "FILE")
     gpu: str = option("", "Use only the GPUs whose name contains this, such as H200.", "NAME")

@@ -41,24 +41,22 @@ class ExplainQuery:
     what: str = ""
     show: str = option(
         "",
-        "Only this part: the wavefronts, the bank map, the mapping that suits; lanes, address bits, elements' places.",
+        "Only this part; mapping is what suits, bits those of addresses.",
         choices=(WAVEFRONTS, MAP, MAPPING, PHASES, BITS, PLACES),
         common=True,
     )
     element_bytes: int | None = option(
         None,
-        "Element size; default 4, in a kernel's tile its narrowest access.",
+        "Element size; default 4, or the narrowest access.",
         "BYTES",
         ("--elem",),
         common=True,
     )
     reads: tuple[str, ...] = option(
-        (), "How a layout is read: row, column, ldmatrix …; repeatable.", "ACCESS", ("--read",), common=True
+        (), "How a layout is read: row, column, ldmatrix …", "ACCESS", ("--read",), common=True
     )
-    writes: tuple[str, ...] = option((), "How it is written; repeatable.", "ACCESS", ("--write",), common=True)
-    swizzle: str = option(
-        "", "Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku.", "B,M,S", common=True
-    )
+    writes: tuple[str, ...] = option((), "How it is written; both are repeatable.", "ACCESS", ("--write",), common=True)
+    swizzle: str = option("", "Swizzle<B,M,S> on elements; also bytes:B,M,S, 128B …", "B,M,S", common=True)
     pad: int = option(0, "Unused elements after each row.", "ELEMENTS", minimum=0, common=True)
     access: str = option(
         "", "The access to draw, of a kernel by its line or instruction; default: the worst.", "ACCESS"

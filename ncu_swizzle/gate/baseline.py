@@ -331,7 +331,9 @@ def load(file: Path) -> Baseline:
     if is_folder(file):
         raise BadFile(f"{file} is a folder, not a baseline", AGAIN)
     if not exists(file):
-        raise BadFile(f"{file} does not exist", AGAIN)
+        raise BadFile(
+            f"{file} does not exist", f"write it: ncu-swizzle check --save-baseline --baseline {file} PROFILE…"
+        )
     try:
         content = json.loads(read_bytes(file).decode())
     except (ValueError, RecursionError, MemoryError) as error:

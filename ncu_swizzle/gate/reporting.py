@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.codes import RuleCode
-from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.base.errors import GateFailed, Hint, NcuSwizzleError, NotComparable, Typed, UsageError
 from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
@@ -184,13 +185,13 @@ SARIF_LEVELS = {"error": "error", "warning": "warning", "note": "note", "unknown
 
 
 def _rule(code: RuleCode) -> dict[str, Any]:
-    """Return a rule with its page: as an address, and whole, for viewers that show it."""
-    page = codes.page(code.id)
+    """Return a rule with its page: whole, for viewers that show it, and as an address if others can open it."""
+    page, address = codes.page(code.id), codes.web(code.id)
     return {
         "id": code.id,
         "name": code.name,
         "shortDescription": {"text": code.meaning},
-        "helpUri": codes.uri(code.id),
+        **({"helpUri": address} if address else {}),
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": SARIF_LEVELS[code.severity]},
     }
@@ -260,7 +261,6 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 SCHEMA = 1
-SHOW = "ncu-swizzle report shows the profiles, and writes a page"
 NOTHING = "nothing was judged: no rule applies to these profiles"
 STYLES: Mapping[str, str] = {
     Outcome.passed: "green",
@@ -340,10 +340,11 @@ def to_json(verdict: Verdict) -> str:
     return in_json(content, indent=1)
 
 
-def conclude(verdict: Verdict, listed: bool = False) -> None:
+def conclude(verdict: Verdict, listed: bool = False, judged: Sequence[str] = ()) -> None:
     """Raise UsageError, GateFailed or NotComparable unless everything passed.
 
-    `listed`: the checks were printed, so the error only counts those that decided.
+    `listed`: the checks were printed, so the error only counts those that decided. `judged`: the words that were typed
+    for the profiles; files are shown by the command that the hint names.
     """
     if verdict.outcome is Outcome.passed:
         return
@@ -359,7 +360,17 @@ def conclude(verdict: Verdict, listed: bool = False) -> None:
         }[verdict.outcome]
     else:
         message = one_line(str(deciding[0])) + (f" (and {count - 1} more)" if count > 1 else "")
-    raise ERRORS[verdict.outcome](message, next((check.hint for check in deciding if check.hint), SHOW))
+    raise ERRORS[verdict.outcome](
+        message, next((check.hint for check in deciding if check.hint), _next(deciding, judged))
+    )
+
+
+def _next(deciding: Sequence[Check], judged: Sequence[str]) -> Hint:
+    """Return what to type to see more: the saved profiles that were judged, else what the first finding means."""
+    if judged and all(Path(word).is_dir() or word.endswith((".ncu-rep", ".json")) for word in judged):
+        return Hint(Typed(shlex.join(["ncu-swizzle", "report", *judged])), " shows them, and writes a page")
+    code = next((check.code for check in deciding if check.code), codes.LIST)
+    return Hint(Typed(f"ncu-swizzle explain {code}"), " says what that means, and how to fix it")
 
 
 def show_baseline(baseline: Baseline, console: Console) -> None:

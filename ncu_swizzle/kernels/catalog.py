@@ -6,6 +6,7 @@ The tiles of the shipped families are in `tiles`.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -154,6 +155,11 @@ class Catalog:
         by_name = {kernel.name: (family, kernel) for family, kernel in self}
         if name in by_name:
             return by_name[name]
+        if name.endswith(".ncu-rep"):
+            raise UnknownKernel(
+                f"{name} is a report, and holds neither source nor addresses",
+                Hint(Typed(shlex.join(["ncu-swizzle", "check", name])), " judges its counts"),
+            )
         raise UnknownKernel(
             f"unknown kernel {name!r}{did_you_mean(name, by_name, cutoff=0.5)}",
             Hint(Typed("ncu-swizzle list"), " shows all kernels"),

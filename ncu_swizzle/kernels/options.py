@@ -57,15 +57,11 @@ class LaunchOptions:
 
     group: ClassVar[str] = "Your own kernels"
 
-    entry: str = option(
-        "", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",), common=True
-    )
+    entry: str = option("", "For a .cu: the kernel: fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",), common=True)
     grid: str = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]", common=True)
     block: str = option("", "For a .cu: threads per block.", "X[,Y[,Z]]", common=True)
     shared: str = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
-    args: tuple[str, ...] = option(
-        (), "For a .cu: one per parameter, in order, such as x=float32[n,n]:random.", "ARG", ("--arg",), common=True
-    )
+    args: tuple[str, ...] = option((), "For a .cu, in order: x=float32[n,n]:random.", "ARG", ("--arg",), common=True)
     arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
     sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
@@ -21,11 +21,13 @@ from ncu_swizzle.render.bank_picture import (
     single_steps,
 )
 from ncu_swizzle.reports import attribution
-from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.bankmap import BankMap, loads, worst_request
 from ncu_swizzle.smem.mapping import BitRow, Bits, Places
+
+if TYPE_CHECKING:
+    from ncu_swizzle.reports.comparison import Comparison
 
 # The tiles that the emulator saw in a launch, for its bank maps: as they are, and under the suggested mapping.
 

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.base import codes
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import model, pack
-from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.model import Profile
 
 if TYPE_CHECKING:
     from swizzle_pack.finding import Finding, Table
+
+    from ncu_swizzle.reports.comparison import Comparison
 
 
 KINDS = {"optimization": "optimization", "ok": "info", "warning": "warning"}
 # ncu-ui links in rule messages: to an instruction, a source line, a section, or a web page.
 LINK = re.compile(r"@(?:sass:\d+|source:[^@]*:\d+|section:[^@:]*):([^@]*)@")
 WEB = re.compile(r"@url:([^@:]*):([^@\s]*)@")
+
+address = codes.web  # of a code's page: those who read a report cannot open this machine's files
 
 
 def groups(comparison: Comparison) -> list[tuple[str, Sequence[Finding]]]:
@@ -49,12 +52,6 @@ def summary(findings: Sequence[Finding]) -> str:
     if not optimizations:
         return "nothing to optimize"
     return f"{optimizations} optimization{'s' * (optimizations > 1)}, {others} other finding{'s' * (others != 1)}"
-
-
-def address(code: str) -> str:
-    """Return the address of a code's page on the web; empty without one, as a page is read on other machines, too."""
-    uri = codes.uri(code)
-    return uri if uri.startswith("https:") else ""
 
 
 def meaning(code: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -18,8 +18,10 @@ from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.render import findings
-from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.pack import LaunchFindings, Listed, PackRule
+
+if TYPE_CHECKING:
+    from ncu_swizzle.reports.comparison import TimedFamily
 
 # Lines and tables for an 80-column terminal; no text in them is read as markup, or takes more than its line.
 

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.reports import pack
-from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.remarks import MICROSECONDS
+
+if TYPE_CHECKING:
+    from ncu_swizzle.reports.comparison import Comparison
 
 UNKNOWN = "unknown"
 AT_LEAST = "at least "

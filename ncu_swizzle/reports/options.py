@@ -39,7 +39,7 @@ class Destination:
     )
     force_overwrite: bool = option(
         False,
-        "Replace the run in FOLDER; without -o, the last one of this name.",
+        "Replace the run in FOLDER, or the last of this name.",
         flags=("-f", "--force-overwrite"),
         common=True,
     )
@@ -49,7 +49,7 @@ def kernel_names() -> Any:
     """Return the option that selects kernels, with one meaning in all commands: that of `KernelFilter`."""
     return option(
         "",
-        "Only kernels with this name, or in whose name the expression is found.",
+        "Only kernels of this name, or with EXPR in it.",
         "NAME|regex:EXPR",
         ("-k", "--kernel-name"),
         common=True,

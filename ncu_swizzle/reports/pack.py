@@ -25,13 +25,14 @@ from ncu_swizzle.base.files import brief, not_writable, read_bytes, write_atomic
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
-from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED
 
 if TYPE_CHECKING:
     from swizzle_pack.facts import Facts
     from swizzle_pack.finding import Finding
+
+    from ncu_swizzle.reports.comparison import Comparison
 
 
 # Evaluate the rule pack on a profile: the same files with the same decisions that run inside ncu.

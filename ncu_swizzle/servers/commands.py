@@ -26,8 +26,8 @@ def lsp(
     """Serve an editor: the Language Server Protocol on stdin and stdout.
 
     \b
-    ncu-swizzle serve lsp                 .cu and .cuh files of the workspace, without a GPU
-    ncu-swizzle serve lsp --allow-run     kernels written in Python, too
+    ncu-swizzle serve lsp                .cu and .cuh files of the workspace
+    ncu-swizzle serve lsp --allow-run    kernels written in Python, too
 
     Editors start it; docs/editor.md has configurations for VS Code, Neovim, Helix and Emacs. Shown are the conflicts of
     kernels whose launches are declared in ncu-swizzle.toml or a family.toml, or captured in a .launches file beside.
@@ -52,8 +52,8 @@ def mcp(
     """Serve the tools to a coding agent: MCP on stdin and stdout.
 
     \b
-    ncu-swizzle serve mcp                             files below the current folder, without a GPU
-    ncu-swizzle serve mcp --root kernels --allow-run  measure on the GPU, too
+    ncu-swizzle serve mcp                        files below the current folder
+    ncu-swizzle serve mcp --root kernels --allow-run    measure on the GPU, too
     claude mcp add ncu-swizzle -- ncu-swizzle serve mcp
 
     Tools: list_kernels, lint, explain, suggest, fix, profile, compare, check, read_report. docs/agents.md describes

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,12 +18,24 @@ from ncu_swizzle import cli
 from tests.support import process, typed_lines
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT
-from tests.support.typed_lines import CONSOLE, PAGES, TYPED, TypedLine, filled, lines, within_text, without_output
+from tests.support.typed_lines import (
+    CODE,
+    CONSOLE,
+    PAGES,
+    TYPED,
+    TypedLine,
+    filled,
+    lines,
+    named,
+    within_text,
+    without_output,
+)
 
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
 # What takes long because a whole family is emulated, or a sweep runs.
-LONG = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md"}
-ALL_TYPED = {"README.md", "docs/index.md"}  # also what the tables there say to type
+SLOW_TYPED = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md", "docs/profile.md",
+              "docs/release.md", "docs/wavefronts.md"}  # fmt: skip
+LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kernels.md", "docs/your-kernels.md"}
 LIBRARIES = {
     "serve mcp": "mcp",
     "serve lsp": "pygls",
@@ -31,6 +44,11 @@ LIBRARIES = {
     ".py": "triton",
 }
 LANGUAGES = ("triton", "cutlass", "numba", "cuda.core")
+BESIDE = {  # what a page's commands name from its examples
+    "docs/python-kernels.md": ("examples/python/tiles.py", "examples/python/references.py"),
+    "docs/your-kernels.md": ("examples/first-hour/particles.cu",),
+}
+DESCRIBED = {"docs/python-kernels.md": True, "docs/describing-kernels.md": False}  # by what the page says, by nothing
 ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
     ("docs/describing-kernels.md", "ncu-swizzle lint my.cu"): 2,  # not described yet: it prints the launch
     ("docs/launches.md", "ncu-swizzle lint app.launches --sarif lint.sarif"): 1,
@@ -42,13 +60,13 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
-CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py types all of theirs
+CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py types the lines of theirs
+ADDED = "CONTRIBUTING.md"  # whose commands are about a variant that it adds: below
 
 
 def typed(name: str) -> list[TypedLine]:
     """Return what a page says to type without showing what that prints."""
-    page = ROOT / name
-    return [*without_output(page), *(within_text(page) if name in ALL_TYPED else ())]
+    return [*(without_output(ROOT / name) if name not in CODES else ()), *within_text(ROOT / name)]
 
 
 def meant(words: list[str]) -> tuple[Any, str, list[str]]:
@@ -81,7 +99,10 @@ def unknown_options(line: TypedLine) -> Iterator[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_and_options_exist(name: str) -> None:
     shown = list(lines(ROOT / name))
-    assert [option for line in [*shown, *within_text(ROOT / name)] for option in unknown_options(line)] == []
+    mentioned = [line for line in named(ROOT / name) if line.words[0] in typer.main.get_command(cli.app).commands]
+    assert [
+        option for line in [*shown, *within_text(ROOT / name), *mentioned] for option in unknown_options(line)
+    ] == []
     for line in shown:
         if "…" not in line.text:
             command, name, words = meant(line.words)
@@ -125,7 +146,6 @@ OTHERS = {
     "- run: ncu-swizzle check conflicts.ncu-rep --history ncu-swizzle-history",
     'run: ncu-swizzle history add conflicts.ncu-rep --commit "$GITHUB_SHA"',
 }
-CODE = re.compile(r"^```.*?^```$|^ {4,}[^\n]*", re.MULTILINE | re.DOTALL)
 
 
 def spans(text: str, *forms: re.Pattern[str]) -> list[tuple[int, int]]:
@@ -187,18 +207,25 @@ def ending(name: str, line: TypedLine) -> int:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG) + [pytest.mark.long] * (name in ALL_TYPED))
-     for name in NAMES if name not in CODES and any(not line.elsewhere for line in typed(name))],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_TYPED) + [pytest.mark.long] * (name in LONG_TYPED))
+     for name in NAMES if name != ADDED and any(not line.elsewhere for line in typed(name))],
 )  # fmt: skip
 @without_gpu
 @NEEDS_ALL
 def test_commands_do_what_is_said(name: str, tmp_path: Path) -> None:
     """What is typed is what the page shows, in a folder that has what it names."""
     desk = typed_lines.desk(tmp_path / "desk")
-    if name == "docs/describing-kernels.md":
-        (desk / "ncu-swizzle.toml").write_text("", encoding="utf-8")
+    for pattern in BESIDE.get(name, ()):
+        for file in ROOT.glob(pattern):
+            shutil.copy(file, desk)
+    if name in DESCRIBED:
+        described = re.findall(r"```toml\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
+        (desk / "ncu-swizzle.toml").write_text("".join(described) if DESCRIBED[name] else "", encoding="utf-8")
     # Some systems know Python as python3 alone; the pages assume an active environment.
     environment = process.environment(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if name == "docs/rules.md":  # installs where ncu looks, as ncu has made it
+        (desk / "Documents" / "NVIDIA Nsight Compute" / "2025.3.1" / "Sections").mkdir(parents=True)
+        environment["HOME"] = str(desk)
     wrong = []
     for line in typed(name):
         missing = [library for word, library in LIBRARIES.items() if word in line.text and not find_spec(library)]
@@ -207,6 +234,30 @@ def test_commands_do_what_is_said(name: str, tmp_path: Path) -> None:
             if done.returncode != ending(name, line):
                 wrong.append(f"{line.text}\n{done.returncode}\n{done.stdout}{done.stderr}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@without_gpu
+@NEEDS_ALL
+def test_a_variant_is_added_as_contributing_says(tmp_path: Path) -> None:
+    """In a copy of the checkout: the file, the entry, and the degree that is then shown."""
+    page = (ROOT / ADDED).read_text(encoding="utf-8")
+    for folder in ("ncu_swizzle", "kernels", "recordings", "reports", "rules"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.ncu-rep"))
+    family = tmp_path / "kernels" / "attention"
+    plain = (family / "2_swizzled.cu").read_text(encoding="utf-8")
+    found = re.search(r"`kernels/attention/(\w+\.cu)`: a copy of `2_swizzled.cu`", page)
+    assert found
+    (family / found[1]).write_text(plain.replace("kernel2", "rotated").replace("XorSwizzle", "AddSwizzle"))
+    entry = re.search(r"^ +\[\[variant\]\]\n(?: +.*\n)+", page, re.MULTILINE)
+    assert entry
+    with (family / "family.toml").open("a", encoding="utf-8") as file:
+        file.write(entry[0])
+    for line in within_text(ROOT / ADDED):
+        done = process.started(*line.words, folder=tmp_path, env=process.environment(PYTHONPATH=str(tmp_path)))
+        assert done.returncode == (3 if line.needs_gpu else 0), done.stderr
+        if line.words[0] == "explain":
+            assert re.search(r"cp.async.cg.16 .* 1.50\*$", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_what_needs_a_gpu_is_marked_as_such(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The pages of codes: complete, and each minimal kernel has its finding, which is gone with the fix applied."""
 
+import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -157,6 +158,35 @@ def test_explain_prints_the_page_or_names_the_nearest_code(typed: str, code: str
         return
     assert isinstance(done.exception, UsageError)
     assert said in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("named", "metadata", "origin", "address"),
+    [
+        ("", "", {}, ""),
+        ("", "", {"url": "file:///home/me/ncu-swizzle", "dir_info": {}}, ""),
+        ("", "", {"url": "https://host/me/it.git", "vcs_info": {"vcs": "git", "commit_id": "ab12"}},
+         "https://host/me/it/blob/ab12/docs/rules/SW001.md"),
+        ("", "", {"url": "ssh://git@host/me/it.git", "vcs_info": {"vcs": "git", "commit_id": "ab12"}}, ""),
+        ("", "Project-URL: Documentation, https://site.org/\n", {}, "https://site.org/rules/SW001.html"),
+        ("https://host/my/it/blob/v1/docs", "", {}, "https://host/my/it/blob/v1/docs/rules/SW001.md"),
+        ("javascript:alert(1)", "", {}, ""),
+    ],
+)  # fmt: skip
+def test_a_link_leads_to_where_others_can_read_the_page(
+    named: str, metadata: str, origin: dict[str, object], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip records where a package came from, and as the action says it."""
+    installed = tmp_path / "ncu_swizzle-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ncu-swizzle\nVersion: 1\n{metadata}")
+    (installed / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(codes.DOCS, named)
+    codes._stated.cache_clear()
+    assert codes.web("SW001") == address
+    assert codes.uri("SW001") == (address or (RULES / "SW001.md").as_uri())
+    codes._stated.cache_clear()
 
 
 def test_kernels_may_be_called_like_codes_in_small_letters() -> None:

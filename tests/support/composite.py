@@ -63,7 +63,10 @@ class Composite:
 
     def _value(self, found: re.Match[str]) -> str:
         name = found[1]
-        return str(ROOT) if name == "github.action_path" else self._inputs[name.removeprefix("inputs.")]
+        if name == "github.action_path":
+            return str(ROOT)
+        given = self._inputs if name.startswith("inputs.") else self.outputs  # of a step; nothing else is known
+        return given.get(name.rpartition(".")[2], "")
 
     def _applies(self, condition: str) -> bool:
         if not condition:

@@ -14,7 +14,10 @@ from tests.support.repositories import git, repository
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 TYPED = re.compile(r"^(?: {4,}|\$ | {4,}\$ )(?P<line>(?:NCU_\w+=\S+ )?ncu-swizzle (?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
-SPAN = re.compile(r"`(?P<line>ncu-swizzle [^`]+)`")
+# A command that a sentence or a table says to type; what only names one, `fix` or `history add`, says no "ncu-swizzle".
+SPAN = re.compile(r"`(?P<line>ncu-swizzle [^`]+)`(?P<gpu>\s\(\[?needs a GPU)?")
+NAMED = re.compile(r"`(?P<words>[a-z]+ [^`]+)`")
+CODE = re.compile(r"^```.*?^```$|^ {4,}[^\n]*", re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n.*?^```", re.MULTILINE | re.DOTALL)
 PROSE = re.compile(r"\s{2,}(?:[a-z→#]).*$")  # what stands beside a command
 NEEDS_GPU = "needs a GPU"
@@ -53,10 +56,15 @@ def without_output(page: Path) -> Iterator[TypedLine]:
 
 
 def within_text(page: Path) -> Iterator[TypedLine]:
-    """Yield the commands that a page's text and tables mention; a row of a table may say that it needs a GPU."""
-    for line in page.read_text(encoding="utf-8").splitlines():
-        for span in SPAN.finditer(line):
-            yield from _commands(span["line"], line.startswith("|") and NEEDS_GPU in line)
+    """Yield the commands that a page's sentences and tables say to type."""
+    for span in SPAN.finditer(CODE.sub("", page.read_text(encoding="utf-8"))):
+        yield from _commands(" ".join(span["line"].split()), bool(span["gpu"]))
+
+
+def named(page: Path) -> Iterator[TypedLine]:
+    """Yield what a page's sentences name without "ncu-swizzle": a command with options, perhaps."""
+    for span in NAMED.finditer(CODE.sub("", page.read_text(encoding="utf-8"))):
+        yield TypedLine("ncu-swizzle " + " ".join(span["words"].split()))
 
 
 def _found(text: str) -> Iterator[TypedLine]:
@@ -97,6 +105,7 @@ def desk(folder: Path) -> Path:
     shutil.copy(EXAMPLE / "my.cu", folder)
     shutil.copy(EXAMPLE / "my.cu", folder / "src" / "turn.cu")
     shutil.copy(PROGRAMS / "shapes.cu", folder / "app.cu")
+    shutil.copy(EXAMPLE / "my.cu", folder / "new.cu")
     (folder / "other.cu").write_text(text("desk/other.cu"))
     (folder / "kernels.py").write_text(text("desk/kernels.txt"))
     described = text("desk/described.toml")
