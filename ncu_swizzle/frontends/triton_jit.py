@@ -31,6 +31,11 @@ from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 # The PTX is assembled once more with the callers as ptxas takes them. If the machine code is the same, byte by byte,
 # that cubin stands for Triton's: then an access in ``tl.sum`` belongs to the line that calls it.
 
+# It also has lines that do not exist: LLVM counts on from the line of inline assembly, such as that of a masked load, a
+# line for each of its instructions. All of them belong to the first one's.
+
+ASSEMBLY = re.compile(r"^\s*// begin inline asm$.*?^\s*// end inline asm$", re.MULTILINE | re.DOTALL)
+LOCATION = re.compile(r"^\s*\.loc\s.*\n", re.MULTILINE)
 LABEL = "$L__ncu_swizzle_inlined"
 NAME = b"inlined\0"
 
@@ -50,13 +55,21 @@ def with_callers(kernel: Any, backend: Any, capability: int) -> bytes:
 
 
 def _named(ptx: str) -> str | None:
-    """Return the PTX with callers; None if no inlined code has known ones."""
+    """Return the PTX with callers and without lines that LLVM made up; None if nothing changes."""
     known = PtxLines.of_text(ptx)
-    lines = [_nested(line, known.frames(line)) for line in ptx.split("\n")]
+    lines = [_nested(line, known.frames(line)) for line in ASSEMBLY.sub(_of_one_line, ptx).split("\n")]
     if (text := "\n".join(lines)) == ptx or ".debug_str" in ptx:
         return None
+    if LABEL not in text:
+        return text
     characters = "".join(f"\t.b8 {byte}\n" for byte in NAME)
     return f"{text}\n\t.section\t.debug_str\n\t{{\n{LABEL}:\n{characters}\t}}\n"
+
+
+def _of_one_line(assembly: re.Match[str]) -> str:
+    """Return inline assembly without all locations but the first."""
+    first = LOCATION.search(assembly[0])
+    return assembly[0][: first.end()] + LOCATION.sub("", assembly[0][first.end() :]) if first else assembly[0]
 
 
 def _nested(line: str, frames: Sequence[Frame]) -> str:

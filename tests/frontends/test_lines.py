@@ -114,6 +114,21 @@ def test_ptx_without_inlined_code_stays_as_it_is() -> None:
     assert triton_jit._named(PTX.partition("\t.loc\t2")[0]) is None
 
 
+def test_inline_assembly_belongs_to_one_line() -> None:
+    """A masked load as LLVM writes it, which counts the lines of its text; another load has a line of its own."""
+    load = """\t.loc\t1 13 36
+\t// begin inline asm
+\t.loc\t1 13 36
+\tmov.u32 %r1, 0x0;
+\t.loc\t1 14 36
+\tld.global.b32 { %r1 }, [ %rd1 + 0 ];
+
+\t// end inline asm
+"""
+    kept = load.replace("\t.loc\t1 14 36\n", "")
+    assert triton_jit._named(load + load.replace("1 13", "1 20")) == kept + kept.replace("1 13", "1 20")
+
+
 CALL = """.b8 2                                   // DW_AT_call_file
 .b8 34                                  // DW_AT_call_line
 .b8 1
