@@ -264,7 +264,7 @@ def _stated() -> str:
     for stated in package.metadata.get_all("Project-URL") or []:
         name, _, address = stated.partition(",")
         if name == "Documentation":
-            return address.strip()
+            return str(address).strip()
     origin = json.loads(package.read_text("direct_url.json") or "{}")
     commit = origin.get("vcs_info", {}).get("commit_id", "")
     return f"{origin['url'].removesuffix('.git')}/blob/{commit}/docs" if commit else ""
