@@ -78,7 +78,9 @@ SECTOR_LIMIT = "MEM030"
 UNUSED, UNKNOWN_CODE = "SW090", "SW091"
 DATA, LAUNCH, TIMING, UNWRITTEN, NOT_EMULATED, NO_RULE, BLOCKS_DIFFER, NOT_RUN = (f"UN00{n}" for n in range(1, 9))
 NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER = "UN010", "UN011", "UN012", "UN013"
-NOT_COLLECTED, IMPLAUSIBLE, NOT_MEASURED, ABSENT, INCOMPARABLE, UNTIMED, FEW_SAMPLES = (f"UN02{n}" for n in range(7))
+NOT_COLLECTED, IMPLAUSIBLE, NOT_MEASURED, ABSENT, INCOMPARABLE, UNTIMED, FEW_SAMPLES, UNLIKE = (
+    f"UN02{n}" for n in range(8)
+)
 
 CATALOGUE: dict[str, RuleCode] = {
     code.id: code
@@ -203,6 +205,8 @@ CATALOGUE: dict[str, RuleCode] = {
         *_rows(Severity.unknown, PACK, KERNEL, [
             (FEW_SAMPLES, "few-samples", "Too few warp samples say where a kernel waits.",
              "profile a larger problem: it takes longer, and is sampled more often"),
+            (UNLIKE, "unlike-measured", "The launch is unlike those that the estimate of time was calibrated with.",
+             "measure the fix"),
         ]),
     )
 }  # fmt: skip

@@ -1,124 +1,173 @@
-"""ConflictCost: the time that the excessive wavefronts cost, as a point estimate with an interval.
+"""ConflictCost: the time that the excessive wavefronts cost, as a point estimate with an interval of stated coverage.
 
-The shared-memory pipe takes one wavefront per cycle, so the excess takes a known share of its time. Four things
-decide how much of that a fix saves:
+The shared-memory pipe takes one wavefront per cycle, so the excess takes a known share of its time: what a fix frees.
+How much of that a launch gains depends on how much of it is exposed, and that shows in what its warps wait for. The
+share is linear in few facts that ncu measures; bench/calibration.py fits it to pairs of launches before and after one
+change of layout, by program, and the width of the interval to the errors on other programs (`calibration`). So an
+interval holds for nine in ten programs that are like those, and there is none for a launch that is not.
 
-- exposure: a pipe that is busy most of the time stalls everything else, a less busy one hides behind other stalls.
-  Exposure rises with the pipe's utilization; the ramps below were fitted to the pairs in docs/rules.md and are an
-  estimate, hence the interval.
-- the next bottleneck: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
-- the fix's own cost: a few instructions; for a TMA tile a narrower box, and so more of them.
-
-- the warps that wait: no fix saves more than they wait for the pipe.
-
-Launches that wait for latency get a rough estimate from their stalls alone, or none; `latency` says which, and why.
+Exact are two bounds: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swizzle_pack import latency
+from swizzle_pack import calibration
 from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, grouped
-from swizzle_pack.finding import FEW_SAMPLES_TAKEN, OK, OPTIMIZATION, WARNING, Finding, Focus, Table, listed, percent
-from swizzle_pack.latency import WAITS, Doubt
+from swizzle_pack.finding import (
+    FEW_SAMPLES_TAKEN,
+    OK,
+    OPTIMIZATION,
+    UNLIKE,
+    WARNING,
+    Finding,
+    Focus,
+    Table,
+    listed,
+    percent,
+)
 
 RULE = "ConflictCost"
 MATTERS = 0.01  # below this share of the duration, a fix is not worthwhile
 TITLE = "What The Conflicts Cost"
+HEADS = ("Access", "Excessive", "Estimate", "At least", "At most")
+
+DURATION = "gpu__time_duration.sum"  # ns
+OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+MOST_WARPS = "device__attribute_max_warps_per_scheduler"
+CAPABILITY = tuple(f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
+BUSIEST = PIPE.replace(".sum.", ".max.")  # of all SMs: averages understate the busy ones if others have no block
+
+WAITS = ("short_scoreboard", "mio_throttle")  # the stalls caused by a busy shared-memory pipe
+INDIRECT = "barrier"  # waiting for a warp that may wait for shared memory
+GLOBAL = "long_scoreboard"  # these loads return through the same pipe
+SCHEDULERS = 4  # per SM
+LONE_WARPS = 1.5  # resident per SM; below, hardly a warp fills the gaps of another
+LONE_CYCLES = 2.0  # that a lone warp waits per wavefront: 1.6 and 1.8 measured on an H100, 0.8 with two warps
+LEAST_SPREAD = 0.02  # what two measurements of a launch of microseconds differ by
+NEAR = 0.9  # of its peak, which the next bottleneck has after the fix
+UNEVEN = 1.1  # times the average, which the busiest SM has where that is worth saying
+TMA = "tiles of TMA"
+PART = 0.1  # of the excess: a kind of access with less does not decide whether the launch is like those measured
+
+# Other limits of a kernel, and the share of its peak that kernels reach: DRAM-bound ones have 75 to 88 % on an H100.
+BOTTLENECKS = (
+    ("DRAM", "dram__bytes.sum.pct_of_peak_sustained_elapsed", 0.85),
+    ("L2", "lts__t_sectors.sum.pct_of_peak_sustained_elapsed", 1.0),
+    ("the tensor pipe", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 1.0),
+    ("issue slots", "smsp__issue_active.avg.pct_of_peak_sustained_active", 1.0),
+)
 
 
 @dataclass(frozen=True)
-class Bottleneck:
-    """Another limit of a kernel: its metric, and the share of its peak that kernels reach in practice.
+class Doubt:
+    """Why a launch's savings cannot be estimated."""
 
-    `poor` is the share that even an untuned kernel reaches.
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What the estimate is made from: shares of the duration or of the warp samples, from 0 to 1.
+
+    `freed` is the pipe's time for the wavefronts to remove, on the busiest SM; `waits` are samples at shared memory or
+    a barrier, `loads` those at global memory. `room` is what the other units leave, and no fix saves more; `reached`
+    what they leave at the share of their peak that kernels reach.
     """
 
-    name: str
-    metric: str
-    reached: float = 1.0
-    poor: float = 1.0
+    freed: float
+    waits: float
+    loads: float
+    room: float
+    reached: float
 
+    @property
+    def terms(self) -> tuple[float, ...]:
+        """The terms whose weighted sum is the saving; all vanish with the excess."""
+        return (self.freed, self.freed * self.waits, self.freed * self.freed, self.freed * self.loads)
 
-# DRAM: catalogue kernels limited by nothing else reach 75 to 88 % of its peak on an H100.
-BOTTLENECKS = (
-    Bottleneck("DRAM", "dram__bytes.sum.pct_of_peak_sustained_elapsed", 0.85, 0.75),
-    Bottleneck("L2", "lts__t_sectors.sum.pct_of_peak_sustained_elapsed"),
-    Bottleneck("the tensor pipe", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
-    Bottleneck("issue slots", "smsp__issue_active.avg.pct_of_peak_sustained_active"),
-)
-
-# Utilization of the shared-memory pipe at which its time starts to be exposed, and at which it fully is.
-EXPOSED = (0.30, 0.80)
-HARDLY_EXPOSED = (0.40, 0.90)
-WELL_EXPOSED = (0.10, 0.50)
-LATENCY = 0.05  # what shorter latencies may save beyond the pipe's time
-FIX_COSTS = (0.0, 0.03)  # expected, and at most
-TMA_FIX_COSTS = (0.03, 0.15)  # 2 to 9 % in the catalogue: a narrower swizzle needs narrower boxes, hence more of them
+    @property
+    def hidden(self) -> float:
+        """The freed time that no warp is seen to wait for: what of it is gained is least known."""
+        return max(0.0, self.freed - self.waits)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The fraction of the duration that a fix saves: point, interval, and the next bottleneck if that limits it.
-
-    `rough` says why the launch lies outside what the estimate was fitted to.
-    """
+    """The fraction of the duration that a fix saves: point, interval, and the next bottleneck if one is near."""
 
     point: float
     low: float
     high: float
     bottleneck: str = ""
-    rough: tuple[str, ...] = ()
 
 
 def estimate(facts: Facts, removed: int) -> Estimate | Doubt | None:
     """Return what removing so many wavefronts saves, or why that is unknown; None if the report lacks the metrics."""
-    by_pipe, waiting, reasons = _by_pipe(facts, removed), latency.waiting(facts, removed), latency.reasons(facts)
-    if by_pipe is None or waiting is None:
-        return by_pipe
-    if isinstance(waiting, Doubt):
-        return waiting if reasons else by_pipe
-    if reasons:
-        return Estimate(waiting.point, waiting.low, waiting.high, rough=reasons)
-    point, high = min(by_pipe.point, waiting.point), min(by_pipe.high, waiting.high)
-    low = min(by_pipe.low, waiting.low)
-    bottleneck = by_pipe.bottleneck if by_pipe.point <= waiting.point else ""
-    return Estimate(min(point, high), min(low, point, high), high, bottleneck)
+    found = traits(facts, removed)
+    reasons = () if found is None else tuple(_unlike(facts))
+    if found is None or reasons:
+        return Doubt(reasons) if reasons else None
+    gained = sum(weight * term for weight, term in zip(calibration.SAVED, found.terms, strict=True))
+    point = min(gained, found.reached)
+    always, hidden = calibration.SPREAD
+    spread = calibration.FACTOR * max(LEAST_SPREAD, always + hidden * found.hidden)
+    near, name = max(((share / reached, name) for name, share, reached in _limits(facts)), default=(0.0, ""))
+    return Estimate(
+        point, point - spread, max(point, min(point + spread, found.room)), name if near >= NEAR * (1 - point) else ""
+    )
 
 
-def _by_pipe(facts: Facts, removed: int) -> Estimate | None:
-    """Return what removing so many wavefronts saves, going by the utilization of the pipe."""
-    busy, total = latency.busiest(facts), facts.total
-    if busy is None or total.wavefronts <= 0:
+def traits(facts: Facts, removed: int) -> Traits | None:
+    """Return what the estimate is made from; None if the report lacks the pipe's utilization or has no wavefronts."""
+    average, total = facts.share(PIPE), facts.total
+    if average is None or total.wavefronts <= 0:
         return None
-    busy = min(busy, 1.0)
-    freed = busy * removed / total.wavefronts
-    limits = [(share, limit) for limit in BOTTLENECKS if (share := facts.share(limit.metric)) is not None]
-    weight = removed / total.excessive if total.excessive > 0 else 0.0  # part of the excess, part of the fix
-    expected, most = (weight * cost for cost in (TMA_FIX_COSTS if _has_tma(facts) else FIX_COSTS))
-    floor, name = max([(share / limit.reached, limit.name) for share, limit in limits], default=(0.0, ""))
-    room = max(0.0, 1 - floor)
-    gained = _exposure(busy, EXPOSED) * freed
-    point = min(gained, room) - expected
-    low = min(
-        _exposure(busy, HARDLY_EXPOSED) * freed, *(max(0.0, 1 - share / limit.poor) for share, limit in limits), 1.0
+    stalls, occupancy, most = facts.stalls(), facts.share(OCCUPANCY), facts.number(MOST_WARPS)
+    samples = max(1, sum(stalls.values()))
+    lone = occupancy is not None and most is not None and 0 < occupancy * most * SCHEDULERS < LONE_WARPS
+    busy = max(average, facts.share(BUSIEST) or 0.0) * (LONE_CYCLES if lone else 1.0)
+    return Traits(
+        freed=min(1.0, busy) * removed / total.wavefronts,
+        waits=sum(stalls.get(reason, 0) for reason in (*WAITS, INDIRECT)) / samples,
+        loads=stalls.get(GLOBAL, 0) / samples,
+        room=max(0.0, 1 - max((share for _, share, _ in _limits(facts)), default=0.0)),
+        reached=max(0.0, 1 - max((share / reached for _, share, reached in _limits(facts)), default=0.0)),
     )
-    high = min(
-        _exposure(busy, WELL_EXPOSED) * freed + LATENCY * min(1.0, 2 * weight),
-        *(1 - share for share, _ in limits),
-        1 - busy + freed,
-    )
-    return Estimate(point, min(low - most, point), max(high, point), name if gained > room else "")
 
 
-def _has_tma(facts: Facts) -> bool:
-    return any(i.opcode.startswith("UTMALDG") for i in facts.instructions)
+def _limits(facts: Facts) -> list[tuple[str, float, float]]:
+    """Return the other limits of which the report knows the share, and what kernels reach of them."""
+    known = [(name, facts.share(metric), reached) for name, metric, reached in BOTTLENECKS]
+    return [(name, share, reached) for name, share, reached in known if share is not None]
 
 
-def _exposure(busy: float, ramp: tuple[float, float]) -> float:
-    start, end = ramp
-    return min(1.0, max(0.0, (busy - start) / (end - start)))
+def _unlike(facts: Facts) -> Iterator[str]:
+    """Yield why the launch is unlike those that the estimate was calibrated with."""
+    samples, duration = sum(facts.stalls().values()), facts.number(DURATION)
+    if samples < FEW_SAMPLES or not facts.instructions:
+        counted = f"only {samples} warp sample{'s' * (samples != 1)}" if samples else "no warp samples"
+        yield f"there are {counted} to tell how long warps wait"
+    if duration is not None and duration < calibration.SHORTEST_NS:
+        shortest = calibration.SHORTEST_NS / 1000
+        yield f"it takes {duration / 1000:.1f} us, and the shortest launch measured took {shortest:.1f} us"
+    capability = tuple(facts.number(name) for name in CAPABILITY)
+    if None not in capability and capability != calibration.CAPABILITY:
+        on, measured = (".".join(f"{part:.0f}" for part in parts) for parts in (capability, calibration.CAPABILITY))
+        yield f"it ran on compute capability {on}, and only {measured} was measured"
+    kinds = [kind for kind in conflicting(facts) if kind not in calibration.KINDS]
+    if kinds:
+        yield f"too few programs were measured whose conflicts are in {listed(kinds)}"
+
+
+def conflicting(facts: Facts) -> list[str]:
+    """Return the kinds of access with a good part of the excess, and TMA: its swizzles need other, narrower boxes."""
+    kinds = grouped(facts.accesses(), lambda i: i.access)
+    least = PART * facts.total.excessive
+    copies = [TMA] if any(i.opcode.startswith("UTMALDG") for i in facts.instructions) else []
+    return [kind for kind, counts in kinds.items() if counts.excessive > least] + copies
 
 
 def decide(facts: Facts) -> list[Finding]:
@@ -132,13 +181,13 @@ def decide(facts: Facts) -> list[Finding]:
         message = (
             f"{_state(facts)} What removing the excess would save cannot be estimated: {'; '.join(whole.reasons)}."
         )
-        return [Finding(RULE, WARNING, TITLE, message, focus=focus, code=FEW_SAMPLES_TAKEN)]
-    kinds = grouped(facts.accesses(), lambda i: i.access)
-    parts = [(kind, counts.excessive, estimate(facts, counts.excessive)) for kind, counts in kinds.items()]
+        code = FEW_SAMPLES_TAKEN if sum(facts.stalls().values()) < FEW_SAMPLES else UNLIKE
+        return [Finding(RULE, WARNING, TITLE, message, focus=focus, code=code)]
+    kinds, saved = grouped(facts.accesses(), lambda i: i.access), (whole.point, whole.low, whole.high)
     rows = [
-        (kind, removed, *(round(100 * value, 2) for value in (part.point, part.low, part.high)))
-        for kind, removed, part in parts
-        if removed > 0 and isinstance(part, Estimate)
+        (kind, part.excessive, *(round(100 * value * part.excessive / excess, 2) for value in saved))
+        for kind, part in kinds.items()
+        if part.excessive > 0
     ]
     return [
         Finding(
@@ -155,18 +204,16 @@ def decide(facts: Facts) -> list[Finding]:
     ]
 
 
-HEADS = ("Access", "Excessive", "Estimate", "At least", "At most")
-
-
 def _message(facts: Facts, whole: Estimate, parts: list[tuple[str, float]]) -> str:
     message = _state(facts)
-    interval = f"between {_points(100 * whole.low)} and {_points(100 * whole.high)}"
+    interval = (
+        f"between {_points(100 * whole.low)} and {_points(100 * whole.high)}, "
+        f"which holds for {percent(calibration.COVERAGE)} of programs"
+    )
     if whole.point >= MATTERS:
         message += f" Removing the excess would save an estimated {percent(whole.point)} of the duration ({interval})."
     else:
         message += f" Removing the excess would save next to no time ({interval})."
-    if whole.rough:
-        message += f" This is rough, because the launch waits for latency: {'; '.join(whole.rough)}."
     if len(parts) > 1:
         message += f" Of that: {listed([f'{kind} {_points(value)}' for kind, value in parts])}."
     if whole.bottleneck:
@@ -180,8 +227,8 @@ def _points(value: float) -> str:
 
 def _state(facts: Facts) -> str:
     """Return how busy the pipe is and, if enough samples tell, how many warps wait for it."""
-    average, busiest = facts.share(PIPE) or 0.0, latency.busiest(facts) or 0.0
-    there = f", {percent(busiest)} on the busiest SM" if busiest > average else ""
+    average, busiest = facts.share(PIPE) or 0.0, facts.share(BUSIEST) or 0.0
+    there = f", {percent(busiest)} on the busiest SM" if busiest > UNEVEN * average else ""
     message = f"The shared-memory pipe is busy {percent(average)} of the time{there}."
     stalls = facts.stalls()
     samples = sum(stalls.values())

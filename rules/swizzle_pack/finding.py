@@ -17,7 +17,7 @@ CODES = {
     "StallShift": "SW045",
     "GlobalSectors": "SW047",
 }
-FAILED, NOT_COLLECTED, FEW_SAMPLES_TAKEN = "SW046", "UN020", "UN026"
+FAILED, NOT_COLLECTED, FEW_SAMPLES_TAKEN, UNLIKE = "SW046", "UN020", "UN026", "UN027"
 
 
 @dataclass(frozen=True)

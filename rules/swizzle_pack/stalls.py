@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from swizzle_pack.cost import Estimate, estimate
+from swizzle_pack.cost import WAITS, Estimate, estimate
 from swizzle_pack.facts import FEW_SAMPLES, STALLED, Facts
 from swizzle_pack.finding import FEW_SAMPLES_TAKEN, OK, Finding, Focus, listed, percent
-from swizzle_pack.latency import WAITS
 
 RULE = "StallShift"
 TITLE = "Where Warps Stall"
@@ -76,8 +75,6 @@ def _next(facts: Facts, waits: list[tuple[str, float]]) -> str:
     gain = estimate(facts, excess) if excess > 0 else None
     others = [reason for reason, _ in waits if reason not in WAITS]
     if not isinstance(gain, Estimate) or not others:
-        return ""
-    if gain.point < LEAST and gain.rough:
         return ""
     if gain.point < LEAST:
         return " The conflicts do not slow this kernel down: these stalls will stay."

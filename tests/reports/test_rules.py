@@ -32,16 +32,21 @@ def by_rule(profile: Profile) -> dict[str, Any]:
 
 @pytest.mark.xdist_group("recordings")  # all are read once, by one worker
 def test_the_rules_say_what_the_catalogue_expects_and_what_they_said_inside_ncu(recorded: Recorded) -> None:
-    """The recordings keep the wording of the day: rules and numbers have to agree, sentences need not."""
+    """The recordings keep the wording of the day: rules and numbers have to agree, sentences need not.
+
+    They were made before ConflictCost was calibrated, and keep what it estimated then.
+    """
     partial = set()
     for _, kernel in catalog.shipped():
         profile = recorded(kernel.name)
         here = by_rule(profile)
         inside = {finding.rule: finding for finding in profile.findings if pack.is_ours(finding.rule)}
         assert inside
-        assert numbers(inside) == numbers(here), kernel.name
+        assert set(inside) == set(here), kernel.name
+        same = [{rule: one for rule, one in found.items() if rule != "ConflictCost"} for found in (inside, here)]
+        assert numbers(same[0]) == numbers(same[1]), kernel.name
         if kernel.name in WORDED:
-            assert words(inside) == words(here), kernel.name
+            assert words(same[0]) == words(same[1]), kernel.name
         partial |= {kernel.name for rule in here if rule == "PartialSwizzle"}
         conflicting = {kind: degree for kind, degree in kernel.degree.items() if degree > 1}
         alarms = {rule for rule, finding in here.items() if finding.kind in ("optimization", "warning")}
@@ -76,11 +81,14 @@ def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:
     assert "PhantomConflicts" not in by_rule(recorded("kernel1")), "its counters are right"
 
 
-def test_every_measured_saving_lies_in_the_interval(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_savings_lie_in_the_interval_as_often_as_it_says(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
     pairs = list(importlib.import_module("rules").pairs(recorded))
-    assert len(pairs) == 21
-    assert [pair for pair in pairs if not pair.holds] == []
+    estimated = [pair for pair in pairs if pair.point is not None]
+    assert (len(pairs), len(estimated)) == (21, 16), "tiles of TMA have no estimate"
+    assert [pair.after for pair in estimated if not pair.holds] == ["cute-128x32-swizzled"]
 
 
 def test_the_cost_is_that_of_the_accesses_that_conflict(recorded: Recorded) -> None:
@@ -88,7 +96,7 @@ def test_the_cost_is_that_of_the_accesses_that_conflict(recorded: Recorded) -> N
     assert rows["STS"][2] < 1
     assert rows["LDSM"][2] > 70
     assert rows["STS"][4] < 1
-    before, after = recorded("gemm-half-swizzled"), recorded("gemm-swizzled")  # which the estimate was not fitted to
+    before, after = recorded("gemm-half-swizzled"), recorded("gemm-swizzled")
     cost = by_rule(before)["ConflictCost"]
     measured = 100 * (1 - (after.duration_ns or 0) / (before.duration_ns or 1))
     assert cost.low <= measured <= cost.high
@@ -164,7 +172,8 @@ def test_a_launch_without_shared_memory_is_passed_over_and_what_is_missing_is_sa
 def test_a_range_has_totals_and_no_instructions() -> None:
     found = decided(facts.Facts({facts.WAVEFRONTS: 80.0, facts.IDEAL: 10.0, PIPE: 90.0}))
     assert found["SharedExcess"].message.startswith("70 of 80 ")
-    assert found["ConflictCost"].saving == pytest.approx(78.75)
+    assert found["ConflictCost"].saving is None
+    assert "no warp samples" in found["ConflictCost"].message
 
 
 def test_lines_of_two_files_stay_apart_and_a_name_that_would_break_a_link_is_not_one() -> None:
