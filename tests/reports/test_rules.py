@@ -20,6 +20,7 @@ from tests.support.recordings import Recorded
 facts, rules, shapes = (pack.pack(name) for name in ("facts", "rules", "shapes"))
 
 WORDED = ("gemm-half-swizzled", "tma-none", "transpose-plain", "transpose-xor")  # record them again to reword the rules
+ESTIMATED = ("ConflictCost", "StallShift")  # which say what a fix would save, or what is left then
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 
 
@@ -43,7 +44,7 @@ def test_the_rules_say_what_the_catalogue_expects_and_what_they_said_inside_ncu(
         inside = {finding.rule: finding for finding in profile.findings if pack.is_ours(finding.rule)}
         assert inside
         assert set(inside) == set(here), kernel.name
-        same = [{rule: one for rule, one in found.items() if rule != "ConflictCost"} for found in (inside, here)]
+        same = [{rule: one for rule, one in found.items() if rule not in ESTIMATED} for found in (inside, here)]
         assert numbers(same[0]) == numbers(same[1]), kernel.name
         if kernel.name in WORDED:
             assert words(same[0]) == words(same[1]), kernel.name
