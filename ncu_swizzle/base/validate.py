@@ -1,4 +1,4 @@
-"""Checks that data has the types that its dataclass declares, and plausible sizes; numbers as typed.
+"""Dataclasses made of plain data, and checks that they have the types declared, and plausible sizes; numbers as typed.
 
 A digest shows that a file is unchanged, not who wrote it. The checker of a type is built once, from those of its
 parts: a profile has some hundred thousand values.
@@ -13,7 +13,8 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Union
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union
 
 LIMIT = 1 << 63  # of integers: NumPy, pandas and TOML hold 64 bits
 MOST_DIGITS = len(str(LIMIT))
@@ -33,6 +34,55 @@ class Within:
 Count = Annotated[int, Within(0, 1 << 64)]  # a count, an address or a size, as a report stores it: unsigned
 Whole = Annotated[int, Within(-LIMIT, 1 << 64)]  # any integer of 64 bits, signed or not
 Amount = Annotated[float, Within(0, sys.float_info.max)]  # a duration or an error
+
+
+T = TypeVar("T")
+
+
+def made(kind: type[T], content: Any) -> T:
+    """Return a value of a type from plain data, as JSON has it: lists become tuples, and objects dataclasses.
+
+    What does not fit stays as it is, for `mismatch` to name. Raises TypeError for a field that is missing or unknown.
+    """
+    hint: Any = kind
+    value: T = _maker(hint)(content)
+    return value
+
+
+@cache
+def _maker(hint: Any) -> Callable[[Any], Any]:
+    """Return the function that makes values of a type; of a union, of the first type beside None."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _maker(arguments[0])
+    if origin in (Union, types.UnionType):
+        made_of = _maker(next(option for option in arguments if option is not type(None)))
+        return lambda value: None if value is None else made_of(value)
+    if origin is tuple:
+        items = [_maker(argument) for argument in arguments if argument is not Ellipsis]
+        last = len(items) - 1  # also the first, of a tuple of any length
+        return lambda value: (
+            tuple(items[min(number, last)](each) for number, each in enumerate(value))
+            if isinstance(value, list)
+            else value
+        )
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        part = _maker(arguments[1])
+        return lambda value: {name: part(each) for name, each in value.items()} if isinstance(value, dict) else value
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        fields = {field.name: _maker(hints[field.name]) for field in dataclasses.fields(hint)}
+        constructed: Any = hint
+        return lambda value: (
+            constructed(**{name: fields.get(name, _same)(each) for name, each in value.items()})
+            if isinstance(value, dict)
+            else value
+        )
+    return Path if hint is Path else _same
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def mismatch(value: Any) -> str:

@@ -42,31 +42,7 @@ def checked_manifest(content: Mapping[str, Any]) -> Manifest:
     """Return the manifest; raise what a wrong shape raises. Types and values are checked afterwards."""
     if len(content["launches"]) > MOST_LAUNCHES:
         raise ValueError(f"it has more than {MOST_LAUNCHES:,} launches")
-    program = content["program"]
-    arguments = program["arguments"]
-    return Manifest(
-        **{
-            **content,
-            "machine": MachineInfo(**content["machine"]),
-            "program": CapturedProgram(program["name"], None if arguments is None else tuple(arguments)),
-            "launches": tuple(map(_launch, content["launches"])),
-            "notes": tuple(content["notes"]),
-        }
-    )
-
-
-def _launch(content: Mapping[str, Any]) -> CapturedLaunch:
-    sizes = {name: tuple(content[name]) for name in ("grid", "block", "cluster")}
-    lists: dict[str, Any] = {
-        "parameters": tuple(CapturedParameter(**part) for part in content["parameters"]),
-        "buffers": tuple(CapturedBuffer(**_with_contents(part)) for part in content["buffers"]),
-        "variables": tuple(CapturedVariable(**_with_contents(part)) for part in content["variables"]),
-    }
-    return CapturedLaunch(**{**content, **sizes, **lists})
-
-
-def _with_contents(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {**part, "contents": Contents(**part["contents"])}
+    return validate.made(Manifest, content)
 
 
 def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:

@@ -21,7 +21,6 @@ from ncu_swizzle.base.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.capture.launches import LaunchFilter
 from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import run_program as program_job
@@ -33,7 +32,6 @@ from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.engines.emulated_launch import Parameter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
-from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
 from ncu_swizzle.explain.explained import SuggestAnswer
@@ -154,14 +152,13 @@ def profile_program(
     program: Texts,
     *,
     request: OfPrograms,
-    options: Annotated[Options, Only("clock_control", "cache_control", "replay_mode", "extra", "metrics")],
+    options: Options,
     filters: Launches,
     pairs: Pairs,
     build: NewBuild,
     destination: Destination,
     folder: str | Path = ".",
     baseline: str | Path = "none",
-    launch_count: int | None = None,
     on_progress: Progress = silent,
 ) -> ProgramResult:
     """Profile the kernels of any program, like ``ncu-swizzle profile -- PROGRAM``, or captured launches.
@@ -173,22 +170,16 @@ def profile_program(
     if isinstance(program, str):
         program = bounds.split(program, "the program's command line", 'give a list of words: ["python", "train.py"]')
     words, forced = listed(program), pairs.forced()
+    request = with_options(replace(request, build=build), options, launches=filters)
     build.refuse_without_launches(words)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / "run", destination.force_overwrite)
         if len(words) == 1 and words[0].endswith(LAUNCHES):
-            only = LaunchFilter(filters.kernel_name, filters.launch_skip, launch_count)
-            request = replace(request, build=build)
-            replay = ReplaySettings(emulation.EmulationSettings.of(request), only, build)
             path = Path(folder, words[0])
-            result = program_job.profile_launches(
-                path, request, replay, str(baseline), forced, saved, progress=on_progress
-            )
+            result = program_job.profile_launches(path, request, str(baseline), forced, saved, on_progress)
         else:
-            count = launch_count or program_job.MOST_LAUNCHES
-            request = with_options(request, options, launch_count=count, launches=filters)
             command = program_job.UserProgram(words, Path(folder).absolute())
-            result = program_job.profile_program(command, request, str(baseline), forced, saved, progress=on_progress)
+            result = program_job.profile_program(command, request, str(baseline), forced, saved, on_progress)
         profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,
@@ -415,14 +406,8 @@ def lint(
     ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
-    query = LintOptions(
-        files=tuple(map(str, files)),
-        max_degree=_limit_texts(max_degree),
-        max_sectors=_limit_texts(max_sectors),
-        description=own.described(request.problem, sources),
-        build=build,
-    )
-    build.refuse_without_launches(query.files)
+    limits = _limit_texts(max_degree), _limit_texts(max_sectors)
+    query = LintOptions.typed(files, own.described(request.problem, sources), *limits, build=build)
     return linting.linted(query, request, extras, fleet, on_progress)[0]
 
 

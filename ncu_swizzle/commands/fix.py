@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixing:
+class FixExtras:
     """What may be changed, what is written, and what is asked of a GPU."""
 
     group: ClassVar[str] = "Mappings and proofs"
@@ -43,7 +43,7 @@ class Fixing:
 @grouped
 def fix(
     what: Annotated[str, typer.Argument(metavar="FILE|KERNEL", help="A .cu file, or a kernel of ncu-swizzle.toml.")],
-    fixing: Fixing,
+    extras: FixExtras,
     formats: Annotated[Formats, Only("json")],
     request: Emulating,
     own: KernelOptions,
@@ -68,7 +68,7 @@ def fix(
     from ncu_swizzle.fix.candidates import FixOptions, MappingKind
     from ncu_swizzle.fix.sources import FixQuery, fix_all
 
-    options = FixOptions(MappingKind(fixing.only) if fixing.only else None, fixing.max_shared)
+    options = FixOptions(MappingKind(extras.only) if extras.only else None, extras.max_shared)
     with output.progress() as progress:
         fixed = fix_all(
             what,
@@ -77,11 +77,11 @@ def fix(
                 description=own.described(request.problem, sources),
                 options=options,
                 progress=progress,
-                on_gpu=fixing.gpu,
-                report=fixing.report,
+                on_gpu=extras.gpu,
+                report=extras.report,
             ),
         )
-    files = shown.write(fixed, fixing.out, applied=fixing.apply)
+    files = shown.write(fixed, extras.out, applied=extras.apply)
     if not formats.write({"json": lambda: shown.to_json(fixed, files.patch)}):
         shown.show(fixed, Output())
         shown.announce(files, Output())

@@ -83,14 +83,8 @@ def lint(
     from ncu_swizzle.gate import linting, reporting
     from ncu_swizzle.gate.linting import LintOptions
 
-    build.refuse_without_launches(files)
-    query = LintOptions(
-        files=tuple(files),
-        max_degree=tuple(max_degree),
-        max_sectors=tuple(max_sectors),
-        description=own.described(request.problem, sources),
-        build=build,
-    )
+    description = own.described(request.problem, sources)
+    query = LintOptions.typed(files, description, max_degree, max_sectors, build)
     with output.progress() as progress:
         verdict, kernels = linted(query, request, extras, fleet, progress, show=_on_stderr)
     alone = extras.html == STDOUT  # the page: the list goes to stderr

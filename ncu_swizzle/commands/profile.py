@@ -18,11 +18,12 @@ from ncu_swizzle.base.texts import in_json, on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
-from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
+from ncu_swizzle.engines.settings import MOST_LAUNCHES, FleetOptions, Launches, Options, Request
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats, kernel_names
 
 if TYPE_CHECKING:
+    from ncu_swizzle.commands.run_kernel import Lineup
     from ncu_swizzle.reports.comparison import JobResult
 
 
@@ -37,7 +38,9 @@ class Wanted:
     """Which launches are captured, and what of them."""
 
     kernel_name: str = kernel_names()
-    launch_count: int = option(32, "At most N launches.", "N", ("-c", "--launch-count"), minimum=1, common=True)
+    launch_count: int = option(
+        MOST_LAUNCHES, "At most N launches.", "N", ("-c", "--launch-count"), minimum=1, common=True
+    )
     memory: bool = option(
         False, "Also what the buffers and variables of each launch hold.", flags=("--memory",), common=True
     )
@@ -189,14 +192,13 @@ def profile(
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
     profiling.refuse_alone()
-    rest, capture = after_dashes(context), profiling.capture
+    rest, kernel = after_dashes(context), kernels[0] if kernels else ""
     if profiling.no_ncu:
         refuse_typed(context, TIMING, "--no-ncu", PairOptions, CatalogOptions)
         _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
         return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
     if several := len(kernels) > 1 or fleet.given:
-        _refuse_several(kernels, capture, formats)
-    kernel = kernels[0] if kernels else ""
+        _refuse_several(kernels, profiling.capture, formats)
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
     if request.engine == AUTO and not kernel.endswith(LAUNCHES):
@@ -204,30 +206,68 @@ def profile(
 
         device.ask_ahead()
     build.refuse_without_launches(kernels or rest)
-    if capture:
+    if profiling.capture:
         _refuse_capture(kernel, filters)
     extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
-    asked = _Asked(
-        rest=rest,
-        extra=extra,
-        request=request,
-        companions=companions,
-        destination=destination,
-        options=options,
-        filters=filters,
-        pairs=pairs,
-        own=own,
-        sources=sources,
-        launch_count=profiling.launch_count,
-    )
-    if several:
-        asked.several(kernels, fleet)
-        return None
-    result = asked.result(kernel, build)
+    request = with_options(replace(request, build=build), options, launch_count=profiling.launch_count, extra=extra)
+    if kernel and not kernel.endswith(LAUNCHES):
+        _refuse_filters(kernels, filters, pairs)
+        from ncu_swizzle.commands import run_kernel
+
+        description = own.described(request.problem, sources)
+        lineups = run_kernel.lineups_of(kernels, description, companions)
+        if several:
+            return _each(lineups, request, destination, fleet)
+        with output.progress() as progress:
+            result = run_kernel.profile(lineups[0], request, destination, progress)
+    else:
+        if kernel:
+            own.described(request.problem, sources).refuse_beside(kernel)
+        request = with_options(request, request.options, launches=filters)
+        result = _launches(rest, kernel, request, companions, pairs, destination=destination)
     output.show(result, formats)
-    if capture:
-        asked.capture(result)
+    if profiling.capture:  # beside the report: ncu and the capture cannot both follow one run
+        wanted = Wanted(kernel_name=filters.kernel_name, launch_count=profiling.launch_count or MOST_LAUNCHES)
+        keep(rest, wanted, request, (result.folder or Path()) / f"app{LAUNCHES}")
     return None
+
+
+def _each(lineups: Sequence[Lineup], request: Request, destination: Destination, fleet: FleetOptions) -> None:
+    """Profile several kernels, and print what became of each."""
+    from ncu_swizzle.commands import run_several
+
+    with output.progress() as progress:
+        outcomes, notes = run_several.profile(lineups, request, destination, progress, fleet)
+    output.show_several(outcomes, notes)
+    run_several.conclude(outcomes)
+
+
+def _launches(
+    program: tuple[str, ...],
+    file: str,
+    request: Request,
+    companions: Companions,
+    pairs: Pairs,
+    destination: Destination,
+) -> JobResult:
+    """Profile a program, or the launches of a file; raise UsageError if there is neither."""
+    if file:
+        _refuse_beside_launches(file, request, companions)
+    elif program:
+        _refuse_companions(companions, request)
+    else:
+        raise UsageError(
+            "nothing to profile: give a kernel, or a program after --",
+            "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
+        )
+    from ncu_swizzle.commands import run_program
+
+    baseline, forced = companions.baseline, pairs.forced()
+    with output.progress() as progress:
+        if file:
+            return run_program.profile_launches(Path(file), request, baseline, forced, destination, progress)
+        started = run_program.UserProgram(program, Path.cwd())
+        return run_program.profile_program(started, request, baseline, forced, destination, progress)
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
@@ -268,99 +308,6 @@ def _time(
         listing.show_times(timing, Output())
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """What was typed beside the kernels: a program, ncu's options, and the options for any of the jobs."""
-
-    rest: tuple[str, ...]
-    extra: tuple[str, ...]
-    request: Request
-    companions: Companions
-    destination: Destination
-    options: Options
-    filters: Launches
-    pairs: Pairs
-    own: PairOptions
-    sources: CatalogOptions
-    launch_count: int | None
-
-    def result(self, kernel: str, build: NewBuild) -> JobResult:
-        """Profile a kernel, captured launches, or a program; raise UsageError if there is none of them."""
-        if kernel.endswith(LAUNCHES):
-            return self._launches(kernel, build)
-        if kernel:
-            return self._kernel(kernel)
-        if self.rest:
-            return self._program()
-        raise UsageError(
-            "nothing to profile: give a kernel, or a program after --",
-            "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
-        )
-
-    def several(self, kernels: Sequence[str], fleet: FleetOptions) -> None:
-        """Profile kernels, and print what became of each."""
-        from ncu_swizzle.commands import run_kernel, run_several
-
-        for kernel in kernels:
-            _refuse_filters(kernel, self.filters, self.pairs)
-        request, description = self._of_kernels(), self._described()
-        lineups = [run_kernel.lineup_of(kernel, description, self.companions) for kernel in dict.fromkeys(kernels)]
-        with output.progress() as progress:
-            outcomes, notes = run_several.profile(lineups, request, self.destination, progress, fleet)
-        output.show_several(outcomes, notes)
-        run_several.conclude(outcomes)
-
-    def capture(self, result: JobResult) -> None:
-        """Capture what was profiled, beside its report: ncu and the capture cannot both follow one run."""
-        from ncu_swizzle.commands.run_program import MOST_LAUNCHES
-
-        wanted = Wanted(kernel_name=self.filters.kernel_name, launch_count=self.launch_count or MOST_LAUNCHES)
-        keep(self.rest, wanted, self.request, (result.folder or Path()) / f"app{LAUNCHES}")
-
-    def _kernel(self, kernel: str) -> JobResult:
-        from ncu_swizzle.commands import run_kernel
-
-        _refuse_filters(kernel, self.filters, self.pairs)
-        request = self._of_kernels()
-        lineup = run_kernel.lineup_of(kernel, self._described(), self.companions)
-        with output.progress() as progress:
-            return run_kernel.profile(lineup, request, self.destination, progress)
-
-    def _of_kernels(self) -> Request:
-        return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=self.extra)
-
-    def _described(self) -> KernelDescription:
-        return self.own.described(self.request.problem, self.sources)
-
-    def _program(self) -> JobResult:
-        from ncu_swizzle.commands import run_program
-
-        _refuse_companions(self.companions, self.request)
-        most = self.launch_count or run_program.MOST_LAUNCHES
-        request = with_options(self.request, self.options, launch_count=most, extra=self.extra, launches=self.filters)
-        program = run_program.UserProgram(self.rest, Path.cwd())
-        baseline, forced = self.companions.baseline, self.pairs.forced()
-        with output.progress() as progress:
-            return run_program.profile_program(program, request, baseline, forced, self.destination, progress=progress)
-
-    def _launches(self, path: str, build: NewBuild) -> JobResult:
-        from ncu_swizzle.capture.launches import LaunchFilter
-        from ncu_swizzle.commands import run_program
-        from ncu_swizzle.engines.emulation import EmulationSettings
-        from ncu_swizzle.engines.replay import ReplaySettings
-
-        described = self._described()
-        _refuse_beside_launches(path, self.filters, self.extra, self.companions, described)
-        request = replace(self.request, build=build)
-        only = LaunchFilter(self.filters.kernel_name, self.filters.launch_skip, self.launch_count)
-        settings = ReplaySettings(EmulationSettings.of(request), only, build)
-        baseline, forced, destination = self.companions.baseline, self.pairs.forced(), self.destination
-        with output.progress() as progress:
-            return run_program.profile_launches(
-                Path(path), request, settings, baseline, forced, destination, progress=progress
-            )
-
-
 def _refuse_capture(kernel: str, filters: Launches) -> None:
     """Raise UsageError unless what is profiled can be captured, too."""
     if kernel:
@@ -388,13 +335,10 @@ def _refuse_several(kernels: Sequence[str], capture: bool, formats: Formats) -> 
         )
 
 
-def _refuse_beside_launches(
-    path: str, filters: Launches, ncu: Sequence[str], companions: Companions, description: KernelDescription
-) -> None:
-    """Raise UsageError if options that describe a kernel, or are ncu's own, are given for captured launches."""
-    description.refuse_beside(path)
-    own = [given for given in filters.given if given not in ("--kernel-name", "--launch-skip")]
-    given = [*own, *ncu, *(["--reference"] if companions.reference != AUTO else [])]
+def _refuse_beside_launches(path: str, request: Request, companions: Companions) -> None:
+    """Raise UsageError if options that are ncu's own are given for captured launches."""
+    own = [given for given in request.options.launches.given if given not in ("--kernel-name", "--launch-skip")]
+    given = [*own, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
     if given:
         raise UsageError(
             f"{', '.join(given)}: not for captured launches, which are emulated",
@@ -402,26 +346,27 @@ def _refuse_beside_launches(
         )
 
 
-def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
+def _refuse_filters(kernels: Sequence[str], filters: Launches, pairs: Pairs) -> None:
     """Raise UsageError if filters for a program's launches are given for a kernel, which has one launch.
 
     Also catches a program without ``--`` before it.
     """
     from ncu_swizzle.kernels import naming
 
-    if kernel.endswith(".ncu-rep"):
-        raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
-    if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
-        raise UsageError(
-            f"{kernel} is a file, not a kernel of the catalogue",
-            f"put -- before a program: ncu-swizzle profile -- {kernel}",
-        )
     given = (*filters.given, *(["--pair"] if pairs.pair else []))
-    if given:
-        raise UsageError(
-            f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
-            "ncu-swizzle profile OPTIONS -- ./app profiles a program",
-        )
+    for kernel in kernels:
+        if kernel.endswith(".ncu-rep"):
+            raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
+        if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
+            raise UsageError(
+                f"{kernel} is a file, not a kernel of the catalogue",
+                f"put -- before a program: ncu-swizzle profile -- {kernel}",
+            )
+        if given:
+            raise UsageError(
+                f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
+                "ncu-swizzle profile OPTIONS -- ./app profiles a program",
+            )
 
 
 def _refuse_companions(companions: Companions, request: Request) -> None:

@@ -140,6 +140,11 @@ class Lineup:
         return replace(self, target=replace(self.target, family=family), before=before)
 
 
+def lineups_of(words: Sequence[str], description: KernelDescription, companions: Companions) -> list[Lineup]:
+    """Return the lineup of each word, once."""
+    return [lineup_of(word, description, companions) for word in dict.fromkeys(words)]
+
+
 def lineup_of(word: str, description: KernelDescription, companions: Companions = Companions()) -> Lineup:
     """Return a kernel, or the last of a file's, with its companions.
 

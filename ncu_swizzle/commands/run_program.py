@@ -27,7 +27,7 @@ from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
-from ncu_swizzle.engines.settings import Context, Launches, Progress, Request, silent
+from ncu_swizzle.engines.settings import MOST_LAUNCHES, Context, Launches, Progress, Request, silent
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.options import LAUNCHES
 from ncu_swizzle.reports.comparison import JobResult
@@ -109,7 +109,6 @@ class ProgramOutput:
 
 # Profile any program under ncu: one profile per kernel launch, in the folder of one run.
 
-MOST_LAUNCHES = 32  # the default limit: a training loop has thousands
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
 REPORT, LOG = "report.ncu-rep", "program.log"
 
@@ -164,7 +163,9 @@ def profile_program(
     ProgramFailed with the program's last lines of output.
     """
     launches = replace(DEFAULTS, **request.options.launches.set)
-    request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
+    most = request.options.launch_count or MOST_LAUNCHES
+    options = replace(request.options, launches=launches, launch_count=most)
+    request = replace(request, ncu=_usable_ncu(program, request), options=options)
     engine, before = Engine(NCU), baseline_profiles(baseline)
 
     def collected(staged: Path) -> RunRows:
@@ -180,7 +181,7 @@ def profile_program(
 
 def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
     """Return the lines that capture and replay what was to be profiled: the same launches, with the same baseline."""
-    launches, most = request.options.launches, request.options.launch_count
+    launches, most = request.options.launches, request.options.launch_count or MOST_LAUNCHES
     skipped = launches.launch_skip or 0
     captured = ["-k", launches.kernel_name] if launches.kernel_name and not launches.kernel_name_base else []
     captured += ["-c", str(skipped + most)] if skipped or most != MOST_LAUNCHES else []
@@ -290,7 +291,6 @@ def _limited(launches: int, request: Request) -> list[str]:
 def profile_launches(
     path: Path,
     request: Request,
-    settings: ReplaySettings,
     baseline: str = AUTO,
     pairs: Sequence[Forced] = (),
     destination: Destination = Destination(),
@@ -306,7 +306,7 @@ def profile_launches(
     name = slug(path.name.removesuffix(LAUNCHES))
 
     def collected(staged: Path) -> RunRows:
-        with replay.opened(path, settings, progress) as launches:
+        with replay.opened(path, ReplaySettings.of(request), progress) as launches:
             after, failed = _emulated(launches, staged)
             notes = [*launches.manifest.notes, *failed]
         before = baseline_profiles(baseline)

@@ -5,7 +5,7 @@ An event is one instruction of some warps, or what lets warps go on that waited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
@@ -127,13 +127,6 @@ class Timeline:
     stages: tuple[tuple[tuple[Count, Count], ...], ...]
     steps: tuple[Step, ...]
     cut: bool = False
-
-    @classmethod
-    def of(cls, saved: Mapping[str, Any]) -> Timeline:
-        """Return what was saved as JSON."""
-        stages = tuple(tuple((low, high) for low, high in stage) for stage in saved["stages"])
-        steps = tuple(Step(**step) for step in saved["steps"])
-        return cls(rows=tuple(saved["rows"]), stages=stages, steps=steps, cut=saved["cut"])
 
 
 @dataclass(frozen=True, kw_only=True)

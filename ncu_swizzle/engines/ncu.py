@@ -143,7 +143,7 @@ def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> li
         *("--clock-control", options.clock_control),
         *("--cache-control", options.cache_control),
         *("--replay-mode", options.replay_mode),
-        *("--launch-count", str(options.launch_count)),
+        *("--launch-count", str(options.launch_count or 1)),
         *options.extra,
         *("--export", export),
         "--force-overwrite",
@@ -189,7 +189,7 @@ def collect(
             return ended.log, failure
 
     for wait_s in (*WAITS_S, None):
-        progress = Progress(on_progress, options.launch_count)
+        progress = Progress(on_progress, options.launch_count or 1)
 
         def follow(text: str, progress: Progress = progress) -> None:
             progress.feed(text)

@@ -13,7 +13,6 @@ from ncu_swizzle.base.files import is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import emulation, machine
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings, is_launches, opened
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import device
@@ -188,8 +187,7 @@ def profiles_of(entry: TargetOrFile, context: Context) -> Sequence[Profile]:
     if isinstance(entry, Target):
         engine = engine_for(entry, context.request) if entry.compiled else context.engine
         return (obtain(entry, replace(context, engine=engine)),)
-    settings = EmulationSettings.of(context.request)
-    return saved_profiles(entry, ReplaySettings(settings, build=context.request.build), context.progress)
+    return saved_profiles(entry, ReplaySettings.of(context.request), context.progress)
 
 
 def saved_profiles(

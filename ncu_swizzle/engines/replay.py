@@ -23,7 +23,7 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
-from ncu_swizzle.engines.settings import OnDone, Progress, silent, unheard
+from ncu_swizzle.engines.settings import OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -225,6 +225,13 @@ class ReplaySettings:
     emulation: EmulationSettings = EmulationSettings()
     only: LaunchFilter = EVERY_LAUNCH
     build: NewBuild = NO_BUILD
+
+    @classmethod
+    def of(cls, request: Request) -> ReplaySettings:
+        """Return what a request says of them."""
+        filters = request.options.launches
+        only = LaunchFilter(filters.kernel_name, filters.launch_skip, request.options.launch_count)
+        return cls(EmulationSettings.of(request), only, request.build)
 
 
 class ChosenLaunches:

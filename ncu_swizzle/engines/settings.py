@@ -67,6 +67,9 @@ class Launches:
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
+MOST_LAUNCHES = 32  # of a program, by default: a training loop has thousands
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """ncu's own options, under ncu's names; `extra` is passed to ncu unchanged.
@@ -87,7 +90,7 @@ class Options:
     replay_mode: str = option(
         "kernel", "As ncu's: replay the kernel, or the whole application.", choices=("kernel", "application")
     )
-    launch_count: int = 1
+    launch_count: int | None = None  # by default one of a kernel, MOST_LAUNCHES of a program, all of a launches file
     extra: tuple[str, ...] = ()
     metrics: str = ""
     launches: Launches = CATALOGUE

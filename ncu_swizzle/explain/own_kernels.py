@@ -84,7 +84,7 @@ def observed(query: ExplainQuery) -> Sequence[Profile]:
     """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
     what, kernel = query.subject, query.kernel
     refuse_description(what, kernel)
-    settings = ReplaySettings(EmulationSettings.of(kernel.request))
+    settings = ReplaySettings.of(kernel.request)
     profiles = saved_profiles(Path(what), settings, kernel.progress)
     known = [profile for profile in profiles if profile.requests]
     if not known:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
+from ncu_swizzle.base.validate import made
 from ncu_swizzle.kernels.limits import LaunchShape
 
 # Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
@@ -124,8 +125,7 @@ class CompileRequest:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompileRequest:
         """Return the request that `as_json` wrote."""
-        arguments = tuple(Given(**{**each, **_tuples(each, "shape", "box")}) for each in content["arguments"])
-        return cls(**{**content, **_tuples(content, "grid", "block"), "arguments": arguments})
+        return made(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -159,17 +159,10 @@ class CompiledKernel:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
         """Return the kernel that `as_json` wrote."""
-        parameters = tuple(KernelParameter(**{**each, **_tuples(each, "box")}) for each in content["parameters"])
-        launch = content["launch"]
-        shape = LaunchShape(**{**launch, **_tuples(launch, "grid", "block", "cluster")})
-        return cls(**{**content, "notes": tuple(content["notes"]), "launch": shape, "parameters": parameters})
+        return made(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def _tuples(content: Mapping[str, Any], *names: str) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(content[name]) for name in names}
 
 
 Configuration = Sequence[str]  # NAME=VALUE each

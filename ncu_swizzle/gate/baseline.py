@@ -361,9 +361,7 @@ def _from_data(data: dict[str, Any], file: Path) -> Entry:
             f"the entry of {content.get('kernel')} in {file} was changed after it was written: wrong digest",
             RESTORE,
         )
-    accesses = {access: SavedCounts(**counts) for access, counts in content["accesses"].items()}
-    machine, durations = MachineInfo(**content["machine"]), tuple(content["durations_ns"])
-    entry = Entry(**{**content, "machine": machine, "accesses": accesses, "durations_ns": durations})
+    entry = validate.made(Entry, content)
     if mismatch := validate.mismatch(entry):
         raise ValueError(mismatch)
     return entry

@@ -48,17 +48,36 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
 Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
+CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintOptions:
-    """The command line of ``ncu-swizzle lint``: files, how their kernels are launched, and the limits."""
+    """The command line of ``ncu-swizzle lint``: files, how their kernels are launched, and the limits of each line."""
 
     files: tuple[str, ...]
-    max_degree: tuple[str, ...] = ()
-    max_sectors: tuple[str, ...] = ()
     description: KernelDescription = KernelDescription()
+    limits: Policy = Policy(rules=(CONFLICT_FREE,))
     build: NewBuild = NewBuild()  # of the launches in launches files
+
+    @classmethod
+    def typed(
+        cls,
+        files: Sequence[str | Path],
+        description: KernelDescription,
+        max_degree: Sequence[str] = (),
+        max_sectors: Sequence[str] = (),
+        build: NewBuild = NewBuild(),
+    ) -> LintOptions:
+        """Return them as typed: degree 1 for every line, overridden by the limits. Raises UsageError."""
+        build.refuse_without_launches(names := tuple(map(str, files)))
+        rules = [baseline.parse_rule(MAX_DEGREE, text) for text in max_degree]
+        rules += [baseline.parse_rule(MAX_SECTORS, text) for text in max_sectors]
+        baseline.check_accesses(rules, ())
+        by_line = [replace(rule, access=rule.access or EACH) for rule in rules]
+        return LintOptions(
+            files=names, description=description, limits=Policy(rules=(CONFLICT_FREE, *by_line)), build=build
+        )
 
     @property
     def launches(self) -> tuple[str, ...]:
@@ -149,7 +168,6 @@ def lint_kernels(
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in options.files)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
-    policy(options)  # nonsense is said before anything runs
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(options=options, settings=settings, folder=Path.cwd(), disassembler=disassembler)
     kernels: list[Linted] = [*options.kernels(), *options.launches]
@@ -211,15 +229,6 @@ def _same_tools(work: LintWork) -> None:
     here = work.settings.toolchain.version(NVDISASM)
     if here != work.disassembler:
         raise EnvironmentLacking(f"its nvdisasm is {here}, not {work.disassembler}", INSTALL)
-
-
-def policy(options: LintOptions) -> Policy:
-    """Return the limits: degree 1 for every line, overridden by the command line. Raises UsageError."""
-    degrees = [baseline.parse_rule(MAX_DEGREE, text) for text in options.max_degree]
-    rules = degrees + [baseline.parse_rule(MAX_SECTORS, text) for text in options.max_sectors]
-    baseline.check_accesses(rules, ())
-    by_line = [replace(rule, access=rule.access or EACH) for rule in rules]
-    return Policy(rules=(Rule(criterion=MAX_DEGREE, limit=1, access=EACH), *by_line))
 
 
 def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[KernelLint]:
@@ -304,7 +313,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     def in_checkout(place: Place | None) -> Place | None:
         return place and moved(place, here, emulated.binary.roots)
 
-    lines, rules = line_accesses(profile, files_in(here)), policy(work.options)
+    lines, rules = line_accesses(profile, files_in(here)), work.options.limits
     why = next(iter(emulated.on_unknown), "").rstrip(".")
     checks = [
         replace(

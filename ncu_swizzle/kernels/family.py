@@ -8,14 +8,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, BadProblem, Typed
 from ncu_swizzle.base.files import read_bytes, write_json
 from ncu_swizzle.base.paths import data_root
 from ncu_swizzle.base.texts import encodable
-from ncu_swizzle.base.validate import LIMIT
+from ncu_swizzle.base.validate import LIMIT, made
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 
@@ -276,33 +275,9 @@ def write(family: Family, file: Path) -> None:
 def read(file: Path) -> Family:
     """Return a family equal to the one that `write` wrote; raise BadFile."""
     try:
-        content: dict[str, Any] = json.loads(read_bytes(file))
-        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-        fields: dict[str, Any] = {
-            **plain,
-            "folder": Path(content["folder"]),
-            "launch": _launch(content["launch"]),
-            "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
-            "arguments": tuple(
-                Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
-                for entry in content["arguments"]
-            ),
-            "kernels": tuple(_kernel(entry) for entry in content["kernels"]),
-        }
-        return Family(**fields)
+        return made(Family, json.loads(read_bytes(file)))
     except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error
-
-
-def _kernel(entry: dict[str, Any]) -> Kernel:
-    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
-    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
-    return Kernel(**{**entry, **tuples, "boxes": boxes, "launch": _launch(entry["launch"])})
-
-
-def _launch(entry: dict[str, Any]) -> LaunchTexts:
-    tuples = {name: tuple(entry[name]) for name in ("grid", "block", "cluster")}
-    return LaunchTexts(**{**entry, **tuples})
 
 
 @dataclass(frozen=True)

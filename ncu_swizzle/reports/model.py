@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.traffic import Pattern, Traffic
-from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole
+from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
@@ -294,26 +294,7 @@ class Profile:
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
         content.pop("provenance", None)  # follows from the other fields
-        launch, layouts = content.get("launch", {}), content.get("layouts", ())
-        sizes = {name: tuple(launch.get(name, ())) for name in ("grid", "block")}
-        parts = {
-            "kernel": KernelId(**content["kernel"]),
-            "launch": LaunchId(**{**launch, **sizes}),
-            "machine": MachineInfo(**content["machine"]),
-            "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
-            "instructions": _from_table(content["instructions"]),
-            "findings": tuple(Finding(**finding) for finding in content["findings"]),
-            "notes": tuple(content.get("notes", ())),
-            "requests": tuple(SavedRequests(**saved) for saved in content.get("requests", ())),
-            "layouts": tuple(LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in layouts),
-            **{
-                name: tuple(UnknownCounts(**{**why, "offsets": tuple(why["offsets"])}) for why in content.get(name, ()))
-                for name in ("unknowns", "unknown_traffic")
-            },
-            "recorded_metrics": tuple(content.get("recorded_metrics", ())),
-            "timeline": None if content.get("timeline") is None else Timeline.of(content["timeline"]),
-        }
-        return cls(**{**content, **parts})
+        return made(cls, {**content, "instructions": _from_table(content["instructions"])})
 
     def save(self, path: str | Path) -> None:
         write_atomically(Path(path), self.to_json().encode())

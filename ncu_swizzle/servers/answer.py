@@ -18,6 +18,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.base.validate import made
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import build, naming
 from ncu_swizzle.kernels.build import cubin_of
@@ -65,8 +66,7 @@ class Answer:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Answer:
         """Return what `as_json` gave."""
-        following = content["next"] and Call(**content["next"])
-        return cls(summary=content["summary"], rows=tuple(content["rows"]), next=following, facts=content["facts"])
+        return made(cls, content)
 
 
 def stamp(path: str) -> tuple[str, int, int]:

@@ -47,12 +47,8 @@ def lint(
 
     Raises what `gate.linting.lint_kernels` raises, and Untrusted.
     """
-    options = LintOptions(
-        files=tuple(files),
-        max_degree=() if max_degree is None else (f"{max_degree:g}",),
-        max_sectors=() if max_sectors is None else (f"{max_sectors:g}",),
-        description=launch.described(caller.entries(files, launch)),
-    )
+    degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
+    options = LintOptions.typed(files, launch.described(caller.entries(files, launch)), degrees, sectors)
     targets = [kernel for kernel in options.kernels() if isinstance(kernel, Target)]
     for target in targets:
         caller.folders.target(target)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.texts import Sizes, in_json
+from ncu_swizzle.base.validate import made
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
@@ -86,7 +87,7 @@ class Folders:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Folders:
         """Return what `as_json` gave."""
-        return cls(tuple(map(Path, content["roots"])), content["allow_run"])
+        return made(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data."""

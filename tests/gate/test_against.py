@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.gate import against, linting
+from ncu_swizzle.gate import against
 from ncu_swizzle.gate.against import Base
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines
 from ncu_swizzle.gate.linting import KernelLint, LintOptions
@@ -38,7 +38,7 @@ def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -
         off = Instruction(16 + pc, access, access, access, executed=0, wavefronts=0, ideal=0)  # predicated off
         accesses.append(LineAccesses(access, place, (counted, off)))
     profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
-    checks = tuple(judge_lines(profile, accesses, linting.policy(LintOptions(files=())), "", {}))
+    checks = tuple(judge_lines(profile, accesses, LintOptions(files=()).limits, "", {}))
     return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
 
 

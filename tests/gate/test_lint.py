@@ -12,6 +12,7 @@ from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import LintOptions
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
 from tests.support.fleets import needs_fleet
@@ -27,9 +28,9 @@ def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match=r"max-degree is 0\.5"):
-        linting.policy(LintOptions(files=(), max_degree=("0.5",)))
+        LintOptions.typed((), KernelDescription(), max_degree=("0.5",))
     with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
-        linting.policy(LintOptions(files=(), max_degree=("LDX=2",)))
+        LintOptions.typed((), KernelDescription(), max_degree=("LDX=2",))
 
 
 @pytest.mark.usefixtures("sources")
