@@ -15,7 +15,7 @@ from typing import Any
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.catalog import shipped
 from ncu_swizzle.kernels.family import Family, Kernel
@@ -35,7 +35,7 @@ def main() -> None:
         if arguments.family and family.name not in arguments.family:
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-        timing = run_kernel.time_kernels(
+        timing = measured.time_together(
             *catalog.named_together(kernels), Request(), True, ["--repeats", str(arguments.repeats)]
         )
         print(text := table(timing, arguments.repeats), flush=True)

@@ -40,7 +40,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, Ke
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting
-from ncu_swizzle.gate.baseline import LIMITS, Policy, check_baseline, parse_rule
+from ncu_swizzle.gate.baseline import Policy, check_baseline, typed_rules
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import Verdict
@@ -49,12 +49,11 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import comparison, model, run_folder
-from ncu_swizzle.reports.options import AUTO, Companions, Destination
+from ncu_swizzle.reports.options import AUTO, Companions, Destination, Judging
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-Limit = float | str | Sequence[str]
 OfPrograms = Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")]
 
 # Profiles that are made.
@@ -176,10 +175,10 @@ def profile_program(
         saved = Destination(destination.export or temporary / "run", destination.force_overwrite)
         if len(words) == 1 and words[0].endswith(LAUNCHES):
             path = Path(folder, words[0])
-            result = program_job.profile_launches(path, request, str(baseline), forced, saved, on_progress)
+            result = program_job.profile_launches(path, request, str(baseline), forced, saved, progress=on_progress)
         else:
             command = program_job.UserProgram(words, Path(folder).absolute())
-            result = program_job.profile_program(command, request, str(baseline), forced, saved, on_progress)
+            result = program_job.profile_program(command, request, str(baseline), forced, saved, progress=on_progress)
         profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,
@@ -316,13 +315,12 @@ def check(
     options: Options,
     own: PairOptions,
     sources: CatalogOptions,
-    max_excessive: Limit = (),
-    max_degree: Limit = (),
-    max_sectors: Limit = (),
-    max_regression: Limit = (),
-    baseline: str | Path | None = None,
-    allow_recorded: bool = False,
-    kernel_name: str = "",
+    judging: Annotated[
+        Judging,
+        Only(
+            "max_excessive", "max_degree", "max_sectors", "max_regression", "baseline", "kernel_name", "allow_recorded"
+        ),
+    ],
     raising: bool = True,
     on_progress: Progress = silent,
 ) -> Verdict:
@@ -333,12 +331,11 @@ def check(
     kernel's name, or ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is
     inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
-    limits = zip(LIMITS, (max_excessive, max_degree, max_sectors, max_regression), strict=True)
     rules = Policy(
-        rules=tuple(parse_rule(name, text) for name, limit in limits for text in _limit_texts(limit)),
-        baseline=Path(baseline) if baseline is not None else None,
-        allow_recorded=allow_recorded,
-        only=KernelFilter(kernel_name, "kernel_name").checked(),
+        rules=typed_rules(judging.limits),
+        baseline=Path(judging.baseline) if judging.baseline else None,
+        allow_recorded=bool(judging.allow_recorded),
+        only=KernelFilter(judging.kernel_name, "kernel_name").checked(),
     )
     check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
@@ -348,10 +345,6 @@ def check(
     if raising:
         reporting.conclude(verdict)
     return verdict
-
-
-def _limit_texts(limit: Limit) -> tuple[str, ...]:
-    return listed(str(limit) if isinstance(limit, int | float) else limit)
 
 
 def _gathered(
@@ -396,8 +389,6 @@ def lint(
     build: NewBuild,
     fleet: FleetOptions,
     extras: LintExtras,
-    max_degree: Limit = (),
-    max_sectors: Limit = (),
     on_progress: Progress = silent,
 ) -> Verdict:
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
@@ -406,8 +397,8 @@ def lint(
     ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
-    limits = _limit_texts(max_degree), _limit_texts(max_sectors)
-    query = LintOptions.typed(files, own.described(request.problem, sources), *limits, build=build)
+    description = own.described(request.problem, sources)
+    query = LintOptions.typed(files, description, extras.max_degree, extras.max_sectors, build)
     return linting.linted(query, request, extras, fleet, on_progress)[0]
 
 

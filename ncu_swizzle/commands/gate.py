@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from ncu_swizzle.commands.groups import Emulating, grouped, with_options
 from ncu_swizzle.commands.helping import CommandGroup, refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import Outputs, PageFormats, kernel_names
+from ncu_swizzle.reports.options import LIMIT, Judging, Outputs, PageFormats
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Progress
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 
 # ``ncu-swizzle lint``: bank conflicts in sources, without a GPU.
 
-LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 STDOUT = Path("-")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintExtras:
-    """What a lint does besides listing: compare with a commit, write a page, rewrite sources."""
+    """What a lint does besides listing: compare with a commit, write a page, rewrite sources; and its limits."""
 
     against: str = option("", "Fail only what got worse: --against origin/main.", "COMMIT", common=True)
     html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
     fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
     diff: bool = option(False, "Show what --fix writes; SARIF has it as fixes.", flags=("--diff",), common=True)
     no_races: bool = option(False, "Look for no races and deadlocks.", common=True)
+    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts of a line; default 1.", LIMIT, common=True)
+    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of a line.", LIMIT, common=True)
 
 
 @grouped
@@ -60,10 +61,6 @@ def lint(
     build: NewBuild,
     fleet: FleetOptions,
     extras: LintExtras,
-    max_degree: Annotated[
-        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts of a line; default 1.")
-    ] = [],  # noqa: B006 - typer takes a list as it is
-    max_sectors: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal sectors of a line.")] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
@@ -84,7 +81,7 @@ def lint(
     from ncu_swizzle.gate.linting import LintOptions
 
     description = own.described(request.problem, sources)
-    query = LintOptions.typed(files, description, max_degree, max_sectors, build)
+    query = LintOptions.typed(files, description, extras.max_degree, extras.max_sectors, build)
     with output.progress() as progress:
         verdict, kernels = linted(query, request, extras, fleet, progress, show=_on_stderr)
     alone = extras.html == STDOUT  # the page: the list goes to stderr
@@ -183,32 +180,6 @@ def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, ver
     return verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judging:
-    """What profiles are judged by."""
-
-    group: ClassVar[str] = "Limits and baselines"
-
-    max_excessive: tuple[str, ...] = option((), "Wavefronts beyond the ideal.", LIMIT, common=True)
-    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts.", LIMIT, common=True)
-    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of global memory.", LIMIT)
-    max_regression: tuple[str, ...] = option(
-        (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
-    )
-    baseline: str = option("", "Default: ncu-swizzle-baseline.json, if it exists.", "FILE|none", common=True)
-    save_baseline: bool = option(
-        False, "Save the profiles as the baseline; judge nothing.", common=True,
-        flags=("--save-baseline",),
-    )  # fmt: skip
-    show_baseline: bool = option(False, "Show the baseline.", flags=("--show-baseline",), common=True)
-    fresh: bool = option(False, "With --save-baseline: drop other kernels from the file.", flags=("--fresh",))
-    history: Path | None = option(None, "No more excess than in the last good run there.", "FOLDER", common=True)
-    kernel_name: str = kernel_names()
-    allow_recorded: bool | None = option(
-        None, "Check recorded values too.", flags=("--allow-recorded/--no-allow-recorded",)
-    )
-
-
 SAVING = ("baseline", "fresh", "save_baseline")
 
 
@@ -263,17 +234,8 @@ def check(
             gathered, _ = checking.gathered(profiles, description, request, progress)
         reporting.show_baseline(checking.save(gathered, file, judging.fresh), Output())
         return
-    query = checking.CheckOptions(
-        profiles=tuple(profiles),
-        limits=(judging.max_excessive, judging.max_degree, judging.max_sectors, judging.max_regression),
-        baseline=judging.baseline,
-        allow_recorded=judging.allow_recorded,
-        only=judging.kernel_name,
-        description=description,
-        history=judging.history,
-    )
     with output.progress() as progress:
-        verdict = checking.check(query, replace(request, build=build), progress)
+        verdict = checking.check(profiles, description, judging, replace(request, build=build), progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)
 

@@ -156,7 +156,7 @@ def _value(field: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     if hint == tuple[Path, ...]:
         return tuple(map(Path, [value] if isinstance(value, str | Path) else value))
     if hint == tuple[str, ...]:
-        return listed(value)
+        return listed(str(value) if isinstance(value, int | float) else value)
     if hint == Path | None:
         return Path(value)
     if isinstance(value, Mapping):

@@ -265,9 +265,9 @@ def _launches(
     baseline, forced = companions.baseline, pairs.forced()
     with output.progress() as progress:
         if file:
-            return run_program.profile_launches(Path(file), request, baseline, forced, destination, progress)
+            return run_program.profile_launches(Path(file), request, baseline, forced, destination, progress=progress)
         started = run_program.UserProgram(program, Path.cwd())
-        return run_program.profile_program(started, request, baseline, forced, destination, progress)
+        return run_program.profile_program(started, request, baseline, forced, destination, progress=progress)
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
@@ -292,7 +292,7 @@ def _time(
 ) -> None:
     """Build, check and time kernels of one family, and print that."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.commands.run_kernel import time_kernels
+    from ncu_swizzle.engines.measured import time_together
     from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
@@ -303,7 +303,7 @@ def _time(
     more = ["--repeats", str(profiling.repeats or REPEATS)]
     more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
     family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
-    timing = time_kernels(family, chosen or family.kernels, request, companions.reference == AUTO, more)
+    timing = time_together(family, chosen or family.kernels, request, companions.reference == AUTO, more)
     if not formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
         listing.show_times(timing, Output())
 

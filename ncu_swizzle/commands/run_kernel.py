@@ -1,9 +1,8 @@
-"""Profile a kernel next to its baseline, compare profiles, apply the rules, and time kernels without ncu."""
+"""Profile a kernel next to its baseline, compare profiles, and apply the rules."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +13,15 @@ from ncu_swizzle.base.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
-from ncu_swizzle.engines.measured import time_together, without_cache
+from ncu_swizzle.engines.measured import has_torch
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
-from ncu_swizzle.reports.comparison import JobResult, TimedFamily
+from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
 from ncu_swizzle.reports.pack import LaunchFindings
@@ -205,11 +204,6 @@ def _library(target: Target, engine: Engine) -> Target | None:
     return Target(target.family, kernel, target.problem) if available else None
 
 
-def has_torch() -> bool:
-    """Return whether PyTorch, which calls the libraries' kernels, is installed."""
-    return importlib.util.find_spec("torch") is not None
-
-
 def _unchecked(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
     """Return a note that names the kernels without a reference, whose output was not checked.
 
@@ -299,26 +293,3 @@ def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str],
 def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
     """Return the findings of saved reports, profiles and runs; raise BadFile or DamagedFile."""
     return tuple(launch for comparison in reopen(entries).comparisons for launch in pack.launch_findings(comparison))
-
-
-def time_kernels(
-    family: Family, kernels: Sequence[Kernel], request: Request, reference: bool, more: Sequence[str] = ()
-) -> TimedFamily:
-    """Time kernels of one family in turn, and the library's if PyTorch is installed.
-
-    `more` are options of the launching program.
-    """
-    library = family.library()
-    if reference and library and library not in kernels and has_torch():
-        kernels = [*kernels, library]
-    problem = family.problem(request.problem)
-    with scratch() as folder:
-        facts = time_together(
-            family,
-            kernels,
-            problem=problem,
-            folder=folder,
-            timeout_s=request.timeout_s,
-            more=[*more, *without_cache(request)],
-        )
-    return TimedFamily(family, tuple(kernels), facts)

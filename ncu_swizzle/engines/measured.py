@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ from ncu_swizzle.base import bounds, child, errors, paths
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import slug, write_atomically
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.frontends.compiled import Built, built
@@ -22,6 +24,7 @@ from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
+from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.model import Profile
 
 # What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
@@ -90,25 +93,32 @@ def measure(target: Target, context: Context) -> Profile:
 
 
 def time_together(
-    family: Family,
-    kernels: Sequence[Kernel],
-    problem: Mapping[str, int],
-    folder: Path,
-    timeout_s: float,
-    more: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Build, check and time the kernels in one process without ncu; return its facts."""
-    family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
-    facts = _facts(folder, "time")
-    command = launch_command(family, kernels, problem, "time", facts.name)
-    _describe(family, folder)
-    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
-    if error := _reported(facts):
-        raise error
-    if outcome.status:
-        raise _failed(outcome)
-    content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
-    return content
+    family: Family, kernels: Sequence[Kernel], request: Request, reference: bool, more: Sequence[str] = ()
+) -> TimedFamily:
+    """Build, check and time kernels of one family in turn, in one process without ncu.
+
+    With a `reference`, so is the library's kernel if PyTorch is installed. `more` are options of the launching program.
+    """
+    library, problem = family.library(), family.problem(request.problem)
+    if reference and library and library not in kernels and has_torch():
+        kernels = [*kernels, library]
+    with scratch() as folder:
+        launched, compiled = launchable_together(family, kernels, problem, folder, request.timeout_s)
+        facts = _facts(folder, "time")
+        command = launch_command(launched, compiled, problem, "time", facts.name)
+        _describe(launched, folder)
+        words = [*command, *more, *without_cache(request)]
+        outcome = child.run(words, request.timeout_s, folder, paths.child_environment())
+        if error := _reported(facts):
+            raise error
+        if outcome.status:
+            raise _failed(outcome)
+        return TimedFamily(family, tuple(kernels), json.loads(facts.read_text(encoding="utf-8")))
+
+
+def has_torch() -> bool:
+    """Return whether PyTorch, which calls the libraries' kernels, is installed."""
+    return importlib.util.find_spec("torch") is not None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

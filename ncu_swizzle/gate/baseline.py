@@ -100,6 +100,11 @@ def parse_rule(criterion: str, text: str) -> Rule:
     return rule(criterion, limit, kernel, access, f"--{criterion}")
 
 
+def typed_rules(limits: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
+    """Return the rules that were typed, those of each of LIMITS together. Raises UsageError."""
+    return tuple(parse_rule(name, text) for name, texts in zip(LIMITS, limits, strict=True) for text in texts)
+
+
 def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> Rule:
     """Return a rule with valid values, or raise UsageError."""
     whole = criterion == MAX_EXCESSIVE

@@ -19,9 +19,10 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, nearest_project, project_in, refuse_others
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import NONE, Judging
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
 
@@ -83,29 +84,17 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
     return [baseline.rule(name, table[name], kernel, access, origin) for name in LIMITS if name in table]
 
 
-NONE = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckOptions:
-    """The command line of ``ncu-swizzle check``, except how profiles are obtained and what is written."""
-
-    profiles: tuple[str, ...]
-    limits: tuple[tuple[str, ...], ...] = ((), (), (), ())  # for each of LIMITS, as typed
-    baseline: str = ""  # a file, "none", or empty: the one in the settings, else the default file if it exists
-    allow_recorded: bool | None = None
-    only: str = ""  # as in `KernelFilter`
-    description: KernelDescription = KernelDescription()  # of the kernels among the profiles, and of the settings' file
-    history: Path | None = None  # the folder of one, whose last good runs are compared with
-
-
-def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
-    """Return the verdict on the profiles; source paths are relative to the current folder if they exist there."""
-    rules = _policy(options, Path.cwd())
+def check(
+    words: Sequence[str], description: KernelDescription, judging: Judging, request: Request, on_progress: Progress
+) -> Verdict:
+    """Return the verdict on the profiles that words name; source paths are relative to the current folder if they
+    exist there.
+    """
+    rules = _policy(judging, description.sources, Path.cwd())
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = tracks.load(rules.history) if rules.history else None
-    judged, reason = gathered(options.profiles, options.description, request, on_progress)
+    judged, reason = gathered(words, description, request, on_progress)
     verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored)
@@ -127,27 +116,20 @@ def gathered(
     return profiles.gather(entries, request, engine, on_progress), engine.reason
 
 
-def _settings(options: CheckOptions, folder: Path) -> GateSettings:
-    sources = options.description.sources
-    if sources.config == NONE:
-        return GateSettings()
-    return read(Path(sources.config), sources.trust) if sources.config else find(folder, sources.trust)
-
-
-def _policy(options: CheckOptions, folder: Path) -> Policy:
+def _policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    settings = _settings(options, folder)
-    typed = [
-        baseline.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
-    ]
+    if sources.config == NONE:
+        settings = GateSettings()
+    else:
+        settings = read(Path(sources.config), sources.trust) if sources.config else find(folder, sources.trust)
     usual = settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
-    named = None if options.baseline == NONE else Path(options.baseline)
+    named = None if judging.baseline == NONE else Path(judging.baseline)
     return Policy(
-        rules=(*settings.rules, *typed),
-        baseline=named if options.baseline else usual,
-        allow_recorded=settings.allow_recorded if options.allow_recorded is None else options.allow_recorded,
-        only=KernelFilter(options.only).checked(),
-        history=options.history,
+        rules=(*settings.rules, *baseline.typed_rules(judging.limits)),
+        baseline=named if judging.baseline else usual,
+        allow_recorded=settings.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
+        only=KernelFilter(judging.kernel_name).checked(),
+        history=judging.history,
         ignored=settings.ignored,
     )
 

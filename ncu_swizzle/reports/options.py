@@ -57,6 +57,7 @@ def kernel_names() -> Any:
 
 
 NONE, AUTO = "none", "auto"
+LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,37 @@ class Companions:
         AUTO, "What to compare with; auto: the catalogue's baseline.", "NAME|FILE|RUN|none", common=True
     )
     reference: str = option(AUTO, "A third column; auto: the library's kernel, if available.", "NAME|FILE|none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """What profiles are judged by; empty where the settings say it."""
+
+    group: ClassVar[str] = "Limits and baselines"
+
+    max_excessive: tuple[str, ...] = option((), "Wavefronts beyond the ideal.", LIMIT, common=True)
+    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts.", LIMIT, common=True)
+    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of global memory.", LIMIT)
+    max_regression: tuple[str, ...] = option(
+        (), "Slower than the baseline, beyond noise.", "[KERNEL:]PERCENT", common=True
+    )
+    baseline: str = option("", "Default: ncu-swizzle-baseline.json, if it exists.", "FILE|none", common=True)
+    save_baseline: bool = option(
+        False, "Save the profiles as the baseline; judge nothing.", common=True,
+        flags=("--save-baseline",),
+    )  # fmt: skip
+    show_baseline: bool = option(False, "Show the baseline.", flags=("--show-baseline",), common=True)
+    fresh: bool = option(False, "With --save-baseline: drop other kernels from the file.", flags=("--fresh",))
+    history: Path | None = option(None, "No more excess than in the last good run there.", "FOLDER", common=True)
+    kernel_name: str = kernel_names()
+    allow_recorded: bool | None = option(
+        None, "Check recorded values too.", flags=("--allow-recorded/--no-allow-recorded",)
+    )
+
+    @property
+    def limits(self) -> tuple[tuple[str, ...], ...]:
+        """The limits as typed, in the order of `gate.baseline.LIMITS`."""
+        return self.max_excessive, self.max_degree, self.max_sectors, self.max_regression
 
 
 Makers = Mapping[str, Callable[[], str]]  # by format

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Policy, Rule
-from ncu_swizzle.gate.checking import CheckOptions
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.reports.options import Judging
 from tests.support.corpus import bytewise, originals, trees
 from tests.support.places import table
 from tests.support.properties import chances, examples, holds
@@ -63,20 +63,15 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = checking._policy(CheckOptions(profiles=(), limits=((), ("1",), (), ())), tmp_path)
+    found = checking._policy(Judging(max_degree=("1",)), CatalogOptions(), tmp_path)
     assert [rule.limit for rule in found.rules] == [2, 1]
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded
-    assert not checking._policy(CheckOptions(profiles=(), allow_recorded=False), tmp_path).allow_recorded
-    assert (
-        checking._policy(
-            CheckOptions(profiles=(), description=KernelDescription(sources=CatalogOptions("none"))), tmp_path
-        ).rules
-        == ()
-    )
+    assert not checking._policy(Judging(allow_recorded=False), CatalogOptions(), tmp_path).allow_recorded
+    assert checking._policy(Judging(), CatalogOptions("none"), tmp_path).rules == ()
     (tmp_path / "ncu-swizzle-baseline.json").touch()
-    assert checking._policy(CheckOptions(profiles=()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
-    assert checking._policy(CheckOptions(profiles=(), baseline="none"), tmp_path).baseline is None
+    assert checking._policy(Judging(), CatalogOptions(), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
+    assert checking._policy(Judging(baseline="none"), CatalogOptions(), tmp_path).baseline is None
 
 
 def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:
