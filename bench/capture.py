@@ -30,11 +30,12 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.running import MIB, CaptureLimits
-from ncu_swizzle.commands import run_several
+from ncu_swizzle.commands import capture
+from ncu_swizzle.commands.capture import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
-from ncu_swizzle.commands.run_several import CaptureSettings
 from ncu_swizzle.engines import replay
 from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
@@ -137,9 +138,8 @@ def _captured_s(program: Program, limits: CaptureLimits) -> float:
 
 def captured(name: str, program: Program, memory: bool) -> Path:
     out = NEUTRAL / f"{name}.launches"
-    run_several.capture(
-        UserProgram(program.argv, NEUTRAL), CaptureSettings(out=out, limits=MEMORY if memory else LIMITS)
-    )
+    wanted = Wanted(launch_count=LIMITS.count, memory=memory, memory_limit=MEMORY.memory_bytes // MIB)
+    capture.captured(UserProgram(program.argv, NEUTRAL), wanted, Request(timeout_s=LIMITS.timeout_s), out)
     return out
 
 

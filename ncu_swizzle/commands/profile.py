@@ -14,94 +14,20 @@ import typer
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
-from ncu_swizzle.base.texts import in_json, on_terminal, option
+from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Only, Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.engines.settings import MOST_LAUNCHES, FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats, kernel_names
+from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
 if TYPE_CHECKING:
     from ncu_swizzle.commands.run_kernel import Lineup
     from ncu_swizzle.reports.comparison import JobResult
 
 
-# ``ncu-swizzle capture``: keep what a program launches, to check it anywhere.
-
-MEMORY_MIB = 1024
 REPEATS = 15  # timed samples per kernel
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which launches are captured, and what of them."""
-
-    kernel_name: str = kernel_names()
-    launch_count: int = option(
-        MOST_LAUNCHES, "At most N launches.", "N", ("-c", "--launch-count"), minimum=1, common=True
-    )
-    memory: bool = option(
-        False, "Also what the buffers and variables of each launch hold.", flags=("--memory",), common=True
-    )
-    memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
-    dry: bool = option(
-        False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",), common=True
-    )
-    like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100", "b200"))
-    no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
-
-
-@grouped
-def capture(
-    context: typer.Context,
-    wanted: Wanted,
-    request: Annotated[Request, Only("nvcc", "timeout_s", "no_cache")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = Path("app.launches"),
-) -> None:
-    """Keep a program's launches, to check them without GPU or counters.
-
-    \b
-    ncu-swizzle capture -o app.launches -- ./app --size 4096
-    ncu-swizzle capture -k regex:softmax -c 3 --memory -- python train.py
-    ncu-swizzle profile app.launches      on any machine, without a GPU
-    ncu-swizzle lint app.launches
-
-    Without a GPU, for a program that is linked with the shared runtime:
-    ncu-swizzle capture --dry -- ./app
-    \f
-    The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
-    """
-    keep(after_dashes(context), wanted, request, out)
-
-
-def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
-    """Run a program once, write its launches to a file, and print what that holds."""
-    from ncu_swizzle.capture.running import MIB, CaptureLimits
-    from ncu_swizzle.commands import output, run_several
-    from ncu_swizzle.commands.run_program import UserProgram
-    from ncu_swizzle.kernels.toolchain import Toolchain
-
-    memory_bytes = wanted.memory_limit * MIB if wanted.memory or wanted.dry else 0
-    limits = CaptureLimits(
-        kernel_name=wanted.kernel_name,
-        count=wanted.launch_count,
-        memory_bytes=memory_bytes,
-        timeout_s=request.timeout_s,
-    )
-    generator = f"ncu-swizzle {output.version()}"
-    settings = run_several.CaptureSettings(
-        out=out, limits=limits, arguments=not wanted.no_arguments, cached=not request.no_cache, generator=generator
-    )
-    program = UserProgram(command, Path.cwd())
-    if wanted.dry:
-        toolchain = Toolchain(request.nvcc, request.timeout_s)
-        manifest = run_several.capture_dry(program, settings, wanted.like, toolchain)
-    else:
-        manifest = run_several.capture(program, settings)
-    for text in run_several.lines(manifest, out):
-        typer.echo(on_terminal(text))
-
 
 KernelsArgument = Annotated[
     list[str],
@@ -227,6 +153,8 @@ def profile(
         result = _launches(rest, kernel, request, companions, pairs, destination=destination)
     output.show(result, formats)
     if profiling.capture:  # beside the report: ncu and the capture cannot both follow one run
+        from ncu_swizzle.commands.capture import Wanted, keep
+
         wanted = Wanted(kernel_name=filters.kernel_name, launch_count=profiling.launch_count or MOST_LAUNCHES)
         keep(rest, wanted, request, (result.folder or Path()) / f"app{LAUNCHES}")
     return None

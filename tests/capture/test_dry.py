@@ -14,18 +14,18 @@ import pytest
 from ncu_swizzle.base.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import dry, running
 from ncu_swizzle.capture.launches import CapturedLaunch, Manifest, open_launches
-from ncu_swizzle.capture.running import CaptureLimits
-from ncu_swizzle.commands import run_several
+from ncu_swizzle.commands import capture
+from ncu_swizzle.commands.capture import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
-from ncu_swizzle.commands.run_several import CaptureSettings
 from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.engines.replay import Replay
+from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 
-MEMORY = 64 << 20
+MEMORY_MIB = 64
 RUNTIME = DATA / "runtime"
 
 
@@ -42,9 +42,8 @@ def built(source: Path, folder: Path, *options: str) -> None:
 
 
 def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32) -> Manifest:
-    limits = CaptureLimits(kernel_name=name, count=count, memory_bytes=MEMORY, timeout_s=60)
-    program = UserProgram(argv, folder)
-    return run_several.capture_dry(program, CaptureSettings(out=out, limits=limits), "h100", Toolchain())
+    wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True)
+    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
 
 
 @pytest.mark.long
