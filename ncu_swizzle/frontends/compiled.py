@@ -1,7 +1,6 @@
-"""Literals: what was typed for an argument or an option, as the value that the function gets.
+"""A function in a Python file: compiled in a child process, and then a target like any other.
 
-An integer or an expression of sizes, another literal of Python's (``1e-5``, ``True``, ``None``, ``(1, 2)``), a dotted
-name of the file's (``tl.float16``), or else the text itself (``leaky_relu``).
+What was typed for its arguments and options are texts until the child turns them into values, see `literal`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import ast
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +23,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends.contract import CODE, CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels import fills
-from ncu_swizzle.kernels.arguments import UNKNOWN, overridden
+from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import Argument, Family, Kernel, LaunchTexts, Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
@@ -185,6 +184,15 @@ def _configured(family: Family, kernel: Kernel, options: Configuration) -> Kerne
     return replace(kernel, name=name, title=f"With {' '.join(options)}", options=(*kernel.options, *options))
 
 
+def overridden(family: Family, options: Sequence[str]) -> tuple[Argument, ...]:
+    """Return the family's arguments, those that a variant's options name with the options' values."""
+    values = dict(option.split("=", 1) for option in options)
+    return tuple(
+        replace(argument, value=values[argument.name]) if argument.name in values and not argument.shape else argument
+        for argument in family.arguments
+    )
+
+
 def _given(argument: Argument, problem: Mapping[str, int], options: Mapping[str, str]) -> Given:
     shape = fills.shape(argument, problem) if argument.shape else ()
     record = options.get(argument.name, "") if shape else ""
@@ -222,6 +230,11 @@ def _three(sizes: tuple[int, ...]) -> tuple[str, str, str]:
     x, y, z = (*sizes, 1, 1, 1)[:3]
     return str(x), str(y), str(z)
 
+
+# Literals: what was typed for an argument or an option, as the value that the function gets.
+#
+# An integer or an expression of sizes, another literal of Python's (``1e-5``, ``True``, ``None``, ``(1, 2)``), a dotted
+# name of the file's (``tl.float16``), or else the text itself (``leaky_relu``).
 
 SPELLED = {"true": True, "false": False, "none": None}
 

@@ -1,4 +1,4 @@
-"""What every language refuses in the same words: names, options and a block that do not fit."""
+"""What the child that compiles a function is asked and answers, for every language: the file, what passes, refusals."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A kernel written in Python as a family: what can be said of it before its file is imported and compiled.
-
-Its arguments are named after the function's parameters, in any order, and those that the compiler wants at compile time
-are among them: ``BM=128``. What is neither a buffer nor has a dtype is a literal of Python's, see `frontends.compiled`.
-"""
+"""Kernel arguments as they are typed; and a kernel written in Python as a family, before its file is imported."""
 
 from __future__ import annotations
 
@@ -221,6 +217,12 @@ def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, flo
     )
 
 
+# A kernel written in Python as a family: what can be said of it before its file is imported and compiled.
+#
+# Its arguments are named after the function's parameters, in any order, and those that the compiler wants at compile
+# time are among them: ``BM=128``. What is neither a buffer nor has a dtype is a literal of Python's, see
+# `frontends.compiled`.
+
 UNKNOWN: tuple[str, ...] = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)
 _SHAPE = re.compile(r"\w+\s*\[[^\]]*\]")
@@ -318,12 +320,3 @@ def _is_typed(value: str) -> bool:
         return False
     known = (*DTYPES, *ALIASES, *_BY_VALUE)
     return typed["dtype"] in known or bool(difflib.get_close_matches(typed["dtype"], known, n=1, cutoff=0.8))
-
-
-def overridden(family: Family, options: Sequence[str]) -> tuple[Argument, ...]:
-    """Return the family's arguments, those that a variant's options name with the options' values."""
-    values = dict(option.split("=", 1) for option in options)
-    return tuple(
-        replace(argument, value=values[argument.name]) if argument.name in values and not argument.shape else argument
-        for argument in family.arguments
-    )

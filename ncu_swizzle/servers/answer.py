@@ -1,4 +1,4 @@
-"""`list_kernels`: what can be profiled, and how the kernels of a file could be launched."""
+"""Answers and their pages, a call in a process of its own, and the quickest call: `list_kernels`."""
 
 from __future__ import annotations
 

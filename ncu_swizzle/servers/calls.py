@@ -30,9 +30,6 @@ from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
 from ncu_swizzle.servers.folders import shown as shown_path
 
-# `fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as whole texts.
-
-
 # `lint` and `check`: which lines conflict, and whether profiles keep their limits.
 
 
@@ -114,6 +111,9 @@ def _fixing(
     if source.endswith(SOURCE) and not family.shipped:
         return Call("fix", {"file": named, **caller.again(named, launch)})
     return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})
+
+
+# `fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as whole texts.
 
 
 def fix(
@@ -208,6 +208,8 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
     yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
     yield from ({"kernel": kernel.kernel, "also proved for": other.kernel} for other in kernel.others)
 
+
+# `profile`, `compare` and `read_report`: counts of kernels, side by side.
 
 LINES = 12  # those with the most excess
 

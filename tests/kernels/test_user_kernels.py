@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.frontends.compiled import overridden
 from ncu_swizzle.kernels import catalog, limits, naming, project, recipe, toolchain
-from ncu_swizzle.kernels.arguments import UNKNOWN, overridden
+from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import LITERAL, Family, Target, read, write
 from ncu_swizzle.kernels.project import specs
 from tests.support.own_kernel import EXAMPLE, FULL, description, own
