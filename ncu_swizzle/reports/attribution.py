@@ -139,8 +139,7 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     """Return a mapping for each tile with conflicts, tried on its requests; none where a compiler chose the layout."""
     if any(not note.explicit for note in profile.layouts):
         return ()
-    unknown = len(untried(profile))
-    return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile), unknown)
+    return _advice(tiles(profile), constraints(profile), len(untried(profile)))
 
 
 def untried(profile: Profile) -> tuple[str, ...]:
@@ -173,8 +172,4 @@ def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -
     )
 
 
-@lru_cache(KEPT)
-def _advice(
-    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, limits: Constraints, unknown: int
-) -> tuple[Advice, ...]:
-    return advise(_tiles(saved, labels, leading), limits, unknown)
+_advice = lru_cache(KEPT)(advise)  # by the tiles themselves, which are kept, too
