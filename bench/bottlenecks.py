@@ -43,7 +43,7 @@ def read(name: str) -> Profile:
 
 
 def table(profile_of: Callable[[str], Profile], workers: str = "") -> str:
-    names = [kernel.name for _, kernel in catalog.shipped()]
+    names = [kernel.name for _, kernel in catalog.shipped().run()]
     lines = crews.each(lambda name: line(profile_of(name)), names, workers)
     return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
 

@@ -74,7 +74,7 @@ def changes(patched: Path | None, public: Path | None) -> list[Change]:
 
 def in_catalogue() -> Iterator[Change]:
     """Yield each kernel of the catalogue that has a lower degree than its baseline."""
-    for family, kernel in catalog.shipped():
+    for family, kernel in catalog.shipped().run():
         if not kernel.baseline or kernel.library or kernel.launch.cluster or family.launch.cluster:
             continue
         before = catalog.shipped().target(kernel.baseline)

@@ -53,7 +53,7 @@ class Case:
 
 def cases(names: list[str]) -> Iterator[Case]:
     """Yield the recorded launches: the catalogue's kernels, then the stress kernels."""
-    for family, kernel in catalog.shipped():
+    for family, kernel in catalog.shipped().run():
         report = paths.recordings() / "h100" / family.name / f"{kernel.name}.ncu-rep"
         if report.is_file() and (not names or kernel.name in names):
             result = container.inspect(report).results[0]

@@ -158,9 +158,8 @@ def main() -> None:
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
     else:
-        table(
-            arguments.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library], arguments.write
-        )
+        ran = [kernel.name for _, kernel in catalog.shipped().run() if not kernel.library]
+        table(arguments.kernels or ran, arguments.write)
 
 
 def table(names: list[str], write: bool) -> None:

@@ -32,7 +32,7 @@ def main() -> None:
     arguments = parser.parse_args()
     summary = [head("family", "before", "after", "degree", "speedup", "relative to reference")]
     for family in catalog.families:
-        if arguments.family and family.name not in arguments.family:
+        if family.never_run or (arguments.family and family.name not in arguments.family):
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
         timing = measured.time_together(

@@ -60,7 +60,7 @@ class Pair:
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
     """Yield every kernel of the catalogue that has less excess than its baseline, with that baseline."""
-    for _, kernel in catalog.shipped():
+    for _, kernel in catalog.shipped().run():
         if not kernel.baseline:
             continue
         pair = compared((kernel.baseline, profile_of(kernel.baseline)), (kernel.name, profile_of(kernel.name)))

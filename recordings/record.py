@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--workers", default="", choices=("", GPUS), help="record on all GPUs of this machine")
     given = parser.parse_args(arguments)
     catalog = shipped()
-    names = given.names or [kernel.name for _, kernel in catalog]
+    names = given.names or [kernel.name for _, kernel in catalog.run()]
     if HOME in os.environ:
         compile_all(catalog, names)
         record_all(catalog, names, Path(os.environ[HOME]), FleetOptions(workers=given.workers))

@@ -91,16 +91,16 @@ H100 = StandInGpu(
         108: 32768000, 109: 134217728, 111: 1024, 115: 1, 120: 1,
     },
 )  # fmt: skip
-# A B200 as NVIDIA describes it (CUDA programming guide, "Technical Specifications per Compute Capability", 10.0; the
-# number of its SMs as CUTLASS's examples expect it). We had none: what is not listed there is not answered.
+# A B200 as NVIDIA describes it (CUDA programming guide, "Technical Specifications per Compute Capability", 10.0; 148
+# SMs, 126 MB of L2). We had none: what is not listed there is not answered.
 B200 = StandInGpu(
     name="NVIDIA B200",
     sm=100,
     memory=180 << 30,
     attributes={
         1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2147483647, 6: 65535, 7: 65535, 8: 49152, 9: 65536, 10: 32, 12: 65536,
-        15: 1, 16: 148, 31: 1, 39: 2048, 40: 3, 41: 1, 75: 10, 76: 0, 78: 1, 81: 233472, 82: 65536, 83: 1, 95: 1,
-        97: 232448, 106: 32, 111: 1024, 115: 1, 120: 1,
+        15: 1, 16: 148, 31: 1, 38: 126 << 20, 39: 2048, 40: 3, 41: 1, 75: 10, 76: 0, 78: 1, 81: 233472, 82: 65536,
+        83: 1, 95: 1, 97: 232448, 106: 32, 111: 1024, 115: 1, 120: 1,
     },
 )  # fmt: skip
 GPUS: Mapping[str, StandInGpu] = {"h100": H100, "b200": B200}

@@ -326,9 +326,9 @@ def _memories(word: str, accessed: Mapping[int, frozenset[str]]) -> int:
 
 
 def _written(instruction: SassInstruction, count: int) -> int:
-    if instruction.opcode == "R2P":
-        mask = instruction.operands[-1].number
-        return sum(1 << BASES[PRED] + bit for bit in range(7) if mask >> bit & 1)
+    if instruction.opcode in ("R2P", "UR2P", "UR2UP"):
+        mask, kind = instruction.operands[-1].number, PRED if instruction.opcode == "R2P" else UPRED
+        return sum(1 << BASES[kind] + bit for bit in range(7) if mask >> bit & 1)
     wide = width(instruction)
     bits = 0
     for operand in instruction.operands[:count]:
@@ -340,8 +340,8 @@ def _registers(operand: Operand | None, wide: int = 1) -> int:
     """Return the registers of an operand, so many neighbours from its own on; of a predicate one, of PR all."""
     if operand is None:
         return 0
-    if operand.kind == "SR" and operand.text == "PR":
-        return 0x7F << BASES[PRED]
+    if operand.kind == "SR" and operand.text in ("PR", "UPR"):
+        return 0x7F << BASES[UPRED if operand.text == "UPR" else PRED]
     first = operand_number(operand)
     if first is None:
         return 0

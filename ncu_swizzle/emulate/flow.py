@@ -50,21 +50,27 @@ class Flow:
         Those of functions that it calls are among them. Aho, Lam, Sethi and Ullman, "Compilers", 9.6.6.
         """
         before: dict[int, set[int]] = {leader: set() for leader in self.leaders}
+        anywhere: list[int] = []  # blocks that may go on with any other, such as one that calls through a register
         for leader in self.leaders:
-            for successor in self.successors(self.last[leader]):
+            successors = self.successors(self.last[leader])
+            if len(successors) >= len(before) and before.keys() <= set(successors):
+                anywhere.append(leader)
+                continue
+            for successor in successors:
                 if successor != EXIT:
                     before[successor].add(leader)
         found: dict[int, frozenset[int]] = {}
         for header in self.leaders:
             # An edge from further down in the code closes a loop. A loop that is laid out otherwise is not found, which
             # costs time but no count: all of its iterations run.
-            latches = [leader for leader in before[header] if leader >= header]
-            body, waiting = {header}, list(latches)
+            latches = [leader for leader in (*before[header], *anywhere) if leader >= header]
+            body, waiting, onward = {header}, list(latches), anywhere
             while waiting:
                 leader = waiting.pop()
                 if leader not in body:
                     body.add(leader)
-                    waiting += before[leader]
+                    waiting += (*before[leader], *onward)
+                    onward = []  # once is enough
             if latches:
                 found[header] = frozenset(body)
         return found
@@ -126,8 +132,11 @@ class Flow:
         """Return where a call can go; without a function in the code, an indirect call leaves it and comes back."""
         if targets := self.targets(number):
             return targets
-        returns = any(instruction.opcode == "RET" for instruction in self.instructions)
-        return (*(self.leaders if returns else ()), self.following(number))
+        return (*(self.leaders if self._has_functions else ()), self.following(number))
+
+    @cached_property
+    def _has_functions(self) -> bool:
+        return any(instruction.opcode == "RET" for instruction in self.instructions)
 
     @cached_property
     def post_dominators(self) -> list[int]:

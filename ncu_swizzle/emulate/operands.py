@@ -247,7 +247,7 @@ def compiled(instruction: SassInstruction) -> Step | None:
         return None
     guard = guard_operands(instruction.guard)
     registers = [operand_number(operand) for operand in instruction.operands[: results(instruction)]]
-    if instruction.opcode in ("R2P", "UR2P"):
+    if instruction.opcode in ("R2P", "UR2P", "UR2UP"):
         base = BASES[PRED if instruction.opcode == "R2P" else UPRED]
         registers = [base + bit for bit in range(7)]
 

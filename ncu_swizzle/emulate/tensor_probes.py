@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_map import NOTHING
-from ncu_swizzle.emulate.tensor_memory import COLUMNS, LANES, UNIT, UNITS, first_free
+from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import Value
@@ -84,6 +84,7 @@ class TensorRecord:
     pending: dict[int, list[TensorWrite]] = field(default_factory=dict)  # by warp that issued them, until it commits
     allocations: dict[int, int] = field(default_factory=dict)  # by block: the instruction that last allocated
     unallocated: set[str] = field(default_factory=set)  # what was done to columns while none were allocated
+    freed: bool = False  # whether anything was
     starved: tuple[int, int, int] | None = None  # an allocation that failed: its instruction, units, units taken
     _machine: Machine | None = None
     _owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -163,6 +164,8 @@ class TensorRecord:
     def finish(self) -> None:
         """Record columns that are still allocated when the blocks have ended."""
         m = self._machine
+        if self.record.lost and not self.freed:
+            return  # what frees them may be where nothing is known
         for block, offset in self.allocations.items() if m is not None else ():
             left = int(m.columns[block]).bit_count() * UNIT if m is not None else 0
             if left:
@@ -375,16 +378,15 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             (lane, column), block = _split(of_row(values[0], row)), int(m.view_blocks()[row])
-            # Seven bits: a public kernel whose odd blocks add 128 (learn-cuda, v5) computes right results on a B200.
-            lane %= LANES
-            own = 32 * (int(m.view.warps[row]) % m.per_block % 4)
-            if lane not in ((own, own + ROWS_OF_ONE) if high == 1 else (own,)):
-                message = (
-                    f"warp {int(m.view.warps[row]) % m.per_block} accesses lane {lane} of tensor memory, and has lanes "
-                    f"{own} to {own + 31}: an address of {own} << 16 plus the column would fit"
-                )
+            # The hardware takes a warp's own 32 lanes whichever of the four parts the address says (DeepGEMM's pull
+            # request 341); only code for debugging checks it, and traps.
+            own, lane = 32 * (int(m.view.warps[row]) % m.per_block % 4), lane % 32
+            if lane not in ((0, ROWS_OF_ONE) if high == 1 else (0,)):
+                fits = "0 or 16" if high == 1 else "0"
+                message = f"it begins in lane {lane} of the warp's 32 lanes of tensor memory: {fits} would fit"
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
                 continue
+            lane += own
             access = TensorAccess(
                 machine=m,
                 offset=offset,
@@ -474,6 +476,7 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
             if takes:
                 _take(tensors, m, offset, block, number)
                 continue
+            tensors.freed = True
             freed = [unit for unit in range(UNITS) if int(m.columns[block]) >> unit & 1 and not number >> unit & 1]
             places = [column for unit in freed for column in range(unit * UNIT, (unit + 1) * UNIT)]
             held = np.unique(owner[block][:, places]) if places else np.zeros(0, np.int64)

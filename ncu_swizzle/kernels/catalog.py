@@ -150,6 +150,10 @@ class Catalog:
     def __iter__(self) -> Iterator[tuple[Family, Kernel]]:
         return ((family, kernel) for family in self.families for kernel in family.kernels)
 
+    def run(self) -> Iterator[tuple[Family, Kernel]]:
+        """Yield the kernels that have run on hardware."""
+        return ((family, kernel) for family, kernel in self if not family.never_run)
+
     def named(self, name: str) -> tuple[Family, Kernel]:
         """Return a kernel and its family by the kernel's name; raise UnknownKernel with the closest match."""
         by_name = {kernel.name: (family, kernel) for family, kernel in self}
@@ -298,6 +302,7 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
         kernels=tuple(_kernel({"arch": head.get("arch", ""), **entry}) for entry in table["variant"]),
         options=tuple(head.get("options", ())),
+        never_run=head.get("never_run", False),
     )
 
 

@@ -76,7 +76,9 @@ def refuse_older(device: Any, family: Family) -> None:
         )
         raise EnvironmentLacking(
             f"the family {family.name} needs compute capability {needs}, but {device.name()} has {has}",
-            "--engine recorded shows a recording from a GPU that has it",
+            "--engine emulated needs no GPU"
+            if family.never_run
+            else "--engine recorded shows a recording from a GPU that has it",
         )
 
 

@@ -172,6 +172,7 @@ class Family:
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
     untrusted: bool = False  # a project file names its Python source, which compiling it would execute
     top: str = ""  # the folder that source paths are relative to, if it is not the one that follows from `folder`
+    never_run: bool = False  # on hardware: built and emulated alone
 
     @property
     def shipped(self) -> bool:

@@ -48,6 +48,16 @@ def gemm(inputs: Inputs, problem: Mapping[str, int], rng: np.random.Generator) -
     return {"c": (rows, inputs["a"][rows].astype(np.float64) @ b.T)}
 
 
+def mxf8(inputs: Inputs, problem: Mapping[str, int], rng: np.random.Generator) -> References:
+    """Return rows of A B^T, each 32 values of a row times 2^(x - 127), (rows, n), with their index into c."""
+
+    def scaled(name: str) -> np.ndarray:
+        exponents = inputs[f"scales_{name}"].astype(np.int32) - 127
+        return np.ldexp(inputs[name].astype(np.float64), exponents.repeat(32, axis=1))
+
+    return gemm({"a": scaled("a"), "b": scaled("b")}, problem, rng)
+
+
 def gemm_library(problem: Mapping[str, int]) -> Callable[[], object]:
     """Return a call of torch.matmul, which is cuBLAS."""
     import torch

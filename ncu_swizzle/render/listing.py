@@ -143,6 +143,9 @@ def recorded_on(family: Family, kernel: Kernel) -> str:
     return report.parent.parent.name if report else ""
 
 
+NEVER_RUN = "never run on hardware"
+
+
 def limits(parameter: Parameter) -> str:
     """Return the values that a parameter accepts, in words."""
     return f"a multiple of {parameter.multiple}" if parameter.multiple > 1 else f"at least {parameter.smallest}"
@@ -160,6 +163,7 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
             "grid": list(family.launch.grid),
             "block": list(family.launch.block),
             "compute_capability": ".".join(map(str, family.compute_capability)),
+            "never_run": family.never_run,
             "kernels": [
                 {
                     "name": kernel.name,
@@ -193,7 +197,11 @@ def table(family: Family) -> PlainTable:
         before = f" Compared with {kernel.baseline}." if kernel.baseline else ""
         unchecked = "" if family.reference else " Output not checked."
         shows = table_line(f"{kernel.title}. {kernel.lesson}".strip(), (f"{before}{unchecked}", "dim"))
-        table.add_row(table_line(kernel.name, style="bold"), shows, recorded_on(family, kernel) or "-")
+        table.add_row(
+            table_line(kernel.name, style="bold"),
+            shows,
+            recorded_on(family, kernel) or (NEVER_RUN if family.never_run else "-"),
+        )
     return table
 
 
@@ -215,7 +223,7 @@ def _section(family: Family) -> str:
         f"- {in_code(p.name)}: {in_markdown(p.help)}; {p.default} by default, {limits(p)}" for p in family.parameters
     ]
     grid, block = (" × ".join(map(in_code, map(str, sizes))) for sizes in (family.launch.grid, family.launch.block))
-    lines += [f"- grid {grid}, block {block}", ""]
+    lines += [f"- grid {grid}, block {block}", *([f"- {NEVER_RUN}: built and emulated alone"] * family.never_run), ""]
     columns = ("kernel", "what it shows", "degree", "compared with", "article")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines += [f"| {' | '.join(map(in_markdown, _cells(kernel)))} |" for kernel in family.kernels]

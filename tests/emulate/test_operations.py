@@ -123,6 +123,17 @@ def test_a_sum_of_64_bits_writes_both_halves_whether_predicates_are_spelled_or_n
         assert [register(m, BASES[UREG] + number)[0] for number in (4, 5)] == [1, 8]
 
 
+def test_uniform_predicates_are_kept_in_a_uniform_register() -> None:
+    lines = (
+        "UISETP.NE.AND UP1, UPT, URZ, 0x1, UPT",
+        "UP2UR UR4, UPR, URZ, 0x2",
+        "UR2UP UPR, UR4, 0x2",
+        "UP2UR UR5, UPR, URZ, 0x2",
+    )
+    m = execute("\n".join(lines), [(0, 0, 0, False, False)] * 32)
+    assert [register(m, BASES[UREG] + number)[0] for number in (4, 5)] == [2, 2]
+
+
 def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -> None:
     m = machine([[8, 0, 0]], grid=(64, 1, 1))
     m.registers[2] = Value(np.full((1, 32), 8, np.uint32), tag=block_axis(0))

@@ -25,6 +25,8 @@ LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(w
 def families() -> Iterator[ParameterSet]:
     """Yield the names of each family's kernels that take little time, and the others by themselves."""
     for family in catalog.shipped().families:
+        if family.never_run:
+            continue
         own = [kernel for kernel in family.kernels if not kernel.library and not ALIKE.search(kernel.name)]
         apart = {
             # each block of those with an architecture of their own loads its tiles by itself

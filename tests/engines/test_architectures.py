@@ -61,6 +61,21 @@ def test_what_no_rule_covers_is_unknown(emulated: Callable[..., Profile]) -> Non
     assert any("what ncu counts for UTCHMMA has not been measured" in note for note in profile.notes)
 
 
+@pytest.mark.long
+@NEEDS_ALL
+@pytest.mark.parametrize("name", [kernel.name for family, kernel in catalog.shipped() if family.never_run])
+def test_kernels_that_never_ran_are_followed_to_their_end_and_have_their_degrees(name: str) -> None:
+    target = catalog.shipped().target(name, {"n": 512})
+    emulated = emulation.emulate_target(target, EmulationSettings(Toolchain()))
+    assert not emulated.counts.tiles.misfits
+    by_threads = "what threads write" in emulated.counts.tiles.lacking
+    assert bool(emulated.counts.tiles.lacking) == by_threads == (name == "tcgen05-stored")
+    assert by_threads or emulated.counts.tiles.followed
+    shared = [one for one in emulated.profile.shared() if not one.access.startswith("UTC")]
+    for access, degree in target.kernel.degree.items():  # others have none
+        assert degree == max((one.wavefronts or 0) / (one.ideal or 1) for one in shared if one.access == access)
+
+
 SMALL = {
     "attention": {"batch": 1, "heads": 2, "seq": 192},
     "tma": {"n": 256},
@@ -69,7 +84,7 @@ SMALL = {
 EARLY = ("wgmma-none", "wgmma-32", "wgmma-64", "wgmma-128", "wgmma-ring", "wgmma-wide", "wgmma-specialised")
 KERNELS = [
     pytest.param(family.name, kernel.name, marks=[pytest.mark.slow] * (kernel.name in EARLY))
-    for family, kernel in catalog.shipped()
+    for family, kernel in catalog.shipped().run()
     if not kernel.library and (kernel.arch or kernel.name.startswith("tma-stream"))
 ]
 

@@ -20,7 +20,7 @@ from tests.support.places import DATA
 from tests.support.recordings import Recorded
 
 CATALOG = catalog.shipped()
-OWN = {family.name: [kernel.name for kernel in family.kernels if not kernel.library] for family, _ in CATALOG}
+OWN = {family.name: [kernel.name for kernel in family.kernels if not kernel.library] for family, _ in CATALOG.run()}
 
 
 @pytest.mark.parametrize("family", OWN)

@@ -75,7 +75,8 @@ def different_degrees(family: Family, kernel: Kernel) -> dict[str, tuple[float |
 
 
 def test_stated_degrees_are_what_arithmetic_predicts() -> None:
-    different = {kernel.name: different_degrees(family, kernel) for family, kernel in own_kernels()}
+    ran = [(family, kernel) for family, kernel in own_kernels() if not family.never_run]
+    different = {kernel.name: different_degrees(family, kernel) for family, kernel in ran}
     assert {name: degrees for name, degrees in different.items() if degrees} == {}
 
 

@@ -38,7 +38,7 @@ def test_the_rules_say_what_the_catalogue_expects_and_what_they_said_inside_ncu(
     They were made before ConflictCost was calibrated, and keep what it estimated then.
     """
     partial = set()
-    for _, kernel in catalog.shipped():
+    for _, kernel in catalog.shipped().run():
         profile = recorded(kernel.name)
         here = by_rule(profile)
         inside = {finding.rule: finding for finding in profile.findings if pack.is_ours(finding.rule)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import INTEGER, PRED, Operand, SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.dependence import function_of
 from ncu_swizzle.emulate.effects import operand_number, results
 from ncu_swizzle.emulate.machine import Machine
@@ -434,7 +434,7 @@ def sel(ins: SassInstruction) -> Compute | None:
     return applied(lambda m, *values: (chosen(m, *values),), predicate(choice), integer(a), integer(b))
 
 
-@operation("P2R", "UP2R")
+@operation("P2R", "UP2R", "UP2UR")
 def p2r(ins: SassInstruction) -> Compute | None:
     """The predicates in the mask as bits; the other bits come from a register."""
     mask = ins.operands[-1].number
@@ -448,11 +448,12 @@ def p2r(ins: SassInstruction) -> Compute | None:
             bits = bits | value.bits.astype(np.uint32) << np.uint32(bit)
         return (computed(bits, kept, *values),)
 
-    predicates = [predicate(Operand(kind=PRED, number=bit)) for bit in places]
+    kind = UPRED if ins.operands[1].text == "UPR" else PRED
+    predicates = [predicate(Operand(kind=kind, number=bit)) for bit in places]
     return applied(packed, integer(ins.operands[2]), *predicates)
 
 
-@operation("R2P", "UR2P")
+@operation("R2P", "UR2P", "UR2UP")
 def r2p(ins: SassInstruction) -> Compute | None:
     """Bits of a register to the predicates in the mask."""
     mask, source = ins.operands[-1].number, ins.operands[1]
