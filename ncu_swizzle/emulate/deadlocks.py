@@ -88,7 +88,7 @@ class Deadlocks:
         what = f"barrier {waiting.barrier} waits for {wanted}, of which {arrived} arrive; {left} wait elsewhere"
         what += f", and {ended} have ended" if ended else ""
         places = tuple(dict.fromkeys(self.waiting(block)))[:MOST_PARTIES]
-        self.record(codes.STUCK, places, block, f"{what}{_cycle(places)}")
+        self.record(codes.STUCK, places, block, what)
 
     def in_phase(self, checks: AtPhaseCheck) -> None:
         """Record the waits for phases that cannot complete: how many arrivals or bytes they lack."""
@@ -103,18 +103,17 @@ class Deadlocks:
                 continue
             lacks = [f"{pending} of {int(barrier.expected[block])} arrivals"] if pending else []
             lacks += [f"{bytes_:,} bytes"] if bytes_ > 0 else []
-            too_many = f"; {-bytes_:,} bytes more than expected have come" if bytes_ < 0 else ""
+            missing = (
+                [f"{' and '.join(lacks)} {'is' if pending == 1 == len(lacks) else 'are'} missing"] if lacks else []
+            )
+            missing += [f"{-bytes_:,} bytes more than expected have arrived"] if bytes_ < 0 else []
             lane = int(checks.selected[row].argmax())
             mine = self.party(checks.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
             others = [party for party in dict.fromkeys(self.waiting(block)) if party.offset != mine.offset]
             places = (mine, *self._last_arrival(offset, block), *others)[:MOST_PARTIES]
-            what = f"its phase of parity {int(checks.parity[row])} cannot complete: {' and '.join(lacks) or 'nothing'} "
-            self.record(
-                codes.PHASE if pending else codes.BYTES,
-                places,
-                block,
-                f"{what}lack{'' if len(lacks) else 's'}{too_many}{_cycle(places)}",
-            )
+            what = f"thread {mine.thread} {mine.does}, whose phase of parity {int(checks.parity[row])} cannot complete"
+            what = ": ".join([what, *filter(None, ["; ".join(missing)])])
+            self.record(codes.PHASE if pending else codes.BYTES, places, block, what)
 
     @cached_property
     def _follows_tiles(self) -> bool:
@@ -127,7 +126,7 @@ class Deadlocks:
         events = [] if m.events is None else m.events.events[: m.happened]
         for event in reversed(events):
             if event.kind is Kind.COUNT and event.data[1] == offset and block in event.data[0]:
-                yield Party(offset=self.program.instructions[event.number].offset, does="arrives last")
+                yield Party(offset=self.program.instructions[event.number].offset, does="was the last to arrive")
                 return
 
     def meets(self, group: Group, barrier: int, count: int) -> None:
@@ -152,12 +151,3 @@ class Deadlocks:
             some, every = int(group.mask[row].sum()), int(m.live[group.warps[row]].sum())
             what = f"only {some} of the {every} threads of its warp are at the barrier of the block"
             self.record(codes.DIVERGENT, (mine,), int(blocks[row]), what)
-
-
-def _cycle(places: tuple[Party, ...]) -> str:
-    """Return who waits for whom in words, if several do."""
-    if len(places) < 2:
-        return ""
-    return "; at the same time, " + ", ".join(
-        f"thread {p.thread} {p.does}" if p.thread else f"one {p.does}" for p in places[1:]
-    )

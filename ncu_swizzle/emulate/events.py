@@ -95,7 +95,9 @@ class Hazard:
         """Return it in words; `lines` are those of the parties, empty if not known."""
         who = [f"thread {party.thread}" if party.thread else "a warp" for party in self.parties]
         if self.address is None or len(self.parties) < 2:
-            return f"{self.what} (block {self.block})"
+            others = zip(who[1:], self.parties[1:], lines[1:], strict=True)
+            told = [f"{name} {party.does}{f' at {line}' if line else ''}" for name, party, line in others]
+            return f"{'; meanwhile, '.join([self.what, *filter(None, [', '.join(told)])])} (block {self.block})"
         later, earlier = self.parties
         there = f" at {lines[1]}" if lines[1] and lines[1] != lines[0] else " on the same line" if lines[1] else ""
         return (

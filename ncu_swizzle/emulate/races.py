@@ -41,7 +41,7 @@ WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
-    codes.LANES: "they are lanes of one warp, and no __syncwarp() of both orders them",
+    codes.LANES: "they are lanes of one warp, and no __syncwarp() that both take part in orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
     codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
@@ -497,7 +497,9 @@ class Races:
         unordered = last > self.clock[warps, writer]
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
-            hidden = (last > self.visible[warps, writer]) & (writer < self.tiles) & ~unordered
+            # What cp.async wrote, wgmma sees without a fence: PTX's text asks for one, Triton and CUTLASS have none.
+            generic = self.n if by >= self.tiles else self.tiles
+            hidden = (last > self.visible[warps, writer]) & (writer < generic) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
         if in_lanes:
             wrote = self.write_lane[units]

@@ -138,7 +138,7 @@ class EmulationSettings:
     def of(cls, request: Request) -> EmulationSettings:
         """Return the settings of a request."""
         toolchain = Toolchain(request.nvcc, request.timeout_s)
-        return cls(toolchain, request.exhaustive, cached=not request.no_cache)
+        return cls(toolchain, request.exhaustive, cached=not request.no_cache, races=request.races)
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,7 @@ class Request:
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
+    races: bool = False  # whether what is emulated is searched for races and deadlocks, too
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -283,7 +283,7 @@ def _meaning_claim(
 ) -> tuple[Claim, tuple[str, ...]]:
     """Return the claim that both versions mean the same, and what was compared."""
     if added := added_hazard(old, new):
-        return _meaning(state=ClaimState.FAILED, reason=f"the new kernel has a hazard more: {added}"), ()
+        return _meaning(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}"), ()
     traced = compare(old, new, moved, timeout_s)
     if traced.state is not ClaimState.HELD:
         return _meaning(state=traced.state, reason=traced.reason, line=traced.line), ()

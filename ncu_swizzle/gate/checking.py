@@ -94,7 +94,7 @@ def check(
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = tracks.load(rules.history) if rules.history else None
-    judged, reason = gathered(words, description, request, on_progress)
+    judged, reason = gathered(words, description, replace(request, races=True), on_progress)
     verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored)

@@ -5,6 +5,8 @@ import pytest
 from ncu_swizzle.emulate import events, races
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.engines.emulation import EmulationSettings, emulate_cubin
+from tests.support import python_kernels
 from tests.support.emulation import kernel, pointers
 
 # By kernel: the codes of its hazards, without "RACE0".
@@ -90,13 +92,24 @@ def test_a_race_is_found_in_a_loop_whose_iterations_are_skipped(skipped: list[in
 def test_a_deadlock_names_all_who_wait() -> None:
     (hazard,) = hazards("stuck").found
     assert {party.does for party in hazard.parties} == {f"waits at barrier {k} for 64 threads" for k in (1, 2)}
-    assert "waits for 64 threads, of which 32 arrive; 32 wait elsewhere; at the same time, thread" in hazard.what
+    told = hazard.described(["a.cu:1", "a.cu:2"])
+    assert "waits for 64 threads, of which 32 arrive; 32 wait elsewhere; meanwhile, thread" in told
+    assert "for 64 threads at a.cu:2 (block (0, 0, 0))" in told
 
 
 def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
     (hazard,) = hazards("phase_never").found
-    assert "1 of 65 arrivals" in hazard.what
-    assert "arrives last" in {party.does for party in hazard.parties}
+    assert hazard.what.endswith(
+        "waits for the mbarrier at 0x500, whose phase of parity 0 cannot complete: 1 of 65 arrivals is missing"
+    )
+    assert "was the last to arrive" in {party.does for party in hazard.parties}
+
+
+def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
+    name = "matmul-f16-64x64x64"
+    settings = EmulationSettings(cached=False, races=True)
+    found = emulate_cubin(python_kernels.launched(name), python_kernels.recorded()[1][name], "", settings).counts.hazards
+    assert (found.found, found.blocks) == ((), 1)
 
 
 def steps(name: str) -> dict[str, list[str]]:

@@ -115,6 +115,23 @@ def test_a_wrong_version_of_a_fix_is_refused(
     assert proof.obstacle == refuted(proof, About.REBUILT)
 
 
+def test_a_version_with_another_race_is_refused_and_one_with_the_same_race_is_not(
+    tmp_path: Path, settings: EmulationSettings
+) -> None:
+    racing, moved = replace(settings, races=True), FIXES["rows-transpose"].moved
+    target, fixed = fixes.apply("rows-transpose", tmp_path)
+    old, new = (
+        with_text(
+            each, each.source.read_text(encoding="utf-8").replace("__syncthreads()", "__syncwarp()"), tmp_path / name
+        )
+        for each, name in ((target, "old"), (fixed, "new"))
+    )
+    claim = refuted(prove_version(executable(target, racing), new, moved, racing))
+    assert claim.reason.startswith("it adds a hazard: RACE001, thread (1, 0, 0) reads byte 0x484")
+    assert "writes at rows_transpose.cu:11" in claim.reason
+    assert proving.added_hazard(executable(old, racing), executable(new, racing)) == ""
+
+
 def test_a_fix_that_leaves_conflicts_is_refused_unless_they_are_allowed(
     tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
 ) -> None:
