@@ -107,8 +107,8 @@ def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
 
 def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
     name = "matmul-f16-64x64x64"
-    settings = EmulationSettings(cached=False, races=True)
-    found = emulate_cubin(python_kernels.launched(name), python_kernels.recorded()[1][name], "", settings).counts.hazards
+    settings, cubin = EmulationSettings(cached=False, races=True), python_kernels.recorded()[1][name]
+    found = emulate_cubin(python_kernels.launched(name), cubin, "", settings).counts.hazards
     assert (found.found, found.blocks) == ((), 1)
 
 
