@@ -70,7 +70,8 @@ class InstructionCounts:
     origin: int | None = None  # the offset of the instruction that caused the unknown
     traffic: Traffic = NO_TRAFFIC
     traffic_unknown: Cause | None = None  # why something of it is unknown, if it is
-    pattern: Pattern | None = None  # of its requests to global memory
+    # Of its requests to global memory; it explains counts, and only an iteration that stands for others knows its loop.
+    pattern: Pattern | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

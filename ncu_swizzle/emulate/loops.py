@@ -226,7 +226,11 @@ class Loops:
             if watched.left:
                 return group
             if not self._ended(watched):
-                return self._give_up(watched, False)
+                corrected = self._corrected(watched)
+                group = self._give_up(watched, False)
+                if corrected is not None:
+                    header.hint, header.resume = (watched.period, corrected), header.visits
+                return group
         self._visit(header, group)
         return group
 
@@ -404,6 +408,13 @@ class Loops:
             header.places.clear()
             header.finished, header.resume = times == repeat.most, header.visits + 1
         return True
+
+    def _corrected(self, watched: Watched) -> Advance | None:
+        """Return what to try next if registers changed lane by lane, and nothing else was wrong."""
+        m, advance = self.machine, watched.advance
+        if isinstance(advance, Movement) or self._repeat(watched).failed or m != watched.state:
+            return None
+        return advance.corrected(m, watched.before)
 
     def _count(self, watched: Watched, times: int) -> None:
         """Count what was issued in an iteration so many times more."""

@@ -63,10 +63,12 @@ class LanePattern:
     unaligned: bool = False  # a request without gaps takes more sectors than are ideal
     gaps: bool = False  # and so does one that leaves bytes out
     bits: int = 0  # that are set in any address
+    tag: Tag | None = None  # of the request before
 
     def follow(self, tag: Tag | None) -> None:
         """Add how addresses depend on the block."""
-        if len(self.blocks) < MANY:
+        if len(self.blocks) < MANY and (tag is not self.tag or not self.blocks):
+            self.tag = tag
             affine = tag is not None and tag.coefficients is not None and tag.stride[:BLOCK_AXES] == EVERY[:BLOCK_AXES]
             steps = NOTHING if tag is None else tag.coefficients if affine else None
             self.blocks.add(steps and steps[:BLOCK_AXES])

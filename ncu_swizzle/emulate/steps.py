@@ -10,7 +10,7 @@ W warps run, of 32 lanes each; changes are signed, modulo 2^32.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,6 +64,7 @@ class Advance:
     numbers: Sequence[int]  # the registers that matter
     changes: dict[int, int]  # by register
     lanes: Bools  # (W, 32)
+    apart: Mapping[int, Ints] = field(default_factory=dict)  # of those that change lane by lane, (W, 32) or (W, 1)
 
     @classmethod
     def between(cls, numbers: Sequence[int], before: Ints, after: Ints, lanes: Bools) -> Advance | None:
@@ -84,13 +85,32 @@ class Advance:
             assert value is not None
             patches = value.patches and tuple((lanes, total(tag, step)) for lanes, tag in value.patches)
             m.registers[number] = _with(value, value.bits, total(value.tag, step), patches)
+        for number, by_lane in self.apart.items():
+            value = m.registers[number]
+            assert value is not None
+            m.registers[number] = _moving(value, m.live, by_lane, axis)
         return list(m.registers)
 
     def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
         """Return whether the registers that matter changed so, and all others not."""
         return all(self._changed(m, before[number], m.registers[number], number) for number in self.numbers)
 
+    def corrected(self, m: Machine, before: Sequence[Value | None]) -> Advance | None:
+        """Return what happened instead, if registers changed lane by lane; None if that is not why."""
+        apart = dict(self.apart)
+        for number in self.numbers:
+            old, new = before[number], m.registers[number]
+            if not self._changed(m, old, new, number):
+                change = None if old is None or new is None else _change(old, new, self.lanes & m.live, number)
+                if change is None or not change.any() or number in self.apart:
+                    return None
+                apart[number] = change
+        changes = {number: change for number, change in self.changes.items() if number not in apart}
+        return Advance(self.numbers, changes, self.lanes, apart) if apart else None
+
     def _changed(self, m: Machine, old: Value | None, new: Value | None, number: int) -> bool:
+        if number in self.apart:
+            return old is not None and new is not None and self._changed_apart(m, old, new, number)
         change = self.changes.get(number, 0)
         if old is new:
             return not change
@@ -108,8 +128,20 @@ class Advance:
         wrong = (expected != new.bits) & where & np.asarray(old.known)
         return not bool(wrong.any())
 
+    def _changed_apart(self, m: Machine, old: Value, new: Value, number: int) -> bool:
+        change = _change(old, new, m.live, number)
+        if change is None or not _same_tags(old, new, _shaped(m.live, change.shape[1])):
+            return False
+        sure = np.broadcast_to(np.asarray(old.known), m.live.shape)[m.live].all()
+        return bool((change == self.apart[number]).all()) and (bool(sure) or old.origin == new.origin)
+
     def apply(self, m: Machine, times: int) -> None:
         """Let the changes happen so many times more."""
+        for number, by_lane in self.apart.items():
+            value = m.registers[number]
+            assert value is not None
+            bits = value.bits + (by_lane * times % WORD).astype(np.uint32)
+            m.registers[number] = _with(value, bits, value.tag, value.patches)
         everywhere = bool((self.lanes | ~m.live).all())
         for number, change in self.changes.items():
             value = m.registers[number]
@@ -137,13 +169,19 @@ def _shaped(where: Bools, wide: int) -> Bools:
 
 
 def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> bool:
-    """Return whether the same bits of values that are not wholly known are known, and hold the same."""
+    """Return whether the same bits of values that are not wholly known are known, and hold the same.
+
+    Where a register changes, they must be none.
+    """
     if old.sure is None and new.sure is None:
         return True
-    if changes or old.sure is None or new.sure is None:
-        return False
-    sure, still, differ = (np.broadcast_to(bits, where.shape) for bits in (old.sure, new.sure, old.bits ^ new.bits))
-    return not bool(((sure ^ still) | (differ & sure))[where].any())
+    partly = where & ~np.broadcast_to(np.asarray(old.known), where.shape)
+    none = np.zeros((1, 1), np.uint32)
+    sure, still = (np.broadcast_to(none if value.sure is None else value.sure, where.shape) for value in (old, new))
+    if changes:
+        return not bool((sure | still)[partly].any())
+    differ = np.broadcast_to(old.bits ^ new.bits, where.shape)
+    return not bool(((sure ^ still) | (differ & sure))[partly].any())
 
 
 def _same_patches(old: Value, new: Value) -> bool:
@@ -220,15 +258,7 @@ class Movement:
             value = m.registers[number]
             if value is None or number not in self.lanes:
                 continue
-            where = _shaped(self.lanes[number], change.shape[1])
-            patches = tuple(
-                (moved, total(tag, iteration(axis, int(step))))
-                for lanes, tag in _tagged_lanes(value, where)
-                for step in np.unique(change[lanes & where])
-                if (moved := lanes & where & (change == step)).any()
-            )
-            tag = merged((tag for _, tag in patches), change.shape[1] == 1) if patches else None
-            m.registers[number] = _with(value, value.bits, tag, patches or None)
+            m.registers[number] = _moving(value, self.lanes[number], change, axis)
         return list(m.registers)
 
     def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
@@ -258,6 +288,19 @@ class Movement:
             if value is not None and number in self.lanes:
                 by = (_masked(change, self.lanes[number]) * times % WORD).astype(np.uint32)
                 m.registers[number] = _with(value, value.bits + by, value.tag, value.patches)
+
+
+def _moving(value: Value, where: Bools, change: Ints, axis: int) -> Value:
+    """Return a value tagged by how much it changes in each iteration, (W, 32) or (W, 1), in some lanes."""
+    where = _shaped(where, change.shape[1])
+    patches = tuple(
+        (moved, total(tag, iteration(axis, int(step))))
+        for lanes, tag in _tagged_lanes(value, where)
+        for step in np.unique(change[lanes & where])
+        if (moved := lanes & where & (change == step)).any()
+    )
+    tag = merged((tag for _, tag in patches), change.shape[1] == 1) if patches else None
+    return _with(value, value.bits, tag, patches or None)
 
 
 def _masked(change: Ints, where: Bools) -> Ints:

@@ -1,7 +1,7 @@
 """Threads, sectors and tags, held against what ncu counted of whole kernels, and against runs of every block."""
 
 import struct
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -54,13 +54,30 @@ def test_addresses_are_followed_through_iterations_and_blocks() -> None:
     assert few.rows[6].pattern == Pattern(
         width=4, x=4, block_x=0x1A8, block_y=0, block_z=0, loop=0x24, unaligned=True
     ), "a run of every iteration does not follow the loop"
-    assert [replace(row, pattern=None) for row in few.rows] == [replace(row, pattern=None) for row in every.rows]
+    assert few.rows == every.rows
     assert few.blocks_run < every.blocks_run == 64
     load, store = few.rows[6].traffic.known, few.rows[7]
     assert load["ideal"] < load["sectors"] < 2 * load["ideal"]
     assert load["threads"] == load["predicated_on"] == 64 * 48 * 32
     assert "sectors" not in store.traffic.known
     assert "whether its predicate holds" in str(store.traffic_unknown), "nothing wrote it"
+
+
+def test_an_iteration_stands_for_others_where_lanes_advance_by_steps_of_their_own() -> None:
+    # R2 moves in lanes 8 to 23 alone, R8 by 4 or 8 bytes: one lane's steps are not those of all.
+    lines = (
+        "S2R R0, SR_TID.X", "IMAD R2, R0, 0x40, RZ", "LOP3.LUT R4, R0, 0x1, RZ, 0xc0, !PT", "IMAD R4, R4, 0x4, 0x4",
+        "MOV R8, RZ", "MOV R6, RZ", "VIADD R5, R0, 0xfffffff8", "ISETP.LT.U32.AND P1, PT, R5, 0x10, PT",
+        "@P1 IADD3 R2, R2, 0x24, RZ", "IADD3 R8, R8, R4, RZ", "LDG.E R9, [R2.U32+UR4]", "LDG.E R9, [R8.U32+UR4]",
+        "VIADD R6, R6, 0x1", "ISETP.LT.AND P0, PT, R6, 0x200, PT", "@P0 BRA 0x80", "EXIT",
+    )  # fmt: skip
+    launch = Launch(grid=(2, 1, 1), block=(32, 1, 1), parameters=pointers(9))
+    code_ = code("ULDC.64 UR4, c[0x0][0x210]", *lines[:-2], "@P0 BRA 0x90", "EXIT")
+    few, every = emulate(code_, launch), emulate(code_, launch, plain=True, exhaustive=True)
+    assert few.rows == every.rows
+    assert [row.executed for row in few.rows if row.opcode == "LDG.E"] == [1024, 1024]
+    assert few.rows[11].pattern
+    assert few.rows[11].pattern.loop is None, "lane by lane"
 
 
 def test_a_spilled_register_is_told_apart_from_what_else_is_in_the_frame() -> None:

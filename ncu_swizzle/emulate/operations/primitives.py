@@ -123,7 +123,7 @@ def _product_tag(a: Value, b: Value) -> Tag | None:
     if a.tag is None and b.tag is None:
         return None
     for tagged, factor in ((a, b), (b, a)):
-        if factor.tag is None and factor.known is True and (same := same_for_all(factor.bits)) is not None:
+        if factor.tag is None and factor.certain and (same := same_for_all(factor.bits)) is not None:
             return scaled(tagged.tag, same)
     return dependent(a, b)
 
@@ -170,7 +170,7 @@ def _upper_tag(m: Machine, lower: Value, sources: Sequence[Value], is_signed: bo
         m.keep_within(lower.tag, lower.bits.astype(np.int64), ZERO, LIMIT, lanes)
         return None
     tagged, factor = (a, b) if a.tag else (b, a)
-    same = same_for_all(factor.bits) if factor.known is True else None
+    same = same_for_all(factor.bits) if factor.certain else None
     others = [source for source in sources if source is not tagged and source.tag]
     if tagged.tag is not None and same is not None and not minus and m.follows(tagged) and not others:
         multiple = same - (1 << 32) if is_signed and same >> 31 else same
