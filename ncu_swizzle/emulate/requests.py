@@ -262,13 +262,8 @@ class AccessRequests:
     def chosen(self, rows: Ints) -> AccessRequests:
         """Return some of the requests."""
         source = None if self.source is None else self.source[rows]
-        return AccessRequests(
-            op=self.op,
-            addresses=self.addresses[rows],
-            active=self.active[rows],
-            times=self.times[rows],
-            source=source,
-            complete=self.complete,
+        return replace(
+            self, addresses=self.addresses[rows], active=self.active[rows], times=self.times[rows], source=source
         )
 
 

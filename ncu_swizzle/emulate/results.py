@@ -117,7 +117,7 @@ def accesses(instruction: SassInstruction) -> bool:
     return not instruction.never and indexed and opcode in STORES | LOADS | ATOMICS | MARKED
 
 
-class _GlobalAccess:
+class _ComparedAccess:
     """An instruction that may access global memory."""
 
     def __init__(self, recorder: _Recorder, instruction: SassInstruction, memory: Operand) -> None:
@@ -145,7 +145,7 @@ class _GlobalAccess:
         return rows, lanes, at[rows, lanes].view(np.int64) + self.bank
 
 
-class _Load(_GlobalAccess):
+class _Load(_ComparedAccess):
     """A load, or a copy to shared memory."""
 
     def __init__(self, recorder: _Recorder, instruction: SassInstruction) -> None:
@@ -162,7 +162,7 @@ class _Load(_GlobalAccess):
         self.recorder.loads.append(np.stack([self.recorder.who(m, rows, lanes), np.full_like(where, m.now), where]))
 
 
-class _Write(_GlobalAccess):
+class _Write(_ComparedAccess):
     """A store or an atomic operation; of those in shared memory, the operands."""
 
     def __init__(self, recorder: _Recorder, instruction: SassInstruction) -> None:

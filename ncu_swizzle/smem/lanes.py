@@ -84,7 +84,7 @@ class Requests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Row:
+class _RequestRow:
     op: str
     addresses: list[int | None]
     measured: tuple[int, int] | None = None
@@ -117,7 +117,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator[_Row]:
+def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator[_RequestRow]:
     named = bool(rows) and "lane_addresses" in [name.strip() for name in rows[0]]
     head = [name.strip() for name in rows[0]] if named else []
     plain_head = bool(rows) and not named and not _is_number(rows[0][-1])
@@ -130,23 +130,23 @@ def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator
             raise BadFile(f"{path}, row {number}: {error}", HINT) from error
 
 
-def _named(row: dict[str, str], op: str | None) -> _Row:
+def _named(row: dict[str, str], op: str | None) -> _RequestRow:
     addresses: list[int | None] = [_number(text) for text in row["lane_addresses"].split()]
     mask = int(row.get("active_mask") or "ffffffff", 16)
     active = [address if mask >> lane & 1 else None for lane, address in enumerate(addresses)]
     counted = row.get("wavefronts") and row.get("ideal")
     measured = (_number(row["wavefronts"]), _number(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
-    return _Row(op=row.get("op") or op or "", addresses=active, measured=measured, source=source)
+    return _RequestRow(op=row.get("op") or op or "", addresses=active, measured=measured, source=source)
 
 
-def _plain(row: Sequence[str], op: str | None) -> _Row:
+def _plain(row: Sequence[str], op: str | None) -> _RequestRow:
     if len(row) == WARP + 1:
         op, *row = row
-    return _Row(op=op or "", addresses=[_number(text) if text.strip() else None for text in row])
+    return _RequestRow(op=op or "", addresses=[_number(text) if text.strip() else None for text in row])
 
 
-def _check(row: _Row) -> None:
+def _check(row: _RequestRow) -> None:
     if len(row.addresses) != WARP:
         raise ValueError(f"{len(row.addresses)} addresses instead of {WARP}")
     if row.source is not None and len(row.source) != WARP:
@@ -171,7 +171,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
+def _by_operation(path: Path, rows: Sequence[_RequestRow]) -> tuple[Requests, ...]:
     if not rows:
         raise BadFile(f"{path} has no requests", HINT)
     groups = []

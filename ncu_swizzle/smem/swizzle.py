@@ -7,7 +7,7 @@ knows its granule, its cost and its CUDA expression.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -120,9 +120,7 @@ class Swizzle:
 
     def on_bytes(self, element_bytes: int) -> Swizzle:
         """Return the same swizzle for offsets that count bytes."""
-        return Swizzle(
-            bits=self.bits, base=self.base + element_bytes.bit_length() - 1, shift=self.shift, combine=self.combine
-        )
+        return replace(self, base=self.base + element_bytes.bit_length() - 1)
 
     def cuda(self, offset: str) -> str:
         if not self.bits:
@@ -300,4 +298,4 @@ def on_elements(swizzle: Swizzle, element_bytes: int) -> Swizzle:
             f"{swizzle} on bytes would split elements of {element_bytes} bytes",
             f"the second number must be at least {element_bytes.bit_length() - 1}",
         )
-    return Swizzle(bits=swizzle.bits, base=base, shift=swizzle.shift, combine=swizzle.combine)
+    return replace(swizzle, base=base)
