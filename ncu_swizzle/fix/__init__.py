@@ -2,9 +2,10 @@
 
     what is typed ─ sources ─► Targets ─ fixing ─► KernelFix ─ sources ─► SourceFix ─ shown ─► patch, page, JSON
 
-    fixing: subject (scopes, webs, probing) → candidates → edits (draft, xor_edits, padding_edits) → guard → compiled
-            → proving (rows, excess, values) → other kernels (result, applied, includers)
+    fixing: by_name (named) or subject (cuda, scopes, reaching, launched) → candidates → draft, xor_edits
+            → guard (ownership, extents, effects) → proving (rows, excess, values) → other kernels (applied, includers)
 
-The parser is tree-sitter's, imported only when a source is read. What cannot be proved is not
-offered; a claim that cannot be checked is unknown, with the reason.
+The parser is tree-sitter's, imported only when a source is read; what walks a source sees the copy that `cuda` makes of
+its tree, of nodes that are never None. What cannot be proved is not offered; a claim that cannot be checked is unknown,
+with the reason.
 """
