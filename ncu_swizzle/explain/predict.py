@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
-from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE, RECORDED, Engine
 from ncu_swizzle.smem import code, lanes, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
@@ -220,6 +220,7 @@ class PredictAnswer:
     unknown: int = 0  # requests that no rule covers
     off: int | None = None  # requests that differ from their measurement; None if none was measured
     notes: tuple[str, ...] = ()
+    unknowns: tuple[UnknownCounts, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -259,6 +260,7 @@ def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
     result = PredictAnswer(
         title=title,
         predictions=_at(predictions(profile), query.line),
+        unknowns=profile.unknowns,
         notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
     )
     if not query.profile:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.explain.predict import PredictAnswer, Prediction
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
+from ncu_swizzle.reports.model import UnknownCounts
 from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.layout import Fragment
@@ -91,10 +94,16 @@ def to_data(result: PredictAnswer) -> dict[str, object]:
         ],
         "origin": result.origin,
         "unknown": result.unknown,
+        "unknowns": [asdict(why) for why in (*result.unknowns, *_without_rule(result.unknown))],
         "off": result.off,
         "agrees": result.agrees,
         "notes": list(result.notes),
     }
+
+
+def _without_rule(requests: int) -> Iterator[UnknownCounts]:
+    if requests:
+        yield UnknownCounts.of(codes.NO_RULE, f"no measured rule covers {requests:,} requests")
 
 
 def _counts(predicted: Prediction) -> dict[str, object]:

@@ -20,7 +20,7 @@ from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace_file
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.counts import Total
-from ncu_swizzle.reports.model import MachineInfo, Profile
+from ncu_swizzle.reports.model import MachineInfo, Profile, UnknownCounts
 from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep.plan import Fingerprint, Plan, Point
 from ncu_swizzle.sweep.worker import HERE, Whereabouts
@@ -39,6 +39,7 @@ class PointValues:
     duration_ns: float | None
     total: Total
     where: Whereabouts = HERE
+    unknowns: tuple[UnknownCounts, ...] = ()
 
     @classmethod
     def of(cls, profile: Profile, where: Whereabouts = HERE) -> PointValues:
@@ -51,6 +52,7 @@ class PointValues:
             duration_ns=profile.duration_ns,
             total=profile.total,
             where=where,
+            unknowns=profile.unknowns,
         )
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking
 from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, in_json, in_markdown, in_words
 from ncu_swizzle.render import formats, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.reports.frames import TEXT, Column, counts, frame, ratios, texts
-from ncu_swizzle.reports.model import MachineInfo
+from ncu_swizzle.reports.model import MachineInfo, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE, RECORDED
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 
@@ -70,6 +71,14 @@ class PointRow:
         if before is None or now is None or before.conditions != now.conditions:
             return None
         return before.duration_ns * MILLISECOND / self.ms if before.duration_ns and self.ms else None
+
+    @property
+    def unknowns(self) -> Iterator[UnknownCounts]:
+        """Why values of a point that was profiled are None."""
+        if self.values:
+            yield from self.values.unknowns
+            if self.ms is None:
+                yield UnknownCounts.of(codes.UNTIMED, "no duration was measured")
 
     def count(self, name: str) -> Any:
         """Return a count or ratio over all shared accesses; without wavefronts nothing conflicts: degree 1."""
@@ -133,7 +142,11 @@ def to_json(sweep: Sweep) -> str:
         "engine_reason": sweep.reason,
         "varied": list(sweep.plan.varied),
         "notes": list(sweep.notes),
-        "points": [{str(k): None if pd.isna(v) else v for k, v in record.items()} for record in records],
+        "points": [
+            {str(k): None if pd.isna(v) else v for k, v in record.items()}
+            | {"unknowns": [asdict(why) for why in row.unknowns]}
+            for record, row in zip(records, rows_table(sweep), strict=True)
+        ],
         "folder": str(sweep.folder) if sweep.folder else None,
     }
     return in_json(content, indent=1)

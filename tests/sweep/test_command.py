@@ -57,7 +57,7 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Fake) -> Non
     again = command(*SWEEP, "--resume", "--json", "-", at=work, env=fake())
     assert again.returncode == 0, again.stderr
     found = json.loads(again.stdout)
-    assert [point["state"] for point in found["points"]] == ["done"] * 4
+    assert [(point["state"], point["unknowns"]) for point in found["points"]] == [("done", [])] * 4
     assert found["notes"] == ["2 of 4 points were reused from swizzle-out/sweep-attention."]
     assert launches(work) == 6, "only what had failed was launched again"
 
