@@ -15,11 +15,12 @@ def follow(folder: Path) -> tuple[Family, Kernel]:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     entry = textwrap.dedent("\n".join(re.findall(r"^ {7}\S.*$", text, re.MULTILINE)))
     assert 'name = "rotated"' in entry
+    file = re.findall(r'^file = "(.*)"$', entry, re.MULTILINE)[0]
     kernels = folder / "kernels"
     shutil.copytree(ROOT / "kernels", kernels)
     kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
     copy = kernel2.replace("kernel2", "rotated").replace("layout::XorSwizzle", "layout::AddSwizzle")
-    (kernels / "attention" / "4_rotated.cu").write_text(copy, encoding="utf-8")
+    (kernels / "attention" / file).write_text(copy, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family_file:
         family_file.write(f"\n{entry}\n")
     return catalog.load(kernels).named("rotated")
