@@ -160,7 +160,7 @@ def test_suggest_gives_mappings_and_code(caller: Caller) -> None:
 def test_profile_says_which_engine_counted(caller: Caller) -> None:
     computed = calls.profile(caller, "t.cu", GIVEN)
     assert computed.facts["engine"] == "emulated"
-    by_access = {row["access"]: row["excessive"] for row in computed.rows if "executed" in row}
+    by_access = {row["access"]: row["excessive"] for row in computed.rows if "degree" in row}
     assert by_access == {"LDS": EXCESSIVE, "STS": 0}
     assert [row["line"] for row in computed.rows if "line" in row] == ["t.cu:7"]
     with pytest.raises(Untrusted):
