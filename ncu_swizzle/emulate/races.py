@@ -15,7 +15,7 @@ cluster, with A agents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -741,6 +741,15 @@ class RaceCheck:
         pairs = (each.parties for each in self.found.values() if each.code in (codes.RACE, codes.SAME_PLACE))
         stores = {index[party.offset] for parties in pairs if _stores(parties) for party in parties}
         return frozenset(number for number in stores if instructions[number].opcode == "STS")
+
+    def tell_apart(self, valued: RaceCheck, sampled: bool) -> None:
+        """Take races between stores for harmless that stored the same in another run, whose inputs may be a sample."""
+        for key in [key for key in self.found if key[0] in (codes.RACE, codes.SAME_PLACE)]:
+            other = {kind: valued.found.get((kind, *key[1:])) for kind in (key[0], codes.SAME_VALUE)}
+            if (same := other[codes.SAME_VALUE]) is not None and other[key[0]] is None:
+                what = f"in a sample of random inputs, {same.what}" if sampled else same.what
+                del self.found[key]
+                self.found[codes.SAME_VALUE, key[1], key[2]] = replace(same, what=what)
 
     def hazards(self) -> Hazards:
         """Return what was found."""

@@ -57,6 +57,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 # how far a place in a list goes: it decides where a thread stores, and nothing else.
 
 
+MOST_DRAWN = 64 << 20  # bytes of buffers that are filled to see whether stores store the same
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
 
@@ -249,7 +250,8 @@ def emulate(
             check = RaceCheck() if races else None
             counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
             if check and (stores := check.racing_stores(program.instructions)):
-                counts = replace(counts, hazards=_with_values(code, launch, setting, stores, exhaustive))
+                _tell_same_values(check, code, launch, setting, stores)
+                counts = replace(counts, hazards=check.hazards())
             return counts
         except Stuck as error:
             if check is None or not (hazards := check.hazards()).found:
@@ -262,12 +264,29 @@ def emulate(
             return found.counts
 
 
-def _with_values(code: Code, launch: Launch, setting: Setting, stores: frozenset[int], exhaustive: bool) -> Hazards:
-    """Return the hazards of a launch again, races between stores of the same value told apart."""
-    check = RaceCheck(valued=stores)
-    program = prepare(code, arrays=bool(launch.memory), order=True, valued=stores)
-    cover(replace(setting, program=program, races=check), exhaustive)
-    return check.hazards()
+def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Setting, stores: frozenset[int]) -> None:
+    """Tell races between stores of the same value apart, by running the first blocks with what they store.
+
+    What buffers hold that are not known is drawn: copies of one sum are equal, whatever is added up.
+    """
+    size = sum(buffer.size for buffer in launch.buffers)
+    drawn = dict(launch.memory)
+    if size <= MOST_DRAWN:
+        rng = np.random.default_rng(0)
+        # Sixteen bits at a time that are between 0.5 and 1 as a half, and small as a float.
+        drawn = {
+            each.address: rng.integers(0x3800, 0x3C00, -(-each.size // 2), np.uint16).tobytes()
+            for each in launch.buffers
+            if not any(each.address <= known < each.address + each.size for known in launch.memory)
+        } | drawn
+    valued = RaceCheck(valued=stores)
+    program = prepare(code, arrays=bool(drawn), order=True, valued=stores)
+    first = replace(setting, program=program, races=valued, memory=drawn, grid=launch.cluster)
+    try:
+        cover(first, exhaustive=False)
+    except (NcuSwizzleError, Restart):  # such as for an index that was drawn
+        return
+    check.tell_apart(valued, sampled=len(drawn) > len(launch.memory))
 
 
 class _Answered(Restart):

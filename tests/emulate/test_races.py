@@ -3,11 +3,12 @@
 import pytest
 
 from ncu_swizzle.emulate import events, races
+from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines.emulation import EmulationSettings, emulate_cubin
 from tests.support import python_kernels
-from tests.support.emulation import kernel, pointers
+from tests.support.emulation import IN, OUT, kernel, pointers
 
 # By kernel: the codes of its hazards, without "RACE0".
 EXPECTED = {
@@ -38,6 +39,7 @@ EXPECTED = {
     "mbarrier_ended": "",
     "same_value": "06",
     "other_values": "01 05",
+    "summed": "05",
     "polled": "08",
     "on_data": "01",
     "one_on_data": "",
@@ -103,6 +105,15 @@ def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
         "waits for the mbarrier at 0x500, whose phase of parity 0 cannot complete: 1 of 65 arrivals is missing"
     )
     assert "was the last to arrive" in {party.does for party in hazard.parties}
+
+
+@pytest.mark.parametrize(("name", "expected"), [("summed", "06"), ("other_values", "01 05")])
+def test_stores_of_unknown_values_are_compared_in_a_sample(name: str, expected: str) -> None:
+    buffers = tuple(Buffer(each, at, 256) for each, at in (("out", OUT), ("in", IN)))
+    launch = Launch(grid=(1, 1, 1), block=(64, 1, 1), parameters=pointers(0)[:16], buffers=buffers)
+    found = emulate(kernel("races", name), launch, races=True).hazards.found
+    assert " ".join(sorted(each.code.removeprefix("RACE0") for each in found)) == expected
+    assert (expected == "06") == found[0].what.startswith("in a sample of random inputs, both store the same value")
 
 
 def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:

@@ -100,3 +100,4 @@ KERNEL(ring) {
         else { wait(empty[stage], phase ^ 1); rows[stage][lane] = in[32 * i + lane]; arrive(full[stage]); }
     }
 }
+KERNEL(summed) { ROW; float x = in[t]; for (int i = 16; i; i /= 2) { x += __shfl_xor_sync(~0u, x, i); } row[t / 32] = x; __syncthreads(); out[t] = row[t / 32 ^ 1]; }
