@@ -20,11 +20,11 @@ from ncu_swizzle.gate.verdict import MAX_SECTORS, MEMORY, Check, Outcome, Place
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.memory import (
-    LOCAL_OPCODES,
     MemoryLine,
     judged,
     kind,
     line_of,
+    local_accesses,
     memory_lines,
     staging,
 )
@@ -93,7 +93,7 @@ def _local_memory(profile: Profile, here: Here) -> Iterator[Check]:
     """Yield a warning per line whose accesses to local memory repeat, of spilled registers or of an array."""
     ownership = FrameOwners(profile, here)
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // WARP)
-    accesses = [each for each in profile.instructions if each.traffic.local_sectors and kind(each) in LOCAL_OPCODES]
+    accesses = [each for group in local_accesses(profile).values() for each in group]
     indexed = any(not _at_fixed_place(each) for each in accesses)
     groups: dict[tuple[Location | None, bool], list[Instruction]] = {}
     for each in accesses:
@@ -102,13 +102,15 @@ def _local_memory(profile: Profile, here: Here) -> Iterator[Check]:
         repeated = [each for each in group if (each.executed or 0) > warps]
         if not repeated:
             continue
-        moved = SECTOR * sum(each.traffic.local_sectors or 0 for each in repeated)
+        counts = [each.traffic.local_sectors for each in repeated]
+        least = SECTOR * sum(filter(None, counts))
+        moved = f"at least {least:,}" if None in counts and least else "unknown" if None in counts else f"{least:,}"
         what = "an array that is indexed while the kernel runs"
         better = "make its indices constants by unrolling the loop, or keep it in shared memory"
         if fixed:
             what = "spilled registers" + (", or elements of the kernel's array" if indexed else "")
             better = "use fewer registers: less unrolling, smaller tiles, or __launch_bounds__ for fewer threads"
-        message = f"local memory in a loop, {moved:,} bytes of sectors: {what}; {better}"
+        message = f"local memory in a loop, {moved} bytes of sectors: {what}; {better}"
         yield replace(
             _check(profile, MEMORY, Outcome.warning, message, line),
             access="/".join(dict.fromkeys(map(kind, repeated))),

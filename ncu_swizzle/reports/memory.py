@@ -271,7 +271,12 @@ def _exchanged(line: MemoryLine) -> str:
     from ncu_swizzle.smem.sectors import global_sectors
 
     first, (_, down, _) = line.patterns[0], line.block
-    if any((each.x, each.y) != (first.x, first.y) for each in line.patterns) or first.x is None or not first.y:
+    if (
+        any((each.x, each.y) != (first.x, first.y) for each in line.patterns)
+        or first.x is None
+        or not first.y
+        or not down
+    ):
         return ""
     lane, width = np.arange(WARP), max(1, first.width)
     begin = np.arange(0, SECTOR, width)[:, None]
@@ -286,7 +291,7 @@ def _staged(line: MemoryLine) -> tuple[str, str] | None:
     step = _step(line)
     if not step:
         return None
-    width, across = line.patterns[0].width, min(WARP, 1 << line.block[0].bit_length() - 1)
+    width, across = line.patterns[0].width, min(WARP, 1 << (line.block[0] or WARP).bit_length() - 1)
     rows, columns = across, max(across, SECTOR // width)
     if abs(step) <= STRUCTURE:
         rows, columns = WARP, abs(step) // width

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.traffic import Pattern, Traffic
+from ncu_swizzle.gate.baseline import Policy
+from ncu_swizzle.gate.memory import judge_memory
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.memory import MemoryLine
+from ncu_swizzle.reports.model import UnknownCounts
 from tests.support import process
 from tests.support.gate_profiles import measured, scattered
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
+from tests.support.reports import EMPTY
 
 SOURCE = DATA / "own" / "memory.cu"
 LAUNCHES = {
@@ -133,12 +137,13 @@ def test_advice_follows_from_how_threads_lie(patterns: list[Pattern], said: str)
         ((32, 1, 1), 4, "let threadIdx.x"),
         ((8, 32, 1), 64, "let threadIdx.x"),
         ((8, 32, 1), None, "let threadIdx.x"),
+        ((0, 0, 0), 4, "let threadIdx.x"),  # a saved profile that does not know its block
     ],
 )
 def test_an_exchange_of_indices_is_tried_before_it_is_said(block: tuple[int, ...], y: int, exchange: str) -> None:
     text = memory.advice(line(Pattern(width=4, x=4096, y=y, gaps=True), block=block))
     assert text.startswith(exchange)
-    side = min(32, block[0])
+    side = min(32, block[0] or 32)
     assert f"'({side},{side}):({side},1)'" in memory.staging(line(Pattern(width=4, **FAR), block=block))
 
 
@@ -153,3 +158,19 @@ def test_what_is_said_of_requests_is_of_the_known_ones() -> None:
     assert memory.in_sectors(both) == f"{said}, of 1 of 2 accesses: the others' are unknown{apart}"
     assert (both.ratio, both.executed) == (8, 1010)
     assert dataclasses.replace(both, instructions=(dataclasses.replace(lost, executed=None),)).executed is None
+
+
+@pytest.mark.parametrize(
+    ("sectors", "said"), [((4, 8), "384 bytes"), ((4, None), "at least 128 bytes"), ((None, None), "unknown bytes")]
+)
+def test_local_memory_of_which_a_part_is_unknown_is_not_said_to_be_all(
+    sectors: tuple[int | None, ...], said: str
+) -> None:
+    accesses = tuple(
+        Instruction(16 * n, "LDL R0, [R2]", "LDL", executed=64, traffic=Traffic(local_sectors=count))
+        for n, count in enumerate(sectors)
+    )
+    lost = tuple(each.pc for each in accesses if each.traffic.local_sectors is None)
+    why = (UnknownCounts(code="UN001", reason="its address", remedy="", offsets=lost),)
+    (check,) = judge_memory(dataclasses.replace(EMPTY, instructions=accesses, unknown_traffic=why), Policy())
+    assert (check.code, said in check.message) == ("MEM004", True)
