@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle explain`` is asked, and of a kernel: its tiles, and its worst access under two mappings."""
+"""What ``ncu-swizzle explain`` takes for a kernel, its tiles, and its worst access under two mappings."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Picture:
     lines: tuple[Line, ...]
     columns: tuple[Label, ...]
     borders: str = ""  # an SVG path around each conflicting cell
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PhasePicture, ...] = ()
     key: str = BANKS_KEY
     kind: str = "Bank map"
 
@@ -258,7 +258,7 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PhasePicture:
     """One phase: its outline on the map, the words that it needs from each bank as bars, and the two in words."""
 
     request: int
@@ -275,7 +275,7 @@ class Step:
     ticks: tuple[Label, ...]
 
 
-def _step(load: PhaseLoad, grid: CellGrid, period: int, tallest: int) -> Step:
+def _step(load: PhaseLoad, grid: CellGrid, period: int, tallest: int) -> PhasePicture:
     # A cell below the map is drawn at the row that stands for it, if rows repeat.
     cells = {(row if row < grid.rows else row % period, column) for row, column in load.cells}
     drawn = {(row, column) for row, column in cells if row < grid.rows and column < grid.columns}
@@ -287,7 +287,7 @@ def _step(load: PhaseLoad, grid: CellGrid, period: int, tallest: int) -> Step:
         """Return a bar's part that begins below the top word, `height` words high."""
         return f"M{lefts[bank]} {baseline - words * unit:.4g}h{BAR_WIDTH}v{height * unit:.4g}h-{BAR_WIDTH}z"
 
-    return Step(
+    return PhasePicture(
         request=load.request,
         name=f"{load.request}.{load.phase}" if load.phases > 1 else str(load.request),
         title=f"request {load.request}" + (f", phase {load.phase}" if load.phases > 1 else ""),

@@ -52,8 +52,7 @@ class LaunchGiven:
         for name in given:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
-        lists = {name: tuple(given[name]) for name in LISTS if name in given}
-        return cls(**{**given, **lists})
+        return made(cls, given)
 
     def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
