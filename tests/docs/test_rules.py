@@ -23,6 +23,8 @@ from tests.support.typed_lines import TypedLine
 
 RULES = ROOT / "docs" / "rules"
 FINDING = re.compile(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\d+) ", re.MULTILINE)
+# What a finding leads to: the emulation ends where threads wait for ever.
+ALSO = {"RACE010": {"UN008"}, "RACE012": {"RACE010", "UN008"}}
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 SAVED = (
     "check good.json --save-baseline",
@@ -86,7 +88,7 @@ def test_the_example_has_the_finding_and_the_fix_has_none(
         pytest.importorskip("triton")
     monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
-    findings = set(found(example.source, example.lines[0])) - {"pass"}
+    findings = set(found(example.source, example.lines[0])) - {"pass"} - ALSO.get(code, set())
     assert findings == {code}
     assert found(example.fixed, example.lines[-1]) == ["pass"]
 
