@@ -14,6 +14,8 @@ from tests.support.umma_mutations import mutated_cases
 MUTATED = 1100  # of some 18,000
 RIGHT = {case.label: case for case in right_cases()}
 PER_TILE = 4  # instructions
+LONG = pytest.mark.long
+RIGHT_TOO = [pytest.param(label, marks=LONG) for label in ("f16 2 128x64 64", "i8 1 64x64 16")]
 
 
 def of_label(label: str) -> UmmaCase:
@@ -21,7 +23,7 @@ def of_label(label: str) -> UmmaCase:
     return next(case for case in mutated_cases(bases) if case.label == label)
 
 
-@pytest.mark.parametrize("label", ["f16 1 128x128 128", "f16 2 128x64 64", "tf32 1 mm 128", "i8 1 64x64 16"])
+@pytest.mark.parametrize("label", ["f16 1 128x128 128", "tf32 1 mm 128", *RIGHT_TOO])
 def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     case = RIGHT[label]
     assert case.fate == "right"
@@ -36,18 +38,20 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     [
         ("f16 1 128x128 128 a stride 512", codes.TILE, "an SBO of 1024 would fit"),
         ("f16 1 mm 128 instruction bit 15", codes.TILE, "the other transpose flag would fit"),
-        ("f16 2 256x256 128 a peer x0", codes.TILE, "as a row before it is"),
+        pytest.param("f16 2 256x256 128 a peer x0", codes.TILE, "as a row before it is", marks=LONG),
         ("f16 1 128x128 128 a version 0", codes.DESCRIPTOR, "is 0, and Blackwell's is 1"),
         ("f16 1 128x128 128 b layout 3", codes.DESCRIPTOR, "the layouts are"),
         ("f16 1 128x128 128 instruction bit 8", codes.INSTRUCTION, "takes only one width"),
         ("f16 2 256x128 128 instruction bit 28", codes.INSTRUCTION, "M is 0: 128 or 256 would fit"),
         ("f16 1 128x128 128 allocated x0.5", codes.TENSOR_COLUMNS, "an allocation of 128 would fit"),
-        ("f16 1 128x128 128 allocated 96", codes.TENSOR_ALLOCATION, "32, 64, 128, 256 or 512 would fit"),
-        ("f16 1 128x32 64 allocated 48", codes.TENSOR_ALLOCATION, "it asks for 48 columns"),
+        pytest.param(
+            "f16 1 128x128 128 allocated 96", codes.TENSOR_ALLOCATION, "32, 64, 128, 256 or 512 would fit", marks=LONG
+        ),
+        pytest.param("f16 1 128x32 64 allocated 48", codes.TENSOR_ALLOCATION, "it asks for 48 columns", marks=LONG),
         ("f16 1 128x128 128 freed 0", codes.TENSOR_ALLOCATION, "128 columns of tensor memory that are allocated here"),
         ("f16 1 128x128 128 column 32", codes.TENSOR_COLUMNS, "columns 32 to 159"),
         ("tf32 1 mm 128 a layout 2", codes.TILE, "32-byte atoms"),
-        ("f16 1 128x128 128 instruction bit 7", codes.VALUES, "takes its elements for bf16"),
+        pytest.param("f16 1 128x128 128 instruction bit 7", codes.VALUES, "takes its elements for bf16", marks=LONG),
     ],
 )
 def test_what_computes_wrong_results_is_named(label: str, code: str, said: str) -> None:
