@@ -178,6 +178,7 @@ class Flow:
         `whole` follows a function's return to its callers.
         """
         seen: set[int] = set()
+        anywhere = False  # whether all basic blocks wait already
         waiting = [s for s in self.successors(number, into_calls=whole) if s not in (stop, EXIT)]
         while waiting:
             current = waiting.pop()
@@ -187,6 +188,8 @@ class Flow:
             onward = set(self.successors(current, into_calls=whole))
             if self.instructions[current].opcode == "CALL":
                 onward.update(self._called(current))
+            if len(onward) >= len(self.leaders) > 1 and onward.issuperset(self.leaders):  # it may go on anywhere
+                onward, anywhere = {self.following(current)} if anywhere else onward, True
             waiting += [s for s in onward if s not in (stop, EXIT) and s not in seen]
         return frozenset(seen)
 
