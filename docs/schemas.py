@@ -221,6 +221,7 @@ def predict() -> Schema:
         counted=rows(counted),
         origin=nullable(TEXT),
         unknown=nullable(COUNT),
+        unknowns=rows(record(**unknown(), offsets=rows(COUNT))),
         off=nullable(COUNT),
         agrees=nullable(FLAG),
         notes=rows(TEXT),
