@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.base.errors import Hint, Typed, UsageError
+from ncu_swizzle.base.files import is_file
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -110,6 +111,8 @@ def _computing(profile: Profile, query: ExplainQuery) -> str:
         return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else []), *shown])
     files = [file for access in profile.shared() for file, _ in access.stack[-1:]]
     source = next((file for file in files if file.endswith(".cu")), "my.cu")
+    if not is_file(Path(source)):  # it was elsewhere, on the machine that measured
+        source = Path(source).name
     name = profile.kernel.mangled or profile.kernel.name
     sizes = {"--grid": profile.grid, "--block": profile.block}
     launch = [word for flag, size in sizes.items() if any(size) for word in (flag, ",".join(map(str, size)))]

@@ -200,7 +200,7 @@ def _closed(client_or_cluster: Any) -> None:
 def missing() -> tuple[str, str] | None:
     """Return what is not installed, and how to install it; None if workers can be had."""
     names = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
-    return (f"{' and '.join(names)} not installed, which workers need", INSTALL) if names else None
+    return (f"workers need {' and '.join(names)}, not installed", INSTALL) if names else None
 
 
 def dashboard(client: Any) -> str:
