@@ -57,7 +57,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 # how far a place in a list goes: it decides where a thread stores, and nothing else.
 
 
-MOST_DRAWN = 64 << 20  # bytes of buffers that are filled to see whether stores store the same
+MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
 
