@@ -126,7 +126,7 @@ def _pairs() -> Iterator[Pair]:
 
 
 def _catalogue() -> Iterator[Pair]:
-    for family, kernel in catalog.shipped():
+    for family, kernel in catalog.shipped().run():
         if kernel.baseline:
             before, after = (bottlenecks.read(name) for name in (kernel.baseline, kernel.name))
             yield _pair(kernel.name, family.name, "recordings", before, after)

@@ -157,7 +157,7 @@ def launches() -> list[Launch]:
         report = Path(folder, "pairs.ncu-rep")
         report.write_bytes(lzma.decompress((pairs.RECORDED / pairs.REPORT).read_bytes()))
         found += _launches(report, "")
-    for family, kernel in catalog.shipped():
+    for family, kernel in catalog.shipped().run():
         found += _launches(paths.recording(family.name, kernel.name), family.name)
     return found
 
