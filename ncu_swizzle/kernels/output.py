@@ -14,13 +14,15 @@ the array if there is only one output. Values are compared in float64. Beside it
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import math
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +33,7 @@ import numpy as np
 from ncu_swizzle.base import child
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.device import cuda, nvcc
 from ncu_swizzle.kernels.family import Family, Problem
@@ -63,7 +66,8 @@ class PyCudaCompiler:
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused."""
         try:
-            with warnings.catch_warnings():  # PyCUDA warns about anything that nvcc prints on stderr
+            # PyCUDA warns about anything that nvcc prints on stderr, and leaves its folder behind where nvcc fails.
+            with warnings.catch_warnings(), _temporary_files_that_go():
                 warnings.simplefilter("ignore", UserWarning)
                 code: bytes = nvcc.compile(
                     unit,
@@ -76,6 +80,17 @@ class PyCudaCompiler:
         except cuda.CompileError as error:
             raise Refused(_compiler_log(error)) from error
         return code
+
+
+@contextlib.contextmanager
+def _temporary_files_that_go() -> Iterator[None]:
+    """Let this process make temporary files in a folder that is removed at the end."""
+    with scratch() as folder:
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def _compiler_log(error: Any) -> str:
