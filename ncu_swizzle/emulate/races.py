@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
 from ncu_swizzle.emulate.timeline import ATOMIC, READ, WRITE, Kinds, timeline_of
 from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.descriptors import CHUNK, WARPS
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -82,6 +84,11 @@ class Races:
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
     lacking: dict[str, None] = field(default_factory=dict)
     work: int = 0  # units that were looked up
+
+    @cached_property
+    def allocates(self) -> bool:
+        """Whether tensor memory is: by tcgen05, whose commits are not followed as an order between blocks."""
+        return any(each.opcode == "UTCATOMSWS" for each in self.instructions)
 
     def run(self, events: Sequence[Event]) -> None:
         """Look at all events; `found` and `lacking` have what came of it."""
@@ -438,6 +445,9 @@ class Races:
         for (block, warp), (at, number) in self.remote.items():
             own = slice(block * self.machine.per_block, (block + 1) * self.machine.per_block)
             if not (self.clock[own, warp] >= at).any():
+                if self.allocates:
+                    self.lacking["whether what commits of tcgen05 order is before a block's end"] = None
+                    continue
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: no barrier of the cluster follows"
@@ -549,6 +559,8 @@ class Races:
         code: str = "",
     ) -> None:
         """Record a hazard for each pair of instructions, at the units `where` it is: (K,) each."""
+        if self.allocates:  # through words of CUDA's own, in an order that ptxas sees to
+            where = where & (made.units % self.per_block * self.unit >= RESERVED_BYTES)
         if not where.any():
             return
         rows = np.flatnonzero(where)[:MOST_LOOKED_AT]
