@@ -36,6 +36,7 @@ RECORDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "several-pad": (OURS, (*SEVERAL, "--pad")),
     "basic": (("--set", "basic"), SEVERAL),
     "source-counters": (("--section", "SourceCounters"), SEVERAL),
+    "columns": (("--section", "SourceCounters", *OURS), ("./columns",)),
     "range": (("--replay-mode", "range", *RANGES), (*SEVERAL, "--range")),
     "graph": (("--graph-profiling", "graph", *RANGES), (*SEVERAL, "--graph")),
     "graph-nodes": (OURS, (*SEVERAL, "--graph")),
@@ -61,11 +62,12 @@ def prepare() -> None:
     shutil.rmtree(NEUTRAL, ignore_errors=True)
     NEUTRAL.mkdir(parents=True)
     for file in PROGRAMS.glob("*.*"):
-        if file.suffix in (".cu", ".py"):
+        if file.suffix in (".cu", ".cuh", ".py"):
             shutil.copy(file, NEUTRAL)
     shutil.copytree(paths.rules(), NEUTRAL / "rules", ignore=shutil.ignore_patterns("__pycache__"))
-    command = ["nvcc", f"-arch={ARCHITECTURE}", "-lineinfo", "-o", "several", "several.cu"]
-    subprocess.run(command, cwd=NEUTRAL, check=True)
+    for program in ("several", "columns"):
+        command = ["nvcc", f"-arch={ARCHITECTURE}", "-lineinfo", "-o", program, f"{program}.cu"]
+        subprocess.run(command, cwd=NEUTRAL, check=True)
 
 
 def record(name: str) -> str:
