@@ -36,7 +36,7 @@ RECORDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "several-pad": (OURS, (*SEVERAL, "--pad")),
     "basic": (("--set", "basic"), SEVERAL),
     "source-counters": (("--section", "SourceCounters"), SEVERAL),
-    "columns": (("--section", "SourceCounters", *OURS), ("./columns",)),
+    "columns": (("--section", "SourceCounters", "--import-source", "yes"), ("./columns",)),
     "range": (("--replay-mode", "range", *RANGES), (*SEVERAL, "--range")),
     "graph": (("--graph-profiling", "graph", *RANGES), (*SEVERAL, "--graph")),
     "graph-nodes": (OURS, (*SEVERAL, "--graph")),

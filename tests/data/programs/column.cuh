@@ -1,5 +1,6 @@
-// Included by columns.cu: its store of a column stands on the same line as the load of one there.
+// Included by columns.cu: its store of a column stands on the line whose number columns.cu has the load's arguments on.
 #pragma once
+
 
 
 
