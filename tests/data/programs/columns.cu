@@ -1,12 +1,16 @@
-// Threads of a warp that load and store columns of a matrix: 32 sectors a request, on lines of one number in two files.
+// Threads of a warp that store columns of a matrix: 32 sectors a request, on lines of one number in two files.
 //
 //   nvcc -arch=sm_90 -lineinfo -o columns columns.cu
-#include "column.cuh"
+#include "put.cuh"
+#include "set.cuh"
 
 __global__ void columns(const float *in, float *out, int n) {
-    int column = blockIdx.x, row = threadIdx.x;
-    float value = in[row * n + column];
+    int column = blockIdx.x;
+    int row = threadIdx.x;
+    float value = in[column * n + row];
     put(out, n, column, row, 2 * value);
+    __syncthreads();
+    set(out, n, n - 1 - column, row, 3 * value);
 }
 
 int main() {

@@ -1,6 +1,5 @@
-// Included by columns.cu: its store of a column stands on the line whose number columns.cu has the load's arguments on.
+// Included by columns.cu: like set.cuh's, its store stands on line 8.
 #pragma once
-
 
 
 
