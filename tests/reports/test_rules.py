@@ -121,25 +121,23 @@ def test_messages_name_the_next_bottleneck_and_advice_that_fits_the_width_and_th
 
 
 def test_lines_of_several_files_with_one_number_are_told_apart() -> None:
-    """A recorded launch, as if its threads read a column, and an inlined function of another file did, too."""
-    recorded, *_ = reader.read(DATA / "programs" / "source-counters.ncu-rep")
-    assert "GlobalSectors" not in by_rule(recorded), "its loads and stores are ideal"
-    (load, store) = (each for each in recorded.instructions if each.traffic.sectors)
-    read = replace(load, traffic=replace(load.traffic, sectors=8 * 32768), stack=(("/tmp/a/several.cu", 26),))
-    written = replace(store, traffic=replace(store.traffic, sectors=2 * 32768), stack=(("/tmp/a/tile.cuh", 26),))
-    found = by_rule(replace(recorded, instructions=(read, written)))["GlobalSectors"]
+    ideal, *_ = reader.read(DATA / "programs" / "source-counters.ncu-rep")
+    assert "GlobalSectors" not in by_rule(ideal)
+    recorded, *_ = reader.read(DATA / "programs" / "columns.ncu-rep")
+    found = by_rule(recorded)["GlobalSectors"]
     assert found.message == (
-        "262,144 of 327,680 sectors of global memory (80%) are excessive. Worst source lines: several.cu:26 (229,376) "
-        "and tile.cuh:26 (32,768). UncoalescedGlobalAccess ignores the file: its 262,144 of line 26 are several.cu:26 "
-        "(229,376) and tile.cuh:26 (32,768)."
+        "114,688 of 139,264 sectors of global memory (82%) are excessive. Worst source lines: put.cuh:8 (57,344) and "
+        "set.cuh:8 (57,344). UncoalescedGlobalAccess ignores the file: its 114,688 of line 8 are put.cuh:8 (57,344) "
+        "and set.cuh:8 (57,344)."
     )
-    assert [(marker.file, marker.line) for marker in found.markers] == [read.named, written.named]
-    apart = replace(written, stack=(("/tmp/a/tile.cuh", 27),))
-    assert (
-        "UncoalescedGlobalAccess" not in by_rule(replace(recorded, instructions=(read, apart)))["GlobalSectors"].message
-    )
-    unknown = UnknownCounts(code="UN001", reason="its address", remedy="", offsets=(store.pc,))
-    part = replace(recorded, instructions=(read, replace(store, traffic=Traffic())), unknown_traffic=(unknown,))
+    (load, first, second) = (each for each in recorded.instructions if each.traffic.sectors)
+    assert [(marker.file, marker.line) for marker in found.markers] == [first.named, second.named]
+    apart = replace(second, stack=(("/tmp/a/set.cuh", 9),))
+    lines = by_rule(replace(recorded, instructions=(load, first, apart)))["GlobalSectors"].message
+    assert "UncoalescedGlobalAccess" not in lines
+    unknown = UnknownCounts(code="UN001", reason="its address", remedy="", offsets=(second.pc,))
+    lacking = replace(second, traffic=Traffic())
+    part = replace(recorded, instructions=(first, lacking), unknown_traffic=(unknown,))
     assert "GlobalSectors" not in by_rule(part), "the excess of a part is not that of the kernel"
 
 
