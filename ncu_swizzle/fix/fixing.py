@@ -27,6 +27,7 @@ from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.kernels import limits
+from ncu_swizzle.reports.model import UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
@@ -137,6 +138,7 @@ class FixState:
     applied: tuple[Applied, ...] = ()
     proof: Proof | None = None
     along: dict[str, OtherKernel] = field(default_factory=dict)  # of other sources, for which all is proved, too
+    unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
@@ -183,9 +185,12 @@ class FixState:
         """Return the kernel as the text has it by now."""
         target, settings = self.job.target, self.job.settings
         if self.text == source_of(target):
-            return subject_of(target, self.text, settings)
-        with rebuilt(target, self.text) as copy:
-            return replace(subject_of(copy, self.text, settings), target=target)
+            subject = subject_of(target, self.text, settings)
+        else:
+            with rebuilt(target, self.text) as copy:
+                subject = replace(subject_of(copy, self.text, settings), target=target)
+        self.unknowns = subject.emulated.profile.unknowns
+        return subject
 
     @cached_property
     def _original(self) -> Emulated:
@@ -323,6 +328,7 @@ def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
         proof=work.proof,
         applied=work.applied,
         along=bool(applied),
+        unknowns=work.unknowns,
         others=tuple(work.along.values()),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

@@ -17,6 +17,7 @@ from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.reports.model import UnknownCounts
 
 # The outcome of fixing a kernel: for each tile that conflicts a mapping in the source, or why there is none.
 
@@ -63,6 +64,7 @@ class KernelFix:
     cost: str = ""  # of the conflicts, from a measured report
     others: tuple[OtherKernel, ...] = ()  # that the patch changes, and is proved for
     unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
+    unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property

@@ -132,6 +132,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "cost": kernel.cost,
         "suggest": kernel.suggest,
         "notes": [*kernel.unread, *kernel.notes],
+        "unknowns": [asdict(why) for why in kernel.unknowns],
         "others": [{"kernel": other.kernel, "source": str(other.source)} for other in kernel.others],
     }
 

@@ -203,6 +203,18 @@ def test_methods_that_are_not_called_follow_the_padding(project: Projects) -> No
 
 
 @NEEDS_ALL
+def test_what_is_unknown_has_its_code_in_json(project: Projects) -> None:
+    project("unknown")
+    fix = fix_all("u.cu")
+    assert fix.outcome == "unknown"
+    (kernel,) = json.loads(shown.to_json(fix, ""))["kernels"]
+    assert {why["code"]: why["remedy"].split(",")[0] for why in kernel["unknowns"]} == {
+        "UN001": "--arg 'at=int32[32]:iota%256'",
+        "UN013": "give the data that addresses and branches depend on",
+    }
+
+
+@NEEDS_ALL
 def test_objects_in_global_memory_are_refused_with_their_line(project: Projects) -> None:
     fix = fixed_class(project("class"), before="__device__ Tile<32, 32> kept;")
     (tile,) = fix.kernels[0].tiles
