@@ -164,6 +164,7 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
             "block": list(family.launch.block),
             "compute_capability": ".".join(map(str, family.compute_capability)),
             "never_run": family.never_run,
+            "provenance": "stated",
             "kernels": [
                 {
                     "name": kernel.name,
