@@ -242,7 +242,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     everyone, mine = whole_clusters(blocks, setting.cluster)
     machine = Machine.running(everyone, setting)
     machine.log = log = RequestLog(machine, setting.program.instructions)
-    machine.guards = setting.program.guards
+    machine.guards, machine.unwritten = setting.program.guards, setting.program.unwritten
     if setting.program.contents:
         machine.keep_contents(RESERVED_BYTES if setting.program.allocates else 0)
     if setting.program.tallies is not None:

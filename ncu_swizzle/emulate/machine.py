@@ -103,6 +103,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
         self.valued: frozenset[int] = frozenset()  # stores whose values are noted
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
+        self.unwritten: set[int] = set()
 
     def local_word(self, number: int) -> LocalWord:
         """Return a word of local memory to write to. Raises TooLarge."""

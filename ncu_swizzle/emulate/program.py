@@ -112,6 +112,7 @@ _ORIGINS = {
     "MUFU": ("a hardware approximation", codes.NOT_EMULATED),
     "CALL": ("what a called function returns", codes.NOT_EMULATED),
 }
+_READ_UNWRITTEN = "reads a register that nothing wrote", codes.UNWRITTEN
 _OTHER = "unknown", codes.NOT_EMULATED  # the emulator does not compute it
 
 
@@ -133,6 +134,7 @@ class PreparedCode:
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     allocates: bool  # whether it allocates tensor memory, for which words of the reserved shared memory begin as 0
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
+    unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
 
@@ -141,7 +143,7 @@ class PreparedCode:
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
-        what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, _OTHER)[0]
+        what = "is not emulated" if origin in self.unsupported else self._origin(origin)[0]
         what = "the emulator fails on it" if origin in self.failures else what
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
@@ -151,7 +153,11 @@ class PreparedCode:
             return codes.UNWRITTEN
         if origin in self.unsupported or origin in self.failures:
             return codes.NOT_EMULATED
-        return _ORIGINS.get(self.instructions[origin].opcode, _OTHER)[1]
+        return self._origin(origin)[1]
+
+    def _origin(self, origin: int) -> tuple[str, str]:
+        other = _READ_UNWRITTEN if origin in self.unwritten else _OTHER
+        return _ORIGINS.get(self.instructions[origin].opcode, other)
 
 
 def prepare(

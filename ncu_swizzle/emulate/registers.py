@@ -54,6 +54,7 @@ class RegisterFile:
     registers: list[Value | None]
     guards: Guards
     now: int  # the index of the instruction that executes
+    unwritten: set[int]  # the instructions that have read a register that nothing wrote
 
     def see(self, warps: Ints, mask: Bools) -> None:
         """Let these lanes of these warps execute what follows."""
@@ -64,6 +65,7 @@ class RegisterFile:
         """Return a register of the view's warps."""
         value = self.registers[number]
         if value is None:
+            self.unwritten.add(self.now)
             return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
         if value.patches is not None:
             tag = tag_of(value.patches, self.view.warps, self._reading(number))

@@ -64,8 +64,8 @@ class _Generic(MemoryInstruction):
             if (own.any(axis=1) & remote.any(axis=1)).any():
                 reason = "what ncu counts for lanes that access different blocks of a cluster"
                 m.log.miss(self.index, reason, None, codes.NO_RULE)
-            else:  # no wavefronts for lanes that access another block
-                m.log.record(self.index, low.bits, own, tag=address.tag)
+            # No wavefronts for lanes that access another block. What is missed is an access all the same.
+            m.log.record(self.index, low.bits, own, tag=address.tag)
             self._note(m, low.bits, own, remote)
         if self.opcode == "LD":
             if self.needed:

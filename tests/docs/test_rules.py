@@ -12,13 +12,33 @@ from typer.testing import CliRunner
 
 from ncu_swizzle import cli
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.codes import CATALOGUE, COMPILER, HISTORY_LIMIT, SECTOR_LIMIT, TIME_LIMIT
+from ncu_swizzle.base.codes import (
+    ABSENT,
+    CATALOGUE,
+    COMPILER,
+    FEW_SAMPLES,
+    HISTORY_LIMIT,
+    IMPLAUSIBLE,
+    INCOMPARABLE,
+    NOT_COLLECTED,
+    NOT_LAUNCHED,
+    NOT_MEASURED,
+    SECTOR_LIMIT,
+    TIME_LIMIT,
+    UNCHECKED_BOUNDS,
+    UNCHECKED_ORDER,
+    UNFOLLOWED,
+    UNLIKE,
+    UNTIMED,
+)
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import process, typed_lines
 from tests.support.gate_profiles import COMMITS, lasting, measured, named, scattered
 from tests.support.marks import NEEDS_ALL, without_gpu
-from tests.support.places import DATA, RECORDINGS, ROOT
+from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT
 from tests.support.recordings import Recorded
+from tests.support.shown import sampled, with_metrics
 from tests.support.typed_lines import TypedLine
 
 RULES = ROOT / "docs" / "rules"
@@ -26,6 +46,8 @@ FINDING = re.compile(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\
 # What a finding leads to: the emulation ends where threads wait for ever.
 ALSO = {"RACE010": {"UN008"}, "RACE012": {"RACE010", "UN008"}}
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
+NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
+MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys((UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE), pytest.mark.long)}
 SAVED = (
     "check good.json --save-baseline",
     f"history add good.json --commit {COMMITS[0]}",
@@ -64,23 +86,22 @@ GATED = [
 ]  # fmt: skip
 
 
-def found(source: str, line: TypedLine) -> list[str]:
-    """Return the codes that a command prints for a source in the current folder."""
+def found(source: str, line: TypedLine, code: str) -> list[str]:
+    """Return the codes that a command prints for a source in the current folder; for a note's page, of notes too."""
     Path(line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
     # How an example reads global memory is another matter, but for the pages about that.
     aside = () if line.words[1].startswith("mem") else MEMORY
-    printed = CliRunner().invoke(cli.app, line.words).stdout
+    printed = CliRunner().invoke(cli.app, [*line.words, "--json", "found.json"]).stdout
     assert "The gate: " in printed, printed
     return [
-        *(code for code in FINDING.findall(printed) if code not in aside),
+        *(each for each in FINDING.findall(printed) if each not in aside),
+        *(note["code"] for note in json.loads(Path("found.json").read_text())["unknowns"] if code in NOTED),
         *(["pass"] if "The gate: pass" in printed else []),
     ]
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize(
-    "code", [pytest.param(code, marks=[pytest.mark.slow] * (code == COMPILER)) for code in EXAMPLES]
-)
+@pytest.mark.parametrize("code", [pytest.param(code, marks=MARKS.get(code, ())) for code in EXAMPLES])
 def test_the_example_has_the_finding_and_the_fix_has_none(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,29 +109,44 @@ def test_the_example_has_the_finding_and_the_fix_has_none(
         pytest.importorskip("triton")
     monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
-    findings = set(found(example.source, example.lines[0])) - {"pass"} - ALSO.get(code, set())
+    findings = set(found(example.source, example.lines[0], code)) - {"pass"} - ALSO.get(code, set())
     assert findings == {code}
-    assert found(example.fixed, example.lines[-1]) == ["pass"]
+    assert found(example.fixed, example.lines[-1], code) == ["pass"]
 
 
 @without_gpu
-@pytest.mark.parametrize("code", GATED)
+@pytest.mark.parametrize("code", [pytest.param(code, marks=MARKS.get(code, ())) for code in GATED])
 def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, recorded: Recorded) -> None:
     """Each as printed, with a report, a baseline and a history that were made of recordings."""
     if code == HISTORY_LIMIT:
         pytest.importorskip("pyarrow")
-    shutil.copy(RECORDINGS / "attention" / "kernel1.ncu-rep", tmp_path / "mine.ncu-rep")
+    for name in ("mine", "good"):
+        shutil.copy(RECORDINGS / "attention" / "kernel1.ncu-rep", tmp_path / f"{name}.ncu-rep")
     shutil.copy(DATA / "launches" / "shapes.launches", tmp_path / "app.launches")
     (tmp_path / "app").write_text("#!/bin/sh\n")
     (tmp_path / "app").chmod(0o755)
     good = named(measured(recorded("kernel2")), "kernel1")
     good.save(tmp_path / "good.json")
-    worse = {TIME_LIMIT: lasting(good, 1e9), SECTOR_LIMIT: scattered(good)}
+    if code == NOT_COLLECTED:
+        shutil.copy(PROGRAMS / "basic.ncu-rep", tmp_path / "mine.ncu-rep")
+    worse = {
+        TIME_LIMIT: lasting(good, 1e9),
+        SECTOR_LIMIT: scattered(good),
+        IMPLAUSIBLE: with_metrics(good, {WAVEFRONTS: 1}),
+        ABSENT: named(good, "kernel9"),
+        INCOMPARABLE: measured(good, gpu="NVIDIA A100-SXM4-80GB"),
+        UNTIMED: with_metrics(good, {DURATION: None}),
+        FEW_SAMPLES: sampled(measured(recorded("kernel1")), wait=99),
+    }
     worse.get(code, measured(recorded("kernel1"))).save(tmp_path / "mine.json")
     for words in SAVED:
         if {"check": "baseline", "history": "--history"}[words.split()[0]] in codes.page(code):
             assert process.command(*words.split(), folder=tmp_path).returncode == 0, words
     for line in typed_lines.lines(RULES / f"{code}.md"):
+        if code in (FEW_SAMPLES, UNLIKE):  # of the pack, which has no verdict
+            assert code in in_json("findings", line.words, tmp_path)
+            assert code not in in_json("findings", mended(line.words), tmp_path)
+            continue
         done = process.command(*line.words, folder=tmp_path)
         if line.needs_gpu:
             assert done.returncode == 4, done.stderr
@@ -119,6 +155,19 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
         else:
             assert done.returncode == (5 if CATALOGUE[code].unknown else 1), done.stderr
             assert code in FINDING.findall(done.stdout)
+            if code.startswith("UN") and code != NOT_MEASURED:
+                assert code not in in_json("checks", mended(line.words), tmp_path)
+
+
+def mended(words: list[str]) -> list[str]:
+    """Return the same command about a profile, or a kernel, that has no such finding."""
+    return [word.replace("mine.", "good.").replace("tma-none", "kernel2") for word in words]
+
+
+def in_json(key: str, words: list[str], folder: Path) -> set[str]:
+    """Return the codes that a command's JSON has of these."""
+    done = process.command(*words, "--json", "-", folder=folder)
+    return {each["code"] for each in json.loads(done.stdout)[key]}
 
 
 def test_every_line_of_a_page_is_typed() -> None:
