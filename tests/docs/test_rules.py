@@ -43,8 +43,14 @@ from tests.support.typed_lines import TypedLine
 
 RULES = ROOT / "docs" / "rules"
 FINDING = re.compile(r"^(?:error|fail|inconclusive|warning|suppressed) +([A-Z]+\d+) ", re.MULTILINE)
-# What a finding leads to: the emulation ends where threads wait for ever.
-ALSO = {"RACE010": {"UN008"}, "RACE012": {"RACE010", "UN008"}}
+PACKED = re.compile(r"\((SW\d+)\): ")  # as `report` prints what the rule pack says
+# What a finding leads to: the emulation ends where threads wait for ever, and of an excess the pack says several things.
+ALSO = {
+    "RACE008": {"UN005"}, "RACE010": {"UN008"}, "RACE012": {"RACE010", "UN008"}, "SW040": {"SW042"}, "SW042": {"SW040"},
+    "SW043": {"SW040", "SW042"}, "TC002": {"TC006"},
+}  # fmt: skip
+# What is left when it is fixed: no rule is known for the wavefronts of tcgen05.mma.
+LEFT = dict.fromkeys(("TC001", "TC002", "TC006"), {"UN006"})
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
 MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys((UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE), pytest.mark.long)}
@@ -74,7 +80,7 @@ class Example:
                 assert fixed.count(f"{old}\n") == 1, old
                 fixed = fixed.replace(f"{old}\n", f"{new}\n")
         assert (fixed, lines[-1]) != (block[1], lines[0]), "a page with an example says how to fix it"
-        assert {line.words[0] for line in lines} == {"lint"}
+        assert {line.words[0] for line in lines} in ({"lint"}, {"report"})
         return cls(block[1], fixed, lines)
 
 
@@ -92,6 +98,9 @@ def found(source: str, line: TypedLine, code: str) -> list[str]:
     # How an example reads global memory is another matter, but for the pages about that.
     aside = () if line.words[1].startswith("mem") else MEMORY
     printed = CliRunner().invoke(cli.app, [*line.words, "--json", "found.json"]).stdout
+    if line.words[0] == "report":
+        assert "Written to " in printed, printed
+        return PACKED.findall(printed) or ["pass"]
     assert "The gate: " in printed, printed
     return [
         *(each for each in FINDING.findall(printed) if each not in aside),
@@ -109,9 +118,10 @@ def test_the_example_has_the_finding_and_the_fix_has_none(
         pytest.importorskip("triton")
     monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
-    findings = set(found(example.source, example.lines[0], code)) - {"pass"} - ALSO.get(code, set())
+    left = LEFT.get(code, set())
+    findings = set(found(example.source, example.lines[0], code)) - {"pass"} - ALSO.get(code, set()) - left
     assert findings == {code}
-    assert found(example.fixed, example.lines[-1], code) == ["pass"]
+    assert set(found(example.fixed, example.lines[-1], code)) == (left or {"pass"})
 
 
 @without_gpu
@@ -142,13 +152,17 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
     for words in SAVED:
         if {"check": "baseline", "history": "--history"}[words.split()[0]] in codes.page(code):
             assert process.command(*words.split(), folder=tmp_path).returncode == 0, words
-    for line in typed_lines.lines(RULES / f"{code}.md"):
+    (tmp_path / "recordings").symlink_to(RECORDINGS.parent)
+    for number, line in enumerate(typed_lines.lines(RULES / f"{code}.md")):
         if code in (FEW_SAMPLES, UNLIKE):  # of the pack, which has no verdict
             assert code in in_json("findings", line.words, tmp_path)
             assert code not in in_json("findings", mended(line.words), tmp_path)
             continue
         done = process.command(*line.words, folder=tmp_path)
-        if line.needs_gpu:
+        if line.words[0] == "rules":  # a second line is about a launch that has none
+            assert done.returncode == 0, done.stderr
+            assert (f"({code} " in done.stdout) == (number == 0)
+        elif line.needs_gpu:
             assert done.returncode == 4, done.stderr
         elif line.words[0] == "lint":  # of any program's launches: none was captured that has the finding
             assert FINDING.findall(done.stdout), done.stderr
