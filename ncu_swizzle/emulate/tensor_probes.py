@@ -65,7 +65,8 @@ class TensorAccess:
     @property
     def columns(self) -> str:
         """The columns in words."""
-        return f"columns {self.first} to {self.end - 1} of tensor memory"
+        which = f"columns {self.first} to {self.end - 1}" if self.count > 1 else f"column {self.first}"
+        return f"{which} of tensor memory"
 
     @property
     def here(self) -> tuple[Ints, ...]:
