@@ -14,6 +14,7 @@ from ncu_swizzle import cli
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.codes import (
     ABSENT,
+    BLOCKS_DIFFER,
     CATALOGUE,
     COMPILER,
     FEW_SAMPLES,
@@ -32,6 +33,7 @@ from ncu_swizzle.base.codes import (
     UNTIMED,
 )
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import process, typed_lines
 from tests.support.gate_profiles import COMMITS, lasting, measured, named, scattered
@@ -97,7 +99,8 @@ def found(source: str, line: TypedLine, code: str) -> list[str]:
     Path(line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
     # How an example reads global memory is another matter, but for the pages about that.
     aside = () if line.words[1].startswith("mem") else MEMORY
-    printed = CliRunner().invoke(cli.app, [*line.words, "--json", "found.json"]).stdout
+    fresh = ["--no-cache"] * (code == BLOCKS_DIFFER)  # counted by an emulator that is not itself
+    printed = CliRunner().invoke(cli.app, [*line.words, *fresh, "--json", "found.json"]).stdout
     if line.words[0] == "report":
         assert "Written to " in printed, printed
         return PACKED.findall(printed) or ["pass"]
@@ -116,6 +119,8 @@ def test_the_example_has_the_finding_and_the_fix_has_none(
 ) -> None:
     if code == COMPILER:
         pytest.importorskip("triton")
+    if code == BLOCKS_DIFFER:  # no kernel is known to do it: the emulator overlooks what depends on the block's parity
+        monkeypatch.setattr(Boxes, "_refine", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
     left = LEFT.get(code, set())
