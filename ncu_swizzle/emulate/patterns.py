@@ -143,8 +143,9 @@ def _of_block(flow: Flow, effects: Sequence[Effects], leader: int) -> Iterator[V
     places: dict[object, dict[int, int]] = {}  # by what they have in common: instructions by offset
     for number in range(leader, flow.last[leader] + 1):
         instruction = flow.instructions[number]
-        if instruction.opcode in ("LDG", "STG") and not instruction.never and not instruction.has("STRONG", "MMIO"):
-            memory = instruction.operands[memory_operands(instruction)[0]]
+        addressed = memory_operands(instruction) if instruction.opcode in ("LDG", "STG") else []
+        if addressed and not instruction.never and not instruction.has("STRONG", "MMIO"):
+            memory = instruction.operands[addressed[0]]
             common = instruction.mnemonic, instruction.guard, replace(memory, offset=0, text="")
             places.setdefault(common, {}).setdefault(memory.offset, number)
         writes = -1 if instruction.opcode in _SEPARATING else effects[number].writes

@@ -20,10 +20,11 @@ KEPT = {".git", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypoth
 WRITTEN_TO = "swizzle-out"
 # What a run without xdist's workers (-n0) has started for itself: they end as soon as it does.
 OWN = ("multiprocessing.forkserver", "multiprocessing.resource_tracker")
-# What a program keeps for its next run (NVIDIA's, torch, CuTe), and what a run without workers removes as it ends.
+# What a program keeps for its next run or a debugger (NVIDIA's, torch, CuTe, cuda.core), and what a run without workers
+# removes as it ends.
 TEMPORARY = (
     "nsight-compute-lock", "nvidia", "NVIDIA-treetracker-*", "torchinductor_*", "*/cutlass_python_cache",
-    "pymp-*", "adversary-shim-*",
+    "nvrtc_*.cu", "pymp-*", "adversary-shim-*",
 )  # fmt: skip
 LOOKS, SECONDS_BETWEEN = 150, 0.2  # how often to look before a process that is ending counts as left behind
 
