@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
@@ -102,9 +103,10 @@ class Counts:
 
     @property
     def on_data(self) -> bool:
-        """Whether what is unknown may depend on data: not if constants of the launch alone decide it."""
+        """Whether something unknown depends on data, and not on the launch's constants, on time or a missing rule."""
         opcodes = {row.offset: row.opcode.partition(".")[0] for row in self.rows}
-        return any(row.origin is None or opcodes.get(row.origin) not in CONSTANTS for row in self.unknown)
+        on_data = (row for row in self.unknown if row.code == codes.DATA)
+        return any(row.origin is None or opcodes.get(row.origin) not in CONSTANTS for row in on_data)
 
 
 STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvta.local adds

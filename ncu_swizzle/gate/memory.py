@@ -125,8 +125,9 @@ def _at_fixed_place(access: Instruction) -> bool:
 
 
 def _branches(profile: Profile, here: Here) -> Iterator[Check]:
-    """Yield a warning per line at whose branches at least half of the warps part."""
+    """Yield a warning per line at whose branches at least half of the warps part, and of those that were launched."""
     ownership = FrameOwners(profile, here)
+    launched = next((each.executed or 0 for each in profile.instructions), 0)
     groups: dict[Location | None, list[Instruction]] = {}
     for each in profile.instructions:
         if each.traffic.divergent and each.executed:
@@ -134,7 +135,7 @@ def _branches(profile: Profile, here: Here) -> Iterator[Check]:
     for line, group in groups.items():
         worst = max(group, key=lambda each: (each.traffic.divergent or 0) / (each.executed or 1))
         parting, warps = worst.traffic.divergent or 0, worst.executed or 0
-        if parting < PARTING * warps:
+        if parting < PARTING * max(warps, launched):  # what one warp of each block does is not the kernel's pace
             continue
         message = f"{parting:,} of {warps:,} warps part at this branch"
         yield replace(

@@ -252,7 +252,7 @@ def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Che
         yield replace(check, message=f"{check.message} ({mark})") if about else check
 
 
-PAGE = "docs/hopper.md shows what fits: the modes, LBO, SBO and the base offset"
+PAGE = "docs/hopper.md, and docs/blackwell.md for tcgen05, show what fits: the modes, LBO, SBO and the base offset"
 RACECHECK = "docs/races.md says what orders accesses; on a GPU, compute-sanitizer --tool racecheck sees most of these"
 SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
