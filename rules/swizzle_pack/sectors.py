@@ -25,8 +25,9 @@ def decide(facts: Facts) -> list[Finding]:
     lines = _excess(accesses)
     worst = sorted(lines, key=lambda line: (-lines[line], line))
     said = [f"{_name(line)} ({lines[line]:,})" for line in worst[:NAMED]]
-    kinds = {line: "/".join(dict.fromkeys(_kind(each) for each in accesses if _at(each) == line)) for line in worst}
-    rows = tuple((link(Instruction(file=line[0], line=line[1])), kinds[line], lines[line]) for line in worst[:ROWS])
+    rows = tuple(
+        (link(Instruction(file=line[0], line=line[1])), _kinds(accesses, line), lines[line]) for line in worst[:ROWS]
+    )
     message = (
         f"{taken - ideal:,} of {taken:,} sectors of global memory ({percent((taken - ideal) / taken)}) are excessive."
         + (f" Worst source lines: {listed(said)}." if said else "")
@@ -64,8 +65,10 @@ def _excess(accesses: Iterable[Instruction]) -> dict[Line, int]:
 
 def _added_up(lines: dict[Line, int]) -> Iterable[str]:
     """Yield a sentence for each number that lines of several files have: ncu's own rule makes one line of them."""
-    for number in sorted({line for _, line in lines}):
-        same = [line for line in lines if line[1] == number]
+    by_number: dict[int, list[Line]] = {}
+    for line in lines:
+        by_number.setdefault(line[1], []).append(line)
+    for number, same in sorted(by_number.items()):
         if len(same) > 1:
             parts = listed([f"{_name(line)} ({lines[line]:,})" for line in same])
             total = sum(lines[line] for line in same)
@@ -80,5 +83,5 @@ def _name(line: Line) -> str:
     return Instruction(file=line[0], line=line[1]).source
 
 
-def _kind(instruction: Instruction) -> str:
-    return opcode(instruction.sass).split(".")[0]
+def _kinds(accesses: Iterable[Instruction], line: Line) -> str:
+    return "/".join(dict.fromkeys(opcode(each.sass).split(".")[0] for each in accesses if _at(each) == line))
