@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.gemms import SHARED, ShapeCase, bases, mutations
-from tests.support.tile_oracle import buffer_of, matrices, operand_bytes, outcome
+from bench.gemms import SHARED, ShapeCase, bases, mutations
+from bench.tile_oracle import buffer_of, matrices, operand_bytes, outcome
 
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 REACH = SHARED - 4096  # bytes from the base: what a descriptor may read without a fault

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from bench.corpus import hostile, originals
 from bench.corpus.case import Draft
-from tests.support.corpus import hostile, originals
 
 LAUNCHES = (
     {"--grid": "60000000"}, {"--grid": "100000", "--block": "1024"}, {"--grid": "2147483647,65535,65535"},

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from bench.corpus import caches
 from bench.corpus.case import Draft
-from tests.support.corpus.hostile import MARKER
+from bench.corpus.hostile import MARKER
 from tests.support.places import ROOT
 
 LIMIT_S = 10.0

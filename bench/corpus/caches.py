@@ -11,10 +11,9 @@ from random import Random
 
 from jinja2.bccache import bc_magic  # how Jinja's own compiled templates begin
 
-from bench.corpus import intact
+from bench.corpus import bytewise, hostile, intact, originals
 from bench.corpus.case import Draft
 from ncu_swizzle.base import cache
-from tests.support.corpus import bytewise, hostile, originals
 
 NOBODY = 65534
 VALUES = (

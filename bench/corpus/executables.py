@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from bench.corpus import arguments, commands, intact
+from bench.corpus import arguments, binaries, bytewise, commands, hostile, intact
 from bench.corpus.case import Draft
-from tests.support.corpus import binaries, bytewise, hostile
 
 
 def cubin(chance: Random) -> Draft:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.corpus import trees
+from bench.corpus.hostile import EVIL, MODULE, PROGRAM
+from bench.corpus.originals import FOREIGN, RECORDED, profile
 from ncu_swizzle.base import paths
 from ncu_swizzle.kernels import catalog, recipe
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.reports import container
-from tests.support.corpus import trees
-from tests.support.corpus.hostile import EVIL, MODULE, PROGRAM
-from tests.support.corpus.originals import FOREIGN, RECORDED, profile
 from tests.support.own_kernel import EXAMPLE, TYPED
 from tests.support.places import DATA, PROGRAMS, RECORDINGS
 from tests.support.reports import join

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from bench.corpus import commands, executables
+from bench.corpus import bytewise, commands, executables, hostile, trees
 from bench.corpus.case import Draft
 from bench.corpus.saved import hostile_tree
 from ncu_swizzle.base import cache
 from ncu_swizzle.capture.launches import EPOCH
 from tests.support import captures
-from tests.support.corpus import bytewise, hostile, trees
 
 SMALL = ("alike", "counting", "driver", "graph", "shapes")  # those whose launches are emulated in a moment
 Entries = dict[str, bytes]

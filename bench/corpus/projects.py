@@ -5,11 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from bench.corpus import commands, intact
+from bench.corpus import bytewise, commands, hostile, intact, originals, trees
 from bench.corpus.case import WHOLE, Draft
+from bench.corpus.hostile import EVIL
 from bench.corpus.saved import with_hostile_texts
-from tests.support.corpus import bytewise, hostile, originals, trees
-from tests.support.corpus.hostile import EVIL
 
 BASELINE = "ncu-swizzle-baseline.json"
 OPTIONS_FILE = f"-ccbin ./{EVIL}\n".encode()

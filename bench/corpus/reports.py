@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from bench.corpus import commands, executables, intact
+from bench.corpus import bytewise, commands, executables, frames, hostile, intact, originals, trees
 from bench.corpus.case import WHOLE, Draft
 from bench.corpus.saved import changed, hostile_tree
 from ncu_swizzle.base import cache
-from tests.support.corpus import bytewise, frames, hostile, originals, trees
 
 
 def report_of_ours(chance: Random) -> Draft:

@@ -6,9 +6,8 @@ import json
 from random import Random
 from typing import Any
 
-from bench.corpus import commands, intact
+from bench.corpus import bytewise, commands, hostile, intact, originals, trees
 from bench.corpus.case import WHOLE, Draft
-from tests.support.corpus import bytewise, hostile, originals, trees
 
 
 def saved_profile(chance: Random) -> Draft:

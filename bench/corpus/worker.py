@@ -9,10 +9,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from bench.corpus import caches, intact, kinds, outcome
+from bench.corpus import caches, intact, kinds, originals, outcome
 from bench.corpus.attempt import LIMIT_S, Ran, attempt
 from bench.corpus.case import Case, Draft
-from tests.support.corpus import originals
 
 REAL = 10  # of so many cases of caches, one starts an interpreter
 WARMING_S = 300.0

@@ -9,10 +9,9 @@ from random import Random
 
 import pytest
 
-from bench.corpus import kinds, outcome
+from bench.corpus import binaries, frames, hostile, kinds, originals, outcome, trees
 from bench.corpus.attempt import OUTPUT, Ran
 from bench.corpus.case import Draft
-from tests.support.corpus import binaries, frames, hostile, originals, trees
 from tests.support.places import ROOT
 from tests.support.process import environment
 

@@ -8,13 +8,13 @@ import pytest
 from elftools.elf.sections import Section
 from hypothesis import strategies as st
 
+from bench.corpus import binaries, bytewise
 from ncu_swizzle.base.errors import DamagedFile, NcuSwizzleError
 from ncu_swizzle.cubin import elf, names
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
 from ncu_swizzle.cubin.names import demangle, distinct
 from ncu_swizzle.engines import module_image
-from tests.support.corpus import binaries, bytewise
 from tests.support.properties import chances, examples, holds
 
 HEADER = 64  # bytes of the file's header, and of each section's

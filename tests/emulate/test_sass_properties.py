@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
+from bench.corpus import bytewise
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.code import FLOAT, INTEGER, MEMORY, REG, SPECIAL, UREG, Operand, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from tests.support import emulation
-from tests.support.corpus import bytewise
 from tests.support.properties import chances, examples, holds
 
 WORDS = (

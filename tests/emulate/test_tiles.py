@@ -9,13 +9,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from bench.gemms import MutatedCase, ShapeCase, bases, mutated_cases, mutations, repaired, shape_case, together
+from bench.tile_oracle import TensorMap, operand_bytes, outcome
 from ncu_swizzle.emulate.code import STEP
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import decoded
 from tests.support.emulation import kernel
-from tests.support.gemms import MutatedCase, ShapeCase, bases, mutated_cases, mutations, repaired, shape_case, together
 from tests.support.places import DATA, measured, table
-from tests.support.tile_oracle import TensorMap, operand_bytes, outcome
 
 CASES = table("emulate/tiles.toml")
 EVERY = 4  # of the measured cases, in the slow test: 200 and more

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
+from bench.corpus import hostile
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import ProgramOutput
@@ -17,7 +18,6 @@ from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
 from ncu_swizzle.engines.settings import Done, Launches
 from ncu_swizzle.kernels import catalog
-from tests.support.corpus import hostile
 from tests.support.marks import without_gpu
 from tests.support.properties import chances, examples, holds
 

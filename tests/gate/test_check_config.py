@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from bench.corpus import bytewise, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports.options import Judging
-from tests.support.corpus import bytewise, originals, trees
 from tests.support.places import table
 from tests.support.properties import chances, examples, holds
 from tests.support.refusals import refused, unlike

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
+from bench.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
-from tests.support.corpus import bytewise, hostile, originals, trees
 from tests.support.properties import chances, examples, holds
 
 N = {"n": 8, "m": 3}

@@ -11,8 +11,8 @@ from jinja2 import Environment
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from bench.corpus.hostile import SURROGATES, TEXTS
 from ncu_swizzle.base import texts
-from tests.support.corpus.hostile import SURROGATES, TEXTS
 from tests.support.hostile import EVERYTHING, STARTS, commands, hidden
 from tests.support.properties import examples, holds
 

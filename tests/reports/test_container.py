@@ -14,14 +14,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bench.corpus import bytewise, frames, originals
+from bench.corpus.frames import field
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.reports import container, reader, remarks, results
 from ncu_swizzle.reports.model import STALLED
 from ncu_swizzle.reports.results import ModuleSource
 from tests.support import nvidia_says
-from tests.support.corpus import bytewise, frames, originals
-from tests.support.corpus.frames import field
 from tests.support.places import PROGRAMS, RECORDINGS
 from tests.support.properties import chances, examples, holds
 from tests.support.recordings import REPORTS

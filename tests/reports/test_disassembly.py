@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.corpus.oddities import oddities
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.base.files import read_toml
@@ -18,7 +19,6 @@ from ncu_swizzle.reports import container, reader, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.reader import Line, Question
 from tests.support import process
-from tests.support.corpus.oddities import oddities
 from tests.support.recordings import Recorded
 
 

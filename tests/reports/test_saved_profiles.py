@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
 from ncu_swizzle.reports.model import Finding, KernelId, LaunchId, MachineInfo, Metric, Profile
-from tests.support.corpus import bytewise, hostile, originals, trees
 from tests.support.properties import chances, examples, holds
 from tests.support.recordings import Recorded
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from bench.corpus import hostile
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.smem import access, bankmap, lanes, layout, mapping, swizzle
 from ncu_swizzle.smem.access import evaluate
 from ncu_swizzle.smem.layout import Layout, parse_layout
 from ncu_swizzle.smem.suggestions import suggest
 from ncu_swizzle.smem.swizzle import parse_swizzle
-from tests.support.corpus import hostile
 from tests.support.properties import examples, holds
 from tests.support.refusals import accepted
 

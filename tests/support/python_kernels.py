@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from bench.corpus import frames
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
-from tests.support.corpus import frames
 from tests.support.emulation import figures
 from tests.support.places import DATA, PROGRAMS, ROOT
 

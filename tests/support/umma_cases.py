@@ -5,10 +5,10 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from bench.gemms import SHARED, A, B, C, encoded_map, followed
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.tile_record import FollowedTiles
-from tests.support.gemms import SHARED, A, B, C, encoded_map, followed
 from tests.support.umma_oracle import ELEMENT, Side, TensorMap, Umma, outcome
 
 AXES = 3

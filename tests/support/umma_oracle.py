@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.support.tile_oracle import Array, TensorMap, encoded, values_of
+from bench.tile_oracle import Array, TensorMap, encoded, values_of
 
 ELEMENT = {"f16": 2, "tf32": 4, "f8": 1, "i8": 1, "mxf8": 1}
 VALUES = {"f16": "f16", "tf32": "tf32", "f8": "e4m3", "i8": "s8", "mxf8": "e4m3"}  # as tile_oracle names them

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from random import Random
 
-from tests.support.corpus import hostile
+from bench.corpus import hostile
 
 Damage = Callable[[bytes, bytes, Random], bytes]  # the file, another of its kind, chance
 

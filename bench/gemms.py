@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from bench.tile_oracle import ELEMENT, Gemm, Side, TensorMap, outcome
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.program import PreparedCode, prepare
@@ -17,7 +18,6 @@ from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.tile_record import FollowedTiles
 from tests.support.emulation import kernel
 from tests.support.places import measured
-from tests.support.tile_oracle import ELEMENT, Gemm, Side, TensorMap, outcome
 
 A, B, C = 0x7F0000000000, 0x7F0000100000, 0x7F0000200000
 MAPS_AT, SHARED = 0x70, 160 * 1024

@@ -5,12 +5,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench.corpus import trees
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
-from tests.support.corpus import trees
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import PROGRAMS, RECORDINGS, table
 

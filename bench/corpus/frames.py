@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from bench.corpus import hostile
 from ncu_swizzle.reports import container, results
-from tests.support.corpus import hostile
 
 Field = tuple[int, int, int | bytes]  # number, wire type, value
 START = len(container.MAGIC)

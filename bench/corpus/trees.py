@@ -6,8 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from bench.corpus import hostile
 from ncu_swizzle.base import cache
-from tests.support.corpus import hostile
 
 Content = dict[str, Any]
 Seal = Callable[[Content], Content]
