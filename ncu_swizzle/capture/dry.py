@@ -264,12 +264,17 @@ def record(
     into = scratch / "recording"
     into.mkdir(0o700)
     kernels = dict(_kernels(program, gpu, toolchain, cached))
-    table = []  # for the stand-in, a line per kernel: its fat binary, its name, offset and size of each parameter
+    # For the stand-in, a line per kernel: its fat binary, its name, registers, static shared memory, the most threads
+    # that it may have, and the number, offsets and sizes of its parameters.
+    table = []
     for checksum, cubins in kernels.items():
         for kernel, cubin in cubins.items():
-            slots = cubin.attributes(kernel).parameters
-            numbers = " ".join(f"{slot.offset} {slot.size}" for slot in slots)
-            table.append(f"{checksum:x} {kernel} {len(slots)} {numbers}\n")
+            attributes = cubin.attributes(kernel)
+            numbers = (
+                *(attributes.registers, attributes.static_shared, attributes.max_threads, len(attributes.parameters)),
+                *(number for slot in attributes.parameters for number in (slot.offset, slot.size)),
+            )
+            table.append(f"{checksum:x} {kernel} {' '.join(map(str, numbers))}\n")
     (into / "kernels.table").write_text("".join(table), encoding="utf-8")
     _build(program, scratch, gpu, cached)
     path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("LD_LIBRARY_PATH"))))

@@ -27,7 +27,7 @@ typedef struct {
 } Config;
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_SYMBOL = 13, INVALID_FUNCTION = 98, GAVE_UP = 97 };
-enum { ATTRIBUTE_CLUSTER = 4, MOST_PARAMETERS = 1024 };
+enum { ATTRIBUTE_CLUSTER = 4, MOST_PARAMETERS = 1024, DEFAULT_SHARED = 48 << 10 };
 enum { INITIAL, KNOWN, UNKNOWN };  // of a variable: as in the cubin, as the host wrote it, as a kernel may have
 
 typedef struct {
@@ -51,6 +51,8 @@ typedef struct Function {
     const void *host;
     const char *name;
     Module *module;
+    int registers, static_shared, most_threads;  // most_threads: 0 if only the hardware limits them
+    int dynamic_shared;  // the most that a launch may ask for
     int count;  // of parameters; -1 if it is in no cubin
     size_t offset[MOST_PARAMETERS], bytes[MOST_PARAMETERS];
     struct Function *next;
@@ -142,16 +144,17 @@ static uint32_t checksum(const unsigned char *at, size_t size) {
     return ~sum;
 }
 
-// Finds the layout of a kernel's parameters in the table beside the recording: checksum, name, count, offsets and sizes.
-static void find_layout(Function *function) {
+// Finds what the table beside the recording says of a kernel: checksum, name, registers, static shared memory, most
+// threads, and count, offsets and sizes of its parameters.
+static void find_properties(Function *function) {
     char path[LONGEST_NAME], name[LONGEST_NAME * 4];
     unsigned int sum, wanted = checksum(function->module->binary, function->module->size);
     snprintf(path, sizeof path, "%s/kernels.table", record_folder);
     FILE *table = fopen(path, "r");
     function->count = -1;
     while (table && fscanf(table, "%x %16000s", &sum, name) == 2) {
-        int count = 0, same = sum == wanted && !strcmp(name, function->name);
-        if (fscanf(table, "%d", &count) != 1 || count < 0 || count > MOST_PARAMETERS) {
+        int registers, shared, threads, count = 0, same = sum == wanted && !strcmp(name, function->name);
+        if (fscanf(table, "%d %d %d %d", &registers, &shared, &threads, &count) != 4 || count < 0 || count > MOST_PARAMETERS) {
             break;
         }
         for (int i = 0; i < count; ++i) {
@@ -162,6 +165,10 @@ static void find_layout(Function *function) {
             }
         }
         if (same) {
+            function->registers = registers;
+            function->static_shared = shared;
+            function->dynamic_shared = DEFAULT_SHARED - shared;
+            function->most_threads = threads;
             function->count = count;
             break;
         }
@@ -181,7 +188,7 @@ API void __cudaRegisterFunction(void **handle, const void *host, char *device, c
     function->host = host;
     function->name = name;
     function->module = (Module *)handle;
-    find_layout(function);
+    find_properties(function);
     function->next = functions;
     functions = function;
 }

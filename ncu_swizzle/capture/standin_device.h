@@ -22,24 +22,6 @@ API int cudaRuntimeGetVersion(int *version) { return *version = RUNTIME_VERSION,
 API int cudaDriverGetVersion(int *version) { return *version = RUNTIME_VERSION, OK; }
 API int cudaProfilerStart(void) { return OK; }
 API int cudaProfilerStop(void) { return OK; }
-API int cudaFuncSetAttribute(const void *function, int attribute, int value) {
-    return (void)attribute, (void)value, function_of(function) ? OK : answered(INVALID_FUNCTION);
-}
-// cudaFuncAttributes: three sizes, then threads, registers, and the versions that CUB asks for. What is not known is zero.
-API int cudaFuncGetAttributes(unsigned char *out, const void *function) {
-    int major = 0, minor = 0;
-    if (!function_of(function)) {
-        return answered(INVALID_FUNCTION);
-    }
-    cudaDeviceGetAttribute(&major, 75, 0);
-    cudaDeviceGetAttribute(&minor, 76, 0);
-    int known[4] = {1024, 0, 10 * major + minor, 10 * major + minor};
-    memset(out, 0, 52);
-    memcpy(out + 24, known, sizeof known);
-    return OK;
-}
-API int cudaFuncSetCacheConfig(const void *function, int config) { return (void)function, (void)config, OK; }
-
 API int cudaDeviceGetAttribute(int *value, int number, int device) {
     char problem[100];
     (void)device;
@@ -52,6 +34,78 @@ API int cudaDeviceGetAttribute(int *value, int number, int device) {
     return give_up(problem);
 }
 
+static int device_value(int number) {
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, number, 0), value;
+}
+
+enum { MOST_DYNAMIC_SHARED = 8 };  // of cudaFuncAttribute
+
+API int cudaFuncSetAttribute(const void *host, int attribute, int value) {
+    Function *function = function_of(host);
+    if (!function) {
+        return answered(INVALID_FUNCTION);
+    }
+    if (attribute == MOST_DYNAMIC_SHARED) {
+        if (value < 0 || value + function->static_shared > device_value(97)) {
+            return answered(INVALID_VALUE);
+        }
+        function->dynamic_shared = value;
+    }
+    return OK;
+}
+
+// Registers are given to a warp in units of 256; each of an SM's four sub-cores has a quarter of them, for its own warps
+// (CUDA's occupancy calculator).
+static int warps_by_registers(const Function *function) {
+    int per_warp = (function->registers * 32 + 255) / 256 * 256;
+    return per_warp ? 4 * (device_value(82) / 4 / per_warp) : device_value(39) / 32;
+}
+
+static int most_threads(const Function *function) {
+    int threads = device_value(1), fitting = 32 * warps_by_registers(function);
+    threads = function->most_threads && function->most_threads < threads ? function->most_threads : threads;
+    return fitting < threads ? fitting : threads;
+}
+
+// cudaFuncAttributes: static shared memory, then threads, registers, the versions that CUB asks for, and the most dynamic
+// shared memory. What is not known is zero.
+API int cudaFuncGetAttributes(unsigned char *out, const void *host) {
+    Function *function = function_of(host);
+    if (!function) {
+        return answered(INVALID_FUNCTION);
+    }
+    int version = 10 * device_value(75) + device_value(76);
+    int known[6] = {most_threads(function), function->registers, version, version, 0, function->dynamic_shared};
+    memset(out, 0, 52);
+    memcpy(out, &function->static_shared, sizeof function->static_shared);
+    memcpy(out + 24, known, sizeof known);
+    return OK;
+}
+
+static int smaller(int one, int other) { return one < other ? one : other; }
+
+API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *host, int threads, size_t dynamic,
+                                                               unsigned flags) {
+    Function *function = function_of(host);
+    int warps = (threads + 31) / 32;
+    (void)flags;
+    if (!function || threads <= 0) {
+        return answered(function ? INVALID_VALUE : INVALID_FUNCTION);
+    }
+    if (threads > device_value(1) || dynamic > (size_t)function->dynamic_shared) {
+        return *blocks = 0, OK;
+    }
+    int shared = (function->static_shared + (int)dynamic + device_value(111) + 127) / 128 * 128;  // in units of 128 bytes
+    *blocks = smaller(smaller(device_value(106), device_value(39) / 32 / warps),
+                      smaller(warps_by_registers(function) / warps, device_value(81) / shared));
+    return OK;
+}
+API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host, int threads, size_t dynamic) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, dynamic, 0);
+}
+API int cudaFuncSetCacheConfig(const void *function, int config) { return (void)function, (void)config, OK; }
+
 #if RUNTIME_VERSION >= 13000
 // The fields of cudaDeviceProp of CUDA 13; those that are not listed are zero.
 API int cudaGetDeviceProperties(unsigned char *out, int device) {
@@ -62,9 +116,7 @@ API int cudaGetDeviceProperties(unsigned char *out, int device) {
     snprintf((char *)out, 256, "%s", DEVICE_NAME);
     memcpy(out + 288, &memory, sizeof memory);
     for (size_t i = 0; i < sizeof DEVICE_FIELDS / sizeof *DEVICE_FIELDS; ++i) {
-        int value = 0;
-        cudaDeviceGetAttribute(&value, DEVICE_FIELDS[i].number, 0);
-        uint64_t wide = (uint64_t)value;
+        uint64_t wide = (uint64_t)device_value(DEVICE_FIELDS[i].number);
         memcpy(out + DEVICE_FIELDS[i].offset, &wide, (size_t)DEVICE_FIELDS[i].bytes);
     }
     return OK;

@@ -41,8 +41,8 @@ def built(source: Path, folder: Path, *options: str) -> None:
     subprocess.run(command, cwd=folder, check=True)
 
 
-def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32) -> Manifest:
-    wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True)
+def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100") -> Manifest:
+    wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True, like=like)
     return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
 
 
@@ -89,6 +89,15 @@ def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
     assert manifest.notes == (), "the program compares the answers, and ended with 0"
     h100 = running.H100.attributes
     assert (h100[16], h100[97], h100[81]) == (132, 232448, 233472)
+
+
+@pytest.mark.long
+@NEEDS_ALL
+@pytest.mark.parametrize(("like", "arch"), [("h100", "sm_90"), ("b200", "sm_100")])
+def test_occupancy_is_as_nvidias_calculator_says(tmp_path: Path, like: str, arch: str) -> None:
+    built(RUNTIME / "occupancy.cu", tmp_path, f"-arch={arch}", "-cudart", "shared")
+    manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches", like=like)
+    assert manifest.notes == (), "the program compares the answers, and ended with 0"
 
 
 def known(launch: CapturedLaunch) -> set[tuple[int, int]]:
