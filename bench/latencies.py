@@ -1,0 +1,120 @@
+"""Measure what instructions and memory cost on this machine's GPU, in cycles: ``python3 bench/latencies.py [FILE]``.
+
+Compiles and runs latencies.cu, then lets ncu count the cycles of its small launches (if there is an ncu), and writes
+FILE, by default bench/latencies.json: of each measurement the median, the quartiles, the least and the most of its
+repetitions, and the cycles of each launch. ``--check`` needs no GPU: it disassembles the program and compares the
+instructions between two readings of the clock with those that the chain is to have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SOURCE = Path(__file__).with_suffix(".cu")
+MEASURED = Path(__file__).with_suffix(".json")
+ARCH = "arch=compute_90a,code=sm_90a"
+SHORT, LONG = 8, 40  # steps, as in latencies.cu
+METRICS = {"sm__cycles_elapsed.max": "elapsed", "sm__cycles_active.avg": "active", "gpu__time_duration.sum": "ns"}
+CODE_KB = (4, 8, 16, 32, 64, 128, 256)
+# What does not belong to a step, or a step has none of: addresses, waiting, what ptxas puts between.
+BESIDE = frozenset({"MOV", "NOP", "S2R", "LDC", "UMOV", "UIADD3", "ULDC", "IMAD", "VIADD", "SHF", "ISETP", "PLOP3"})
+
+
+def measured(program: Path) -> dict[str, Any]:
+    """Return the name of the GPU, and the values of each measurement."""
+    done = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True)
+    gpu, *lines = (line.split("\t") for line in done.stdout.splitlines())
+    return {"gpu": gpu[1], "measured": {name: spread(unit, values) for name, unit, *values in lines}}
+
+
+def spread(unit: str, values: list[str]) -> dict[str, Any]:
+    least, lower, middle, upper, most = np.quantile(np.array(values, float), (0, 0.25, 0.5, 0.75, 1))
+    figures = {"median": middle, "lower": lower, "upper": upper, "least": least, "most": most}
+    return {"unit": unit, "repeats": len(values)} | {name: round(float(value), 4) for name, value in figures.items()}
+
+
+def launches(program: Path) -> list[dict[str, Any]]:
+    """Return what ncu counts of each of the small launches, in groups of the same kernel and size."""
+    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS), program]
+    done = subprocess.run([*command, "launches"], check=True, stdout=subprocess.PIPE, text=True)
+    table = done.stdout[done.stdout.index('"ID"') :]
+    groups: dict[tuple[str, ...], dict[str, list[float]]] = {}
+    for number, row in enumerate(row for row in csv.DictReader(io.StringIO(table)) if row["ID"]):
+        name = row["Kernel Name"].partition("(")[0]
+        if name == "straight":  # its length is not in the row: 24 and 21 launches of the others come first
+            name += f", {CODE_KB[(number % 59 - 45) // 2]} KB"
+        group = groups.setdefault((name, row["Grid Size"], row["Block Size"]), {})
+        for metric, short in METRICS.items():
+            group.setdefault(short, []).append(float(row[metric].replace(",", "")))
+    return [{"kernel": name, "grid": grid, "block": block} | group for (name, grid, block), group in groups.items()]
+
+
+def write(found: dict[str, Any], file: Path) -> None:
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def compiled(folder: str, *options: str) -> Path:
+    program = Path(folder, "latencies")
+    command = ["nvcc", "-O3", "-std=c++17", "-gencode", ARCH, *options, SOURCE, "-o", program, "-ldl"]
+    subprocess.run(command, check=True)
+    return program
+
+
+# ---------------------------------------------------------------------------------------------------------- --check
+
+
+def checked(sass: str) -> list[str]:
+    """Return the chains whose short and long part do not have the same instructions SHORT and LONG times."""
+    wrong, found = [], 0
+    for name, code in re.findall(r"\.text\.(\w*chain\w*):\n(.*?)(?=\n\t?\.section|\Z)", sass, re.DOTALL):
+        parts = [Counter[str]()]
+        for opcode, rest in re.findall(r"\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)(.*?);", code):
+            if "SR_CLOCK" in rest:
+                parts.append(Counter())
+            else:
+                parts[-1][opcode.partition(".")[0]] += 1
+        found += 1
+        short, long = (parts[number] if len(parts) > number else Counter() for number in (1, 2))
+        step = {opcode: count // SHORT for opcode, count in short.items() if opcode not in BESIDE and count >= SHORT}
+        if len(parts) != 4 or any(long[opcode] != LONG * count for opcode, count in step.items()):
+            wrong.append(f"{name}: {dict(short)}, {dict(long)}")
+        if not step and not long.keys() & {"VIADD", "SHF", "IMAD", "LDC", "NOP"}:
+            wrong.append(f"{name}: nothing in a step")
+    return wrong if found else ["no chains in the program"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, default=MEASURED)
+    parser.add_argument("--check", action="store_true", help="compare the machine code with what is to be measured")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.check:
+            binary = compiled(folder, "-cubin")
+            sass = subprocess.run(["nvdisasm", "-c", binary], check=True, capture_output=True, text=True).stdout
+            wrong = checked(sass)
+            print("\n".join(wrong) or "every chain is in the machine code")
+            return 1 if wrong else 0
+        program = compiled(folder)
+        found = measured(program)
+        write(found, arguments.file)
+        if shutil.which("ncu"):
+            write(found | {"launches": launches(program)}, arguments.file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
