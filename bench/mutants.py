@@ -2,9 +2,10 @@
 
 A mutant is the package with one operator, number or condition changed. Places are drawn with the seed from the lines
 that a room's tests run; every mutant is tested with the tests that run its line, the fastest first, until one fails.
-``--json FILE`` keeps the outcomes; ``--again FILE`` tests the same mutants (by file, line and change) on the tests as
-they are now, and lists those that were killed and survive. Tests marked slow, and processes that tests start, do not
-count. Prints a line per room and every survivor; ends with 1 if a mutant is no longer killed.
+``--json FILE`` keeps the outcomes; ``--again FILE`` tests the same mutants on the tests as they are now, and lists
+those that were killed and survive; a line that has moved is found by its text, and lines that are gone are counted.
+Tests marked slow, and processes that tests start, do not count. Prints a line per room and every survivor; ends with 1
+if a mutant is no longer killed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ from random import Random
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-# What is mutated, and the folders whose tests should notice.
+# What is mutated, and the folders whose tests should notice; of any other room of the package, its own.
 ROOMS = {
     "operations": ("ncu_swizzle/emulate/operations", ("tests/emulate", "tests/smem")),
     "emulate": ("ncu_swizzle/emulate", ("tests/emulate", "tests/engines")),
     "smem": ("ncu_swizzle/smem", ("tests/smem", "tests/explain")),
     "fix": ("ncu_swizzle/fix", ("tests/fix",)),
     "judge": ("ncu_swizzle/gate/judge.py", ("tests/gate",)),
+}
+ROOMS |= {
+    folder.name: (f"ncu_swizzle/{folder.name}", (f"tests/{folder.name}",))
+    for folder in sorted((ROOT / "ncu_swizzle").iterdir())
+    if (ROOT / "tests" / folder.name).is_dir() and folder.name not in ROOMS
 }
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
 ARITHMETIC = {"+": "-", "-": "+", "*": "+", "//": "*", "%": "//", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "|"}
@@ -53,6 +59,7 @@ class Mutant:
     end: int
     old: str
     new: str
+    text: str  # of the line
     outcome: str = ""  # killed, or survived
 
     def __str__(self) -> str:
@@ -78,6 +85,7 @@ def mutants(room: str, file: Path) -> Iterator[Mutant]:
                 end=first + len(found[2]),
                 old=found[2],
                 new=table[found[2]],
+                text=lines[line - 1].decode(),
             )
 
     tree = ast.parse(b"\n".join(lines))
@@ -107,6 +115,16 @@ def mutants(room: str, file: Path) -> Iterator[Mutant]:
         elif isinstance(node, ast.Constant) and type(node.value) is int:
             new = {lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode(): str(node.value + 1)}
             yield from changed(node.lineno, node.col_offset, node.end_col_offset or 0, new)
+
+
+def moved(mutant: Mutant) -> Mutant | None:
+    """Return the mutant at the nearest line that has its text now; None if the file has no such line."""
+    file = ROOT / mutant.file
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    places = [number for number, text in enumerate(lines, 1) if text == mutant.text]
+    if not places:
+        return None
+    return replace(mutant, line=min(places, key=lambda number: abs(number - mutant.line)))
 
 
 def checkout(folder: Path) -> Path:
@@ -226,6 +244,9 @@ def main() -> None:
     parser.add_argument("--again", type=Path, help="outcomes to compare with: the same mutants")
     given = parser.parse_args()
     earlier = [Mutant(**row) for row in json.loads(given.again.read_text(encoding="utf-8"))] if given.again else []
+    there = [mutant for mutant in map(moved, earlier) if mutant is not None]
+    if earlier:
+        print(f"{len(earlier) - len(there)} of {len(earlier)} mutants are of lines that are gone", file=sys.stderr)
     rooms = given.rooms or sorted({mutant.room for mutant in earlier}) or list(ROOMS)
     if unknown := [room for room in rooms if room not in ROOMS]:
         parser.error(f"no room {unknown[0]}: {', '.join(ROOMS)}")
@@ -236,7 +257,7 @@ def main() -> None:
         first = Path(scratch) / "copy0"
         tests = sorted({folder for room in rooms for folder in ROOMS[room][1]})
         running = tests_by_line(first, tests, given.workers)
-        sample = earlier or drawn(rooms, running, given.count, given.seed)
+        sample = there or drawn(rooms, running, given.count, given.seed)
 
         def tried(mutant: Mutant) -> Mutant:
             copy = copies.get()
@@ -258,7 +279,7 @@ def main() -> None:
     for result in results:
         if result.outcome == "survived":
             print(f"survived: {result}")
-    was = {str(mutant) for mutant in earlier if mutant.outcome == "killed"}
+    was = {str(mutant) for mutant in there if mutant.outcome == "killed"}
     lost = [result for result in results if result.outcome == "survived" and str(result) in was]
     for result in lost:
         print(f"no longer killed: {result}")
