@@ -129,22 +129,6 @@ def test_an_output_that_is_not_written_is_an_error(tmp_path: Path) -> None:
     assert "are NaN or infinite" in facts["error"]["message"]
 
 
-def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
-    cache = str(tmp_path / "cache")
-    first, _ = launch(tmp_path, *SMALL, "kernel2", XDG_CACHE_HOME=cache)
-    assert first.returncode == 0, first.stderr
-    nvcc = tmp_path / "bin" / "nvcc"
-    nvcc.parent.mkdir()
-    nvcc.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec {shutil.which("nvcc")} --version\nexit 1\n')
-    nvcc.chmod(0o755)
-    path = f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}"
-    second, _ = launch(tmp_path, *SMALL, "kernel2", XDG_CACHE_HOME=cache, PATH=path)
-    assert second.returncode == 0, second.stderr
-    third, facts = launch(tmp_path, *SMALL, "kernel1", XDG_CACHE_HOME=cache, PATH=path)
-    assert third.returncode == 4, "kernel1 was not compiled before, and nvcc does not work"
-    assert "could not compile" in facts["error"]["message"]
-
-
 def test_the_smallest_problems_leave_no_family_out() -> None:
     assert SMALLEST.keys() == {family.name for family, _ in catalog.shipped().run()}
 
@@ -199,14 +183,6 @@ def test_run_checks_and_times() -> None:
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert {name: len(times) for name, times in facts["times_ms"].items()} == {"kernel1": 3, "kernel2": 3}
-
-
-def test_a_filter_that_matches_nothing_is_explained(tmp_path: Path) -> None:
-    small = ("--problem", "batch=1,heads=1,seq=64", "--baseline", "none", "--reference", "none")
-    done = command("profile", "kernel2", *small, "-o", str(tmp_path / "out"), "--ncu-args", "-k regex:nothing")
-    assert done.returncode == 4
-    assert "ncu saw no kernel" in done.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_time_limit_ends_everything(tmp_path: Path) -> None:

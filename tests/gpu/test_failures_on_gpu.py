@@ -31,7 +31,6 @@ def test_doctor_finds_nothing_in_the_way() -> None:
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        ("-k regex:nothing", 4, "saw no kernel"),
         ("--section Nope", 3, "did not find the section"),
         ("--bogus-option", 2, "rejected an option"),
     ],

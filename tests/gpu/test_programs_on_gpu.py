@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-import ncu_swizzle
 from ncu_swizzle.engines import machine
 from ncu_swizzle.reports import reader
 from tests.support.on_gpu import command as profile
 from tests.support.on_gpu import needs
-from tests.support.places import ROOT
 
 FUNCTIONS = ["turn", "turn", "turn", "turn", "rowsum", "scale"]
 
@@ -188,36 +186,3 @@ def test_the_command_that_completes_a_report_does(built: Path, tmp_path: Path) -
 
 
 # ---------------------------------------------------------------------------------------------- from Python
-
-
-def test_a_program_from_python(built: Path, tmp_path: Path) -> None:
-    before = ncu_swizzle.profile_program("./several --size 512", folder=built, export=tmp_path / "before")
-    assert [one.kernel.name for one in before.profiles] == FUNCTIONS
-    chosen = {"kernel_name": "regex:^turn", "launch_count": 1}
-    how: dict[str, Any] = {"folder": built, "baseline": tmp_path / "before", **chosen}
-    after = ncu_swizzle.profile_program(["./several", "--size", "512", "--pad"], **how)
-    was, now = after.comparisons[0].profiles
-    assert was.total.excessive == 512 * 512 // 32 * 31
-    assert now.total.excessive == 0
-    assert after.folder is None
-
-
-def test_pytorch_from_python(tmp_path: Path) -> None:
-    needs("torch")
-    code = "import torch; torch.softmax(torch.randn(4096, 4096, device='cuda'), -1)"
-    how: dict[str, Any] = {"folder": tmp_path, "kernel_name": "regex:SoftMax", "launch_count": 1}
-    (one,) = ncu_swizzle.profile_program([sys.executable, "-c", code], **how).profiles
-    assert "SoftMax" in one.kernel.function
-    assert one.duration_ns
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_source_from_python() -> None:
-    source = ROOT / "examples" / "own-kernel" / "my.cu"
-    own: dict[str, Any] = {
-        "entry": "transpose", "grid": "n//32,n//32", "block": (32, 8), "problem": {"n": 1024}, "config": "none",
-        "args": ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"],
-    }  # fmt: skip
-    found = ncu_swizzle.profile(source, **own, before="-DSWIZZLE=0", after="-DSWIZZLE=1")
-    assert found.engine == "ncu"
-    assert [one.accesses["LDS"].degree for one in found.profiles] == [32, 1]

@@ -1,10 +1,6 @@
 """A sweep on a real GPU: three variants at two sizes, one of them wrong on purpose, gone on with when it is mended."""
 
-import csv
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from ncu_swizzle.base import paths
@@ -60,22 +56,3 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     last = running.run(again.plan, Request(engine="ncu"), Destination(place), resume=True)
     assert all(one.kept for one in last.outcomes)
     assert [one.values for one in last.outcomes] == [one.values for one in again.outcomes]
-
-
-def test_the_command(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", "sweep", "transpose", "--variants", "plain,xor", "--problem", "n=256,512",
-         "--engine", "ncu", "--csv", "points.csv", "-o", "sweep"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Measured: ")
-    rows = list(csv.DictReader((tmp_path / "points.csv").read_text(encoding="utf-8").splitlines()))
-    assert {(row["kernel"], row["n"], row["degree"]) for row in rows} == {
-        *(("transpose-plain", n, "16.5") for n in ("256", "512")),
-        *(("transpose-xor", n, "1.0") for n in ("256", "512")),
-    }
-    manifest = json.loads((tmp_path / "sweep" / "sweep.json").read_text(encoding="utf-8"))
-    assert manifest["engine"] == "ncu"
-    assert manifest["fingerprint"]["ncu"].startswith("Version ")
-    assert manifest["fingerprint"]["GPU and driver"]
