@@ -17,10 +17,5 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
 
 
 @pytest.fixture
-def passes(bench: Callable[[str], ModuleType]) -> ModuleType:
-    return bench("passes")
-
-
-@pytest.fixture
 def adversary(bench: Callable[[str], ModuleType]) -> ModuleType:
     return bench("adversary")
