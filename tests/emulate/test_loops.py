@@ -1,27 +1,18 @@
 """An iteration that stands for others gives the counts that running all of them gives."""
 
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
-from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.run import emulate, setting_of
+from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.state import State
-from ncu_swizzle.emulate.steps import Movement
-from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import Ints
-from tests.support.emulation import kernel, pointers, recorded_launch
+from tests.support.emulation import kernel, pointers
 from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import program
@@ -156,28 +147,3 @@ def test_going_back_at_random_restores_everything(examples: int) -> None:
             check_alike(program(chance), launch)
 
         holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
-
-
-@pytest.mark.slow  # a block of a GEMM with 128 tiles along K, twice
-def test_a_period_of_producers_and_consumers_stands_for_others(
-    monkeypatch: pytest.MonkeyPatch, recorded: Callable[[str], Profile], recorded_file: Callable[[str], Path]
-) -> None:
-    name = "wgmma-specialised"
-    source, launch = recorded_launch(name, recorded_file(name), recorded(name))
-    stood: list[int] = []
-    apply = Movement.apply
-
-    def applied(movement: Movement, machine: Machine, times: int) -> None:
-        stood.append(times)
-        apply(movement, machine, times)
-
-    monkeypatch.setattr(Movement, "apply", applied)
-    first = np.zeros((1, 3), np.int64)
-    counted = []
-    for shortcuts in (True, False):
-        setting = setting_of(source, launch, prepare(source), Clock(timeout_s=600.0), shortcuts=shortcuts)
-        batch = run_batch(setting, first)
-        counted.append((batch.issued.tolist(), batch.signature(0), batch.machine.unknown))
-    assert counted[0] == counted[1]
-    assert stood
-    assert max(stood) >= 1

@@ -39,7 +39,6 @@ LANES, FEW = chances.map(any_words), chances.map(lambda chance: warp(chance, lam
 
 def register(m: Machine, number: int) -> list[int]:
     value = m.registers[number]
-    assert value is not None
     assert value.known is True
     return [int(bits) for bits in np.broadcast_to(value.bits, (1, 32))[0]]
 
@@ -142,8 +141,6 @@ def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -
         assert step is not None
         step(m)
         value = m.registers[0]
-        assert value is not None
-        assert value.tag is not None
         assert (value.tag.coefficients and value.tag.coefficients[0]) == steps
 
 
@@ -164,7 +161,6 @@ def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
 def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> None:
     for sass, number in (("IADD3 R0, R2, R4, R6", 0), ("SHF.L.U32 R0, R2, R4, RZ", 0), ("IMAD.WIDE R0, R2, R4, R6", 1)):
         value = execute(sass, lanes, known=False).registers[number]
-        assert value is not None
         assert not np.any(value.known)
     falsehood = execute("ISETP.GE.AND P2, PT, R2, R4, !PT", lanes, known=False)
     assert register(falsehood, 338) == [False] * 32
@@ -217,7 +213,6 @@ def test_lanes_with_the_same_64_bits_are_matched_among_those_that_execute(lanes:
     whole = [lanes[lane][0] | lanes[31 - lane][0] << 32 for lane in range(32)]
     value = m.registers[0]
     for lane in (lane for lane in range(32) if lanes[lane][3]):
-        assert value is not None
         expected = sum(1 << other for other in range(32) if lanes[other][3] and whole[other] == whole[lane])
         assert int(np.broadcast_to(value.bits, (1, 32))[0, lane]) == expected
         assert np.broadcast_to(np.asarray(value.known), (1, 32))[0, lane]
@@ -228,9 +223,6 @@ def test_lanes_whose_guard_is_false_take_no_part_in_an_exchange(lanes: list[Lane
     m = execute("@P0 VOTE.ANY R0, PT, P1\n@P0 REDUX.SUM UR4, R2\n@P0 SHFL.IDX PT, R1, R2, 0x3, 0x1f", lanes)
     here = [lane for lane in range(32) if lanes[lane][3]]
     ballot, total, received = m.registers[0], m.registers[BASES[UREG] + 4], m.registers[1]
-    assert ballot is not None
-    assert total is not None
-    assert received is not None
     for lane in here:
         assert int(np.broadcast_to(ballot.bits, (1, 32))[0, lane]) == sum(1 << k for k in here if lanes[k][4])
         assert np.broadcast_to(np.asarray(received.known), (1, 32))[0, lane] == lanes[3][3]

@@ -79,8 +79,6 @@ def test_both_sides_are_named_with_thread_byte_and_block() -> None:
     (hazard,) = hazards("unordered").found
     later, earlier = hazard.parties
     assert (later.does, earlier.does) == ("reads", "writes")
-    assert later.thread is not None
-    assert earlier.thread is not None
     assert later.thread[0] == 63 - earlier.thread[0]
     assert "which thread" in hazard.described(["a.cu:2", "a.cu:1"])
     assert "at a.cu:1" in hazard.described(["a.cu:2", "a.cu:1"])

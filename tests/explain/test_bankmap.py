@@ -37,7 +37,6 @@ def is_latin(square: Ints) -> bool:
 
 def counted(bank_map: BankMap) -> tuple[int, int, int]:
     """Return the wavefronts: actual, ideal, excessive."""
-    assert bank_map.counts is not None
     return bank_map.counts.actual, bank_map.counts.ideal, bank_map.counts.excessive
 
 
@@ -237,7 +236,6 @@ def test_a_map_that_repeats_itself_is_drawn_once() -> None:
 @pytest.mark.long
 def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> None:
     found = view.section(compare([recorded("kernel1"), recorded("kernel2")]), report.declared_tiles)
-    assert found is not None
     assert found.access == "Q, K, V and O, K out (ldmatrix.x4)"
     assert [bool(picture.borders) for picture in found.board.pictures] == [True, False]
     assert found.board.pictures[1].title == (

@@ -67,7 +67,6 @@ def test_the_articles_choices() -> None:
     for text, element_bytes, writes, reads, (bits, base, shift) in rows:
         found = ask(text, element_bytes, writes, reads)
         check(found, writes, reads)
-        assert found.best is not None
         assert found.best.mapping.transform == Swizzle(bits=bits, base=base, shift=shift), text
         assert found.best.extra_bytes == 0
 
@@ -83,7 +82,6 @@ def test_padding_is_among_the_answers_with_its_bytes() -> None:
 
 def test_what_is_clean_stays_as_it_is() -> None:
     found = ask("(32,32):(32,1)", 4, ["row"], ["rows:16"])
-    assert found.best is not None
     assert found.best.mapping == mapping.parse("(32,32):(32,1)", 4)
     assert found.clean == (found.best,)
 
@@ -133,7 +131,6 @@ def test_a_general_matrix_where_no_swizzle_does() -> None:
     texts = ["column", "ld.shared.b32@tid%32,tid%32", "ld.shared.b32@tid%8*4+tid/8,tid%4"]
     found = suggest(tile, accesses_of(tile, ["row"], texts))
     check(found, ["row"], texts)
-    assert found.best is not None
     assert isinstance(found.best.mapping.transform, XorMatrix)
 
 
@@ -168,7 +165,6 @@ def test_catalogue_kernels_get_what_their_swizzled_variants_have() -> None:
         (tile,) = tiles_of(families.target(name))
         found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
         (after,) = tiles_of(families.target(variant))
-        assert found.best is not None
         assert found.best.mapping == after.mapping, name
 
 
@@ -295,7 +291,6 @@ def test_the_cute_code_is_the_mapping(tmp_path: Path) -> None:
     sources, loops, expected = [include], [], []
     for number, tile in enumerate(MAPPINGS):
         source = code.cute(tile)
-        assert source is not None
         sources.append(f"namespace n{number} {{\n{source.replace(include, '')}\n}}")
         element = {2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[tile.element_bytes]
         loops.append(f"    {{ static {element} tile[{tile.cosize}]; n{number}::write(tile, 3, 5, {element}{{7}});")
@@ -315,7 +310,6 @@ def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     family, kernel = catalog.shipped().named("transpose-plain")
     (tile,) = tiles_of(Target(family, kernel, family.problem()))
     best = suggest(tile.mapping.plain, tile.accesses).best
-    assert best is not None
     plain = family.source(kernel).read_text(encoding="utf-8")
     policy = code.policy(best.mapping, tile.unit)
     used = plain.replace("layout::RowMajor<transpose::kRowBytes, sizeof(float)>", "Suggested")

@@ -61,7 +61,6 @@ FEW = {"rows-transpose": 4, "async-columns": 3}
 def refuted(proof: Proof, about: About = About.MEANING) -> Claim:
     """Return the claim that fails."""
     claim = proof.claim(about)
-    assert claim is not None
     assert claim.state is ClaimState.FAILED, claim
     return claim
 
@@ -79,8 +78,6 @@ def test_a_correct_fix_is_proved(name: str, tmp_path: Path, settings: EmulationS
     assert "unknown" not in results
     assert "no results" not in results
     if name == "carved-matmul":
-        assert proof.resources_before is not None
-        assert proof.resources_after is not None
         shared = proof.resources_before.shared_dynamic, proof.resources_after.shared_dynamic
         assert shared == (8192, 8192 + 128)
         assert "8,320 bytes of shared memory per block for 8,192" in proof.claims[-1].reason
@@ -230,7 +227,6 @@ def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, set
     before = with_text(clock.target, idle, tmp_path / "before")
     after = with_text(clock.target, idle.replace(PLAIN, XOR), tmp_path / "after")
     claim = prove(before, after, clock.moved, settings).claim(About.MEANING)
-    assert claim is not None
     assert claim.state is ClaimState.UNKNOWN
     assert "does not execute" in claim.reason
     assert claim.line == ("clock.cu", 9)

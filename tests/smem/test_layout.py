@@ -133,7 +133,6 @@ def test_an_xor_matrix_is_a_bijection(terms: list[tuple[int, int]]) -> None:
 
 def test_and_and_or_name_the_cells_that_they_merge() -> None:
     lost = mapping.parse("(8,8):(8,1)", 4, "and:3,0,3").collision()
-    assert lost is not None
     tile = mapping.parse("(8,8):(8,1)", 4, "and:3,0,3")
     assert tile.elements(*lost.first) == tile.elements(*lost.second) == lost.offset
     with pytest.raises(UsageError, match="both land at element"):

@@ -259,7 +259,6 @@ def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
     assert len(rows) == 1298
     for row in rows:
         shape = re.search(r"64x(\d+)x", row["sass"])
-        assert shape is not None
         a_in_shared = ", R" not in row["sass"].split("gdesc")[0].split(" ", 1)[1]
         per_group = warpgroup_wavefronts(int(shape[1]), a_in_shared, ".SP." in row["sass"])
         expected = int(row["executed"]) * per_group / WARPS
