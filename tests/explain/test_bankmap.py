@@ -21,7 +21,6 @@ from ncu_swizzle.smem import access, bankmap, layout, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.wavefronts import wavefronts
 
 
 def maps(text: str, element_bytes: int, moved: str | None, name: str, banks: int = 32) -> tuple[BankMap, ...]:
@@ -159,16 +158,6 @@ def test_the_ways_of_32_bit_accesses_are_their_wavefronts(bits: int, base: int, 
     one = access.parse(name, tile.layout, 4)
     ways = bankmap.contention(one, tile)
     assert ways.max(axis=1).tolist() == one.wavefronts(tile).actual.tolist()
-
-
-@pytest.mark.long
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 127), min_size=32, max_size=32), st.permutations(range(8)))
-def test_the_order_of_lanes_within_a_phase_does_not_matter(places: list[int], lanes: list[int]) -> None:
-    addresses = np.array(places) * 16
-    order = np.concatenate([first + np.array(lanes) for first in range(0, 32, 8)])
-    for op in ("st.shared.v4.b32", "ldmatrix.x4"):
-        assert wavefronts(op, addresses).actual.tolist() == wavefronts(op, addresses[order]).actual.tolist()
 
 
 def test_an_access_may_be_of_any_lanes() -> None:

@@ -1,5 +1,6 @@
 """What `explain` answers about layouts, accesses, kernels and Hopper's tiles, and what mistakes lead to."""
 
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -8,9 +9,9 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.explain import predict
+from ncu_swizzle.explain import explained, predict
+from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.smem import code
-from tests.support.explaining import data, drawn
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import KEYWORDS
 from tests.support.pages import Page
@@ -19,7 +20,16 @@ from tests.support.places import ROOT
 BITS = {"what": "(8,8):(8,1)", "swizzle": "bytes:3,2,3", "show": "bits"}
 PLACES = BITS | {"show": "places"}
 PHASES = {"what": "(64,64):(64,1)", "element_bytes": 2, "swizzle": "128B", "access": "ldmatrix", "show": "phases"}
-COLUMN = {"what": "(32,32):(32,1)", "access": "column"}
+
+
+def drawn(svg: bool, **asked: Any) -> str:
+    query = ExplainQuery(**asked)
+    return explained.drawing(query, explained.explanation(query), svg=svg)
+
+
+def data(**asked: Any) -> Any:
+    query = ExplainQuery(**asked)
+    return json.loads(explained.to_json(query, explained.explanation(query)))
 
 
 def pictures(**asked: Any) -> tuple[Page, ElementTree.Element]:
@@ -98,20 +108,6 @@ HALF, WIDE = ({**KEYWORDS[f"{name}.cu"], "config": "none"} for name in ("half", 
 
 def degrees(answer: predict.PredictAnswer) -> list[float]:
     return [row.degree for row in answer.predictions if row.degree is not None]
-
-
-@pytest.mark.usefixtures("own_tiles")
-@NEEDS_ALL
-def test_every_function_names_the_same_mapping_for_a_source() -> None:
-    mapping = "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))"
-    (counted,) = ncu_swizzle.predict("half.cu", **HALF)
-    assert max(degrees(counted)) == 32
-    (suggested,) = ncu_swizzle.suggest("half.cu", **HALF)
-    maps = ncu_swizzle.banks("half.cu", **HALF)
-    assert {code.spelled(suggested.chosen.mapping), code.spelled(maps[-1].mapping)} == {mapping}
-    assert (maps[0].conflicts, maps[-1].conflicts) == (True, False)
-    (tried,) = ncu_swizzle.predict("half.cu", **HALF, swizzle="5,1,5", element_bytes=2)
-    assert max(degrees(tried)) == 1
 
 
 @pytest.mark.usefixtures("own_tiles")

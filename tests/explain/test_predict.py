@@ -1,14 +1,12 @@
 """Predictions: equal to what was recorded on an H100, for every catalogue kernel whose accesses are declared."""
 
 import gzip
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, BadProblem, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import catalog
@@ -55,23 +53,6 @@ def test_predictions_scale_with_the_problem() -> None:
     assert [4 * (one.wavefronts or 0) for one in small] == [one.wavefronts for one in large]
     with pytest.raises(BadProblem, match="ends within a tile"):
         predict.target_predictions(Target(family, kernel, family.problem({"n": 100})))
-
-
-def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    shutil.copytree(paths.kernels(), kernels)
-    kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
-    rotated = kernel2.replace("kernel2", "rotated").replace("XorSwizzle", "AddSwizzle")
-    (kernels / "attention" / "rotated.cu").write_text(rotated, encoding="utf-8")
-    with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:
-        file.write('\n[[variant]]\nname = "rotated"\ntitle = "By addition"\nlesson = "Rotates."\n')
-    family, kernel = catalog.load(kernels).named("rotated")
-    (tile,) = tiles_of(Target(family, kernel, family.problem()))
-    assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
-    costly = {
-        one.access for one in predict.target_predictions(Target(family, kernel, family.problem())) if one.excessive
-    }
-    assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
 
 
 def test_what_is_not_declared_is_refused() -> None:

@@ -1,7 +1,6 @@
 """Correct fixes are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
 
 import itertools
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,9 @@ from tests.support.fixes import (
     PLAIN,
     REFUSED,
     XOR,
-    Fate,
-    Mutant,
     OnceEmulated,
     adversaries,
     array,
-    fate,
-    mutants,
     padded,
     specs,
     swizzled,
@@ -54,8 +49,6 @@ NAMED: dict[str, dict[str, tuple[str, Location | None]]] = {  # reasons, with th
         "one block reads and writes an element more": ("block (7, 0, 0)", None),  # although the results are the same
     },
 }  # fmt: skip
-OF_EACH, WANTED = 24, 200  # mutants of a fix, evenly spread over all of them; of those of all fixes that are wrong
-FEW = {"rows-transpose": 4, "async-columns": 3}
 
 
 def refuted(proof: Proof, about: About = About.MEANING) -> Claim:
@@ -230,42 +223,3 @@ def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, set
     assert claim.state is ClaimState.UNKNOWN
     assert "does not execute" in claim.reason
     assert claim.line == ("clock.cu", 9)
-
-
-# ---------------------------------------------------------------------------------------------- mutants
-
-# Not every mutant is wrong: ``x ^ y & 31`` and ``x ^ y`` are the same for y below 32. One that is proved must leave the
-# same bytes in every block, for inputs that the proof has not seen.
-
-
-def some(name: str, count: int) -> list[Mutant]:
-    target = specs()[name]
-    every = list(mutants(target.source.read_text(encoding="utf-8"), FIXES[name].text(target)))
-    step = max(1.0, len(every) / count)
-    return [every[int(k * step)] for k in range(min(count, len(every)))]
-
-
-def fates(name: str, count: int, folder: Path, settings: EmulationSettings, old: OnceEmulated) -> Counter[Fate]:
-    met: Counter[Fate] = Counter()
-    for number, mutant in enumerate(some(name, count)):
-        became = fate(old(name), specs()[name], mutant.text, FIXES[name], folder / f"{name}-{number}", settings)
-        assert became is not Fate.WRONG, f"{name}, {mutant.what}"
-        met[became] += 1
-    return met
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_a_few_mutants_are_refused(
-    name: str, tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
-) -> None:
-    assert fates(name, FEW[name], tmp_path, settings, once_emulated)[Fate.REFUSED] >= FEW[name] - 1
-
-
-@pytest.mark.slow
-def test_all_of_200_wrong_ones_are_refused(
-    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
-) -> None:
-    met: Counter[Fate] = Counter()
-    for name in FIXES:
-        met += fates(name, OF_EACH, tmp_path, settings, once_emulated)
-    assert met[Fate.REFUSED] >= WANTED, met

@@ -241,14 +241,6 @@ def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], star
         assert wavefronts(op, lanes).actual.tolist() == [degree(vectors)]
 
 
-@given(st.lists(st.integers(0, 255), min_size=5, max_size=5))
-def test_the_degree_of_wide_stores_is_that_of_a_phase(chunks: list[int]) -> None:
-    vectors = [16 * chunk for chunk in chunks]
-    lanes = linear(vectors)
-    assert wavefronts("st.shared.v4.b32", lanes).actual.tolist() == [4 * degree(vectors[:3], 16)]
-    assert wavefronts("ldmatrix.x4", lanes).actual.tolist() == [4 * degree(vectors[:3], 16)]
-
-
 # ---------------------------------------------------------------------------------------------- the CUDA source
 
 SOURCE = (paths.kernels() / "common" / "layout.cuh").read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """The wavefront model, and what wgmma and TMA access, against what an H100 was measured to do."""
 
 import importlib
-import itertools
 import re
 from typing import Any
 
@@ -15,15 +14,11 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, WARPS, Descriptor, box_chunks, warpgroup_wavefronts
-from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
+from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX, WARP
 from tests.support.places import measured, text
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
-KINDS = {name: operations.find(name).kind for name in operations.NAMES}
-PHASED = [
-    name for name, kind in KINDS.items() if kind != COPY and (kind != LOAD or operations.find(name).width_bytes < 8)
-]
 
 
 Request = tuple[str, NDArray[np.int64], NDArray[np.bool_]]
@@ -63,7 +58,7 @@ def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any
 
 # ---------------------------------------------------------------------------------------------- examples by hand
 
-PAST_L1, THROUGH_L1 = "cp.async.cg.16", "cp.async.ca.16"
+PAST_L1 = "cp.async.cg.16"
 NAMES = {"LANE": LANE, "ROW": LANE // 8, "CHUNK": LANE % 8, "where": np.where}
 NAMES["TAIL"] = np.where(LANE < 9, 16 * LANE, -1)
 BY_HAND = text("smem/requests.txt").partition("\n\n")[2].splitlines()
@@ -76,21 +71,6 @@ def test_requests_counted_by_hand() -> None:
         found = "{} {}".format(*counts(op, *(eval(array, NAMES) if array else None for array in arrays)))
         wrong += [f"{line}, not {found}"] if found != expected else []
     assert wrong == []
-
-
-def test_rows_permuted_by_xor_are_copied_ideally_and_past_l1_those_rotated_by_an_odd_number_of_chunks_are_not() -> None:
-    row, chunk = LANE // 8, LANE % 8  # of 8 chunks of 16 bytes
-    for op, shift in itertools.product((PAST_L1, THROUGH_L1), range(8)):
-        assert counts(op, 128 * row + 16 * (chunk ^ shift)) == (4, 4)
-        odd = op == PAST_L1 and shift % 2
-        assert counts(op, 128 * row + 16 * ((chunk + shift) % 8)) == (8 if odd else 4, 4), (op, shift)
-
-
-def test_phases_of_wide_accesses() -> None:
-    for op, lanes, phases in (("ld.shared.b32", 32, 1), ("ld.shared.b64", 16, 2), ("st.shared.v4.b32", 8, 4)):
-        operation = operations.find(op)
-        assert (operation.lanes, len(operation.phases)) == (lanes, phases)
-    assert operations.find("ldmatrix.x2").phases == (range(8), range(8, 16))
 
 
 def test_a_sector_with_a_chunk_that_is_read_twice_is_not_known() -> None:
@@ -135,29 +115,6 @@ def test_what_holds_for_any_request(request: Request, rows: int) -> None:
         alone = wavefronts(op, addresses[index], active[index])
         one = (result.actual[index], result.ideal[index], result.known[index])
         assert (alone.actual[0], alone.ideal[0], alone.known[0]) == one
-
-
-@given(requests(PHASED), st.randoms(use_true_random=False))
-def test_the_order_of_lanes_within_a_phase_does_not_matter(request: Request, random: Any) -> None:
-    op, addresses, active = request
-    order = LANE.copy()
-    for phase in operations.find(op).phases:
-        order[phase.start : phase.stop] = random.sample(list(phase), len(phase))
-    assert_equal(wavefronts(op, addresses[:, order], active[:, order]), wavefronts(op, addresses, active))
-
-
-@given(requests([name for name, kind in KINDS.items() if kind == STORE]))
-def test_a_load_never_takes_more_than_the_store_of_its_width(request: Request) -> None:
-    op, addresses, active = request
-    load = wavefronts(op.replace("st.", "ld."), addresses, active)
-    assert (load.actual <= wavefronts(op, addresses, active).actual).all()
-
-
-# Compare-and-swap of a loop reads what a load before it has read.
-@given(requests([name for name, kind in KINDS.items() if kind == ATOMIC and name != SPIN]))
-def test_an_atomic_never_takes_less_than_a_load(request: Request) -> None:
-    op, addresses, active = request
-    assert (wavefronts(op, addresses, active).actual >= wavefronts("ld.shared.b32", addresses, active).actual).all()
 
 
 @settings(max_examples=20)

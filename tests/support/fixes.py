@@ -1,24 +1,17 @@
 """Fixes of the kernels of tests/data/fix, right and wrong: written by hand, mutated, and what becomes of them."""
 
-import difflib
-import itertools
 import json
-import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
-from ncu_swizzle.fix import values
-from ncu_swizzle.fix.claims import About, ClaimState
+from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.excess import Moved
-from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.project import specs as specs_project_kernels
@@ -186,115 +179,3 @@ def adversaries() -> dict[str, Adversary]:
         name: Adversary(target=targets[name], wrong={what: (old, new) for what, (old, new) in wrong.items()})
         for name, wrong in edits.items()
     }
-
-
-SEEDS = (2, 3, 4)  # of inputs that the proof does not use
-
-_TOKEN = re.compile(
-    r"\s+|//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|\d[\w.]*|\w+|<<=?|>>=?|[-+*/%^&|=!<>]=|&&|\|\||::|->|.", re.DOTALL
-)
-_OTHER = {
-    "^": ("+", "|", "&"), "+": ("-", "^"), "-": ("+",), "*": ("+",), "/": ("%",), "%": ("/", "&"), "&": ("|", "^"),
-    "|": ("&",), "<<": (">>",), ">>": ("<<",),
-}  # fmt: skip
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_KEYWORDS = frozenset(("__shared__", "auto", "const", "float", "for", "if", "int", "return", "sizeof", "unsigned", "T"))
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong version, and what was done to it."""
-
-    what: str
-    text: str
-
-
-def mutants(before: str, after: str) -> Iterator[Mutant]:
-    """Yield each mutant of a fix once."""
-    seen = {after}
-    for mutant in _all(before, after):
-        if mutant.text not in seen and _balanced(mutant.text):
-            seen.add(mutant.text)
-            yield mutant
-
-
-def _all(before: str, after: str) -> Iterator[Mutant]:
-    old, new = _tokens(before), _tokens(after)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    edits = [codes for codes in matcher.get_opcodes() if codes[0] != "equal"]
-    for _, first, end, start, stop in edits:
-        line = 1 + "".join(new[:start]).count("\n")
-        yield Mutant(
-            f"line {line}: {''.join(new[start:stop])!r} forgotten",
-            "".join([*new[:start], *old[first:end], *new[stop:]]),
-        )
-        for at in range(max(0, start - 2), min(len(new), stop + 2)):
-            for token in _instead(new, at):
-                changed = "".join([*new[:at], token, *new[at + 1 :]])
-                yield Mutant(f"line {line}: {new[at]!r} becomes {token!r}", changed)
-    yield from _whole_lines(before, after)
-
-
-def _whole_lines(before: str, after: str) -> Iterator[Mutant]:
-    """Yield mutants that forget all edits of a line, or swap two neighbouring subscripts of an edited one."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    for tag, first, end, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal" or end - first != stop - start:
-            continue
-        for k in range(stop - start):
-            yield Mutant(
-                f"line {start + k + 1} forgotten", "".join([*new[: start + k], old[first + k], *new[start + k + 1 :]])
-            )
-            swapped = re.sub(r"\[([^\[\]]+)\]\[([^\[\]]+)\]", r"[\2][\1]", new[start + k], count=1)
-            text = "".join([*new[: start + k], swapped, *new[start + k + 1 :]])
-            yield Mutant(f"line {start + k + 1}: subscripts swapped", text)
-
-
-def _balanced(text: str) -> bool:
-    return all(text.count(opening) == text.count(closing) for opening, closing in ("()", "[]", "{}"))
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
-
-
-def _instead(tokens: Sequence[str], at: int) -> Iterator[str]:
-    """Yield what a token may be mistaken for."""
-    token = tokens[at]
-    if token.isdigit():
-        number = int(token)
-        yield from (str(other) for other in (number + 1, number - 1, 2 * number, number // 2) if other >= 0)
-    elif token in _OTHER:
-        yield from _OTHER[token]
-    elif _WORD.fullmatch(token) and token not in _KEYWORDS and tokens[at + 1 : at + 2] != ["."]:
-        near = [word for word in tokens[max(0, at - 12) : at + 12] if _WORD.fullmatch(word) and word not in _KEYWORDS]
-        after_dot = at > 0 and tokens[at - 1] == "."
-        yield from (("y", "x") if after_dot else [word for word in dict.fromkeys(near) if word != token][:2])
-
-
-class Fate(Enum):
-    """What the proof says of a mutant."""
-
-    INVALID = "it does not compile"
-    REFUSED = "it is refused"
-    SAME = "it is proved, and does the same in every block for other inputs"
-    WRONG = "it is proved, and differs"
-
-
-def fate(old: Executable, target: Target, text: str, fix: Fix, folder: Path, settings: EmulationSettings) -> Fate:
-    """Return what becomes of a version of a fix."""
-    after = with_text(target, text, folder, fix.shared)
-    proof = prove_version(old, after, fix.moved, settings)
-    rebuilt = proof.claim(About.REBUILT)
-    if rebuilt is not None and rebuilt.state is ClaimState.FAILED:
-        return Fate.INVALID
-    if not proof.held:
-        return Fate.REFUSED
-    return Fate.SAME if does_the_same(old, executable(after, settings)) else Fate.WRONG
-
-
-def does_the_same(old: Executable, new: Executable) -> bool:
-    """Return whether all blocks of the grid leave the same bytes, all of them known, for inputs of other seeds."""
-    x, y, z = old.launch(None).grid
-    blocks = list(itertools.product(range(x), range(y), range(z)))
-    return all(values.compare(old, new, blocks, 600, seed).complete for seed in SEEDS)
