@@ -92,7 +92,7 @@ def test_arguments_and_kernels_that_do_not_fit_the_cubin_are_told(report_file: P
         elf.pack(Cubin(result.cubin, "kernel2"), "kernel9", [])
 
 
-HELPER, BODY = "kernels/common/ptx.cuh", "kernels/attention/attention.cuh"
+BODY = "kernels/attention/attention.cuh"
 
 
 def test_ncu_s_location_is_always_in_the_stack(report_file: Path) -> None:

@@ -20,7 +20,6 @@ from tests.support.properties import chances, examples, holds
 HEADER = 64  # bytes of the file's header, and of each section's
 FIELDS = {"name": (0, 4), "type": (4, 4), "flags": (8, 8), "offset": (24, 8), "size": (32, 8), "link": (40, 4),
           "entry size": (56, 8)}  # fmt: skip
-EXTREMES = (0, 1, 7, 1 << 31, 1 << 62, (1 << 64) - 1)
 
 
 def read_everything(data: bytes) -> None:
@@ -57,33 +56,6 @@ def sections(data: bytes) -> Iterator[tuple[int, Section]]:
 
 def changed(data: bytes, at: int, width: int, value: int) -> bytes:
     return data[:at] + (value % (1 << 8 * width)).to_bytes(width, "little") + data[at + width :]
-
-
-@pytest.mark.long
-def test_any_header_of_a_section_may_be_wrong(recorded_cubin: bytes) -> None:
-    for field, (at, width) in FIELDS.items():
-        answers = {
-            refused(changed(recorded_cubin, head + at, width, value))
-            for head, _ in sections(recorded_cubin)
-            for value in EXTREMES
-        }
-        assert any(answers) == (field != "flags"), "flags are not read"
-        assert all("x.cubin" in answer for answer in answers if answer), field
-
-
-@pytest.mark.long
-def test_any_symbol_attribute_or_line_may_be_wrong(recorded_cubin: bytes) -> None:
-    for _, section in sections(recorded_cubin):
-        start = section["sh_offset"]
-        if section.name == ".symtab":
-            for number in range(section.num_symbols()):
-                for at, width in ((0, 4), (6, 2), (8, 8), (16, 8)):
-                    for value in EXTREMES:
-                        refused(changed(recorded_cubin, start + 24 * number + at, width, value))
-        if section.name.startswith((".nv.info", ".debug_line", ".rel", ".nv.constant")):
-            for at in range(start, start + section["sh_size"], 11):
-                for byte in (0, 0x80, 0xFF):
-                    refused(changed(recorded_cubin, at, 1, byte))
 
 
 DAMAGES: dict[str, Callable[[bytes, Random], bytes]] = {

@@ -1,6 +1,5 @@
 """A kernel that names its layout is fixed by naming another one, with the places inferred from the accesses."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,9 @@ from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.edits import source_of
-from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import FixJob
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import naming
 from tests.support.fixes import Projects
 from tests.support.marks import NEEDS_ALL
 
@@ -70,28 +68,3 @@ def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
     named = Naming(job=FixJob(target=target, text=source_of(target), settings=settings, options=options))
     assert named.cheapest() is None
     assert "the accesses do not agree on one place" in named.stop.reason
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "problem", "sibling"),
-    [
-        ("transpose-plain", {}, "XorSwizzle"),
-        ("vectors-4-stride", {}, "Padded"),  # with the XOR its results are unknown, and its code moves other constants
-        ("vectors-8-stride", {}, "XorSwizzle"),
-        ("vectors-16-stride", {}, "XorSwizzle"),
-        ("gemm-plain", {"n": 256}, "XorSwizzle"),
-        ("kernel1", {"seq": 128}, "XorSwizzle"),
-    ],
-)
-def test_the_catalogues_plain_kernels_become_free_of_conflicts_by_one_name(
-    name: str, problem: dict[str, int], sibling: str, settings: EmulationSettings
-) -> None:
-    target = catalog.shipped().target(name)
-    target = replace(target, problem=target.family.problem(problem))
-    fix = fix_kernel(FixJob(target=target, text=source_of(target), settings=settings))
-    assert fix.proved
-    assert [tile.excess_after for tile in fix.tiles] == [0]
-    assert fix.tiles[0].mapping.startswith(f"layout::{sibling}, ")
-    policy = f"layout::{sibling}<".encode()
-    assert fix.after == fix.before.replace(b"layout::RowMajor<", policy)

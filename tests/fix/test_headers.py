@@ -14,7 +14,7 @@ from ncu_swizzle.fix import edits, shown, sources
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.includers import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import naming
 from tests.support.fixes import Projects, described_too
 from tests.support.marks import NEEDS_ALL
 
@@ -93,16 +93,6 @@ def test_a_header_that_is_included_twice_or_out_of_the_project_stays(headers: Pa
     fix = fix_all("src/floats.cu", FixQuery(within=lambda folder: folder == inside))
     assert not fix.changed
     assert "turned, which this file does not define" in fix.kernels[0].tiles[0].reason
-
-
-@NEEDS_ALL
-@pytest.mark.slow
-def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(catalog.shipped().target("transpose-plain").family.folder)
-    fix = fix_all("transpose-plain", FixQuery(options=FixOptions()))
-    (tile,) = fix.kernels[0].tiles
-    assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", True)
-    assert [file.path.name for file in fix.files] == ["1_plain.cu"]
 
 
 @NEEDS_ALL
