@@ -1,6 +1,6 @@
 """The emulated engine and cuxray on the same binaries: ``python3 bench/cuxray.py [KERNEL …]``.
 
-The binaries come from the recordings of the catalogue and, if recorded, of the stress kernels in tests/data. For each
+The binaries come from the recordings of the catalogue and, if recorded, of the stress kernels in bench/stress. For each
 executed shared-memory access, the degree (actual over ideal wavefronts) that a tool reports is compared with the one
 that ncu counted: right, wrong, or not analysed. cuxray is installed into its own environment in a temporary folder.
 """
@@ -31,7 +31,7 @@ from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 
-STRESS = ROOT / "tests" / "data" / "stress"
+STRESS = ROOT / "bench" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")
 CUXRAY = "cuxray==0.6.0"
 RIGHT, WRONG, SILENT = "right", "wrong", "not analysed"

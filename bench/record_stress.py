@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-STRESS = ROOT / "tests" / "data" / "stress"
+STRESS = ROOT / "bench" / "stress"
 NEUTRAL = Path("/tmp/ncu-swizzle")
-PARTS = ("ncu_swizzle", "rules", "kernels", "tests/data/stress", "bench")
+PARTS = ("ncu_swizzle", "rules", "kernels", "bench")
 HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 REPORT, FACTS = "stress.ncu-rep", "facts.json"
 LAUNCH = "--launch"

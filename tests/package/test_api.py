@@ -29,7 +29,7 @@ from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE
-from tests.support.places import DATA
+from tests.support.places import DATA, STRESS
 from tests.support.recordings import Recorded, embedded
 
 RECORDED: dict[str, Any] = {"engine": "recorded", "reference": "none"}
@@ -168,7 +168,7 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
     assert ncu_swizzle.check("tile-swizzled", **project).outcome == "pass"
     with pytest.raises(GateFailed):
         ncu_swizzle.check("tile-rowmajor", **project)
-    shutil.copytree(DATA / "stress" / "rotate", tmp_path / "mine")
+    shutil.copytree(STRESS / "rotate", tmp_path / "mine")
     (kernel,) = catalog.load(tmp_path).families[0].kernels
     own = ncu_swizzle.profile(kernel.name, catalog=[tmp_path], engine="emulated", reference="none")
     assert own.profile.kernel.name == kernel.name

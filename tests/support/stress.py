@@ -1,4 +1,4 @@
-"""The stress kernels of tests/data/stress, and what an H100 recorded of them."""
+"""The stress kernels of bench/stress, and what an H100 recorded of them."""
 
 from typing import Any
 
