@@ -211,15 +211,3 @@ def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for number in range(5):
         files.write_atomically(tmp_path / str(number), b"x")
     assert looked == [tmp_path]
-
-
-def test_a_pipe_gets_the_data_and_stays_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
-        files.write_atomically(pipe, b"{}")
-        stayed = pipe.is_fifo()
-        if not stayed:
-            reader.kill()
-        assert reader.communicate(timeout=20)[0] == b"{}"
-    assert stayed

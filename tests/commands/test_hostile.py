@@ -1,9 +1,7 @@
 """Hostile text on the command line, in files and their names, in every field of every input; no output is harmed."""
 
-import contextlib
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -23,8 +21,6 @@ from tests.support.hostile import (
     ARGUMENT,
     CHECKS,
     EVERYTHING,
-    NAME,
-    PARTS,
     STARTS,
     check_json,
     check_terminal,
@@ -38,7 +34,6 @@ from tests.support.own_kernel import TYPED
 from tests.support.process import Done, Typed, environment, run
 from tests.support.writers import Made, Writer
 
-LIMIT_S = 120
 ODD = os.fsdecode(b"k\xff")
 
 
@@ -86,24 +81,6 @@ def test_a_hostile_profile_goes_through_the_commands(typed: Typed, hostile_profi
     assert {kind for kind, _ in written} == {"html", "csv", "md", "json", "xml", "sarif"}
     for kind, text in written:
         CHECKS[kind](text)
-
-
-@pytest.mark.long
-def test_a_terminal_shows_colours_and_nothing_else(hostile_profile: Path, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "ncu_swizzle", "report", hostile_profile.name, "-o", "page.html"]
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path,
-                          env=environment(TERM="xterm-256color")) as process:  # fmt: skip
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # what a terminal says at the end
-            while part := os.read(ours, 65536):
-                shown += part
-        os.close(ours)
-        assert process.wait(LIMIT_S) == 0
-    text = shown.decode().replace("\r\n", "\n")
-    assert "\x1b[1m" in text, "rich's styles are kept"
-    check_terminal(text)
 
 
 @pytest.mark.long
@@ -206,12 +183,6 @@ def test_a_source_with_such_a_name_is_compiled_and_saved(odd: Path) -> None:
     assert any(instruction.file == source for instruction in profile.shared()), "its lines are found in it"
 
 
-def test_a_missing_file_with_a_hostile_name_is_quoted(typed: Typed) -> None:
-    done = typed("report", f"missing{NAME}")
-    assert done.returncode == 2
-    harmless(done)
-
-
 GROUPS = 2  # of fields
 KINDS = ("profiles", "verdict", "sweep", "catalog", "times", "diagnosis", "maps")
 Inputs = dict[str, tuple[Any, Made]]
@@ -230,15 +201,6 @@ def test_hostile_text_harms_no_output(kind: str, inputs: Inputs) -> None:
     fields = text_fields(value)
     for group in filter(None, (fields[first::GROUPS] for first in range(GROUPS))):
         check_all(made(lambda text: f"{STARTS[1]}{text}{EVERYTHING}", group))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_hostile_text_alone_harms_no_output(kind: str, inputs: Inputs) -> None:
-    value, made = inputs[kind]
-    fields = text_fields(value)
-    for number, part in enumerate((*STARTS, *PARTS)):
-        check_all(made(lambda text, part=part: part, fields[number % GROUPS :: GROUPS]))  # type: ignore[misc]
 
 
 def test_saved_profiles_and_json_keep_hostile_text_exactly(pair: tuple[Profile, ...]) -> None:

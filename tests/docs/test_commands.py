@@ -109,14 +109,6 @@ def test_commands_and_options_exist(name: str) -> None:
             command.make_context(name, words)
 
 
-def test_mistakes_are_noticed() -> None:
-    line = TypedLine("ncu-swizzle check my.ncu-rep --max-degree '*=1' -k x --sarift y -D A=1 -- ./app --z  # each kind")
-    assert line.words == ["check", "my.ncu-rep", "--max-degree", "*=1", "-k", "x", "--sarift", "y", "-D", "A=1",
-                          "--", "./app", "--z"]  # fmt: skip
-    assert list(unknown_options(line)) == [f"{line.text}: --sarift"]
-    assert sum(len(list(lines(page))) for page in PAGES) > 60
-
-
 def test_what_else_is_typed_exists() -> None:
     """Scripts of bench/ and targets of make; extras are in test_install.py."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
@@ -187,16 +179,6 @@ def test_examples_print_what_is_shown(name: str, examples: ModuleType, monkeypat
         assert examples.refreshed(text, folder) == text, "python docs/examples.py brings the pages up to date"
 
 
-@pytest.mark.long
-def test_a_wrong_digit_is_noticed(examples: ModuleType) -> None:
-    text = (ROOT / "docs" / "learn" / "gemm.md").read_text(encoding="utf-8")
-    block = text[text.index("```console\n$ ncu-swizzle explain") :].split("```\n\n", 1)[0] + "```\n"
-    digit = re.search(r"[1-9](?!.*\d)", block, re.DOTALL)
-    assert digit
-    wrong = block[: digit.start()] + str(10 - int(digit[0])) + block[digit.end() :]
-    assert examples.refreshed(wrong, ROOT) == block != wrong
-
-
 def ending(name: str, line: TypedLine) -> int:
     """Return the exit code of a line: what needs a GPU ends by saying that it lacks one, and so does doctor."""
     if line.needs_gpu:
@@ -234,33 +216,3 @@ def test_commands_do_what_is_said(name: str, tmp_path: Path) -> None:
             if done.returncode != ending(name, line):
                 wrong.append(f"{line.text}\n{done.returncode}\n{done.stdout}{done.stderr}")
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.slow
-@without_gpu
-@NEEDS_ALL
-def test_a_variant_is_added_as_contributing_says(tmp_path: Path) -> None:
-    """In a copy of the checkout: the file, the entry, and the degree that is then shown."""
-    page = (ROOT / ADDED).read_text(encoding="utf-8")
-    for folder in ("ncu_swizzle", "kernels", "recordings", "reports", "rules"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.ncu-rep"))
-    family = tmp_path / "kernels" / "attention"
-    plain = (family / "2_swizzled.cu").read_text(encoding="utf-8")
-    found = re.search(r"`kernels/attention/(\w+\.cu)`: a copy of `2_swizzled.cu`", page)
-    assert found
-    (family / found[1]).write_text(plain.replace("kernel2", "rotated").replace("XorSwizzle", "AddSwizzle"))
-    entry = re.search(r"^ +\[\[variant\]\]\n(?: +.*\n)+", page, re.MULTILINE)
-    assert entry
-    with (family / "family.toml").open("a", encoding="utf-8") as file:
-        file.write(entry[0])
-    for line in within_text(ROOT / ADDED):
-        done = process.started(*line.words, folder=tmp_path, env=process.environment(PYTHONPATH=str(tmp_path)))
-        assert done.returncode == (3 if line.needs_gpu else 0), done.stderr
-        if line.words[0] == "explain":
-            assert re.search(r"cp.async.cg.16 .* 1.50\*$", done.stdout, re.MULTILINE), done.stdout
-
-
-def test_what_needs_a_gpu_is_marked_as_such(tmp_path: Path) -> None:
-    """Without the words, such a command would have to succeed here."""
-    line = TypedLine("ncu-swizzle profile kernel1 --no-ncu", needs_gpu=True)
-    assert process.command(*line.words, folder=tmp_path).returncode == ending("README.md", line) == 3

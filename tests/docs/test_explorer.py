@@ -38,14 +38,6 @@ def test_its_arithmetic_is_that_of_the_package(browser: Browser, explorer_file: 
     assert browser.errors() == []
 
 
-def test_the_comparison_notices_a_difference(browser: Browser, explorer_file: Path) -> None:
-    browser.open(explorer_file)
-    pairs = list(random_cases(BATCH, 3))
-    browser.driver.execute_script("wavefronts = () => ({actual: 1, ideal: 1, known: true})")
-    found = answers(browser, [asked(case) for case, _ in pairs])
-    assert any(answer != expected for (_, expected), answer in zip(pairs, found, strict=True))
-
-
 def test_it_shows_before_and_after_and_loads_nothing_else(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     assert browser.texts(COUNTS.format(4)) == ["512", "64"]

@@ -59,10 +59,6 @@ def test_the_pictures_are_up_to_date() -> None:
             )
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
-
-
 def test_the_python_of_the_case_studies_says_what_it_gives() -> None:
     page = (DOCS / "cases" / "index.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +37,6 @@ def test_the_search_works_from_disk(page: str, site: Path, browser: Browser) -> 
     assert all(url.startswith(("file:", "data:")) for url in browser.fetched())
 
 
-@pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(30, 33, 41)")])
-def test_it_is_as_bright_as_the_system(scheme: str, background: str, site: Path, browser: Browser) -> None:
-    browser.prefer(scheme)
-    browser.open(site / "index.html")
-    assert browser.script("getComputedStyle(document.body).backgroundColor") == background
-
-
 def test_no_page_fetches_anything_or_reports_an_error(site: Path, browser: Browser) -> None:
     pages = [page for page in site.rglob("*.html") if page.name != "404.html"]  # whose links are a server's
     assert len(pages) > 40
@@ -52,8 +44,3 @@ def test_no_page_fetches_anything_or_reports_an_error(site: Path, browser: Brows
         browser.open(page)
         assert browser.errors() == [], page
         assert all(url.startswith(("file:", "data:", "blob:")) for url in browser.fetched()), page
-
-
-def test_the_footer_names_the_version(site: Path, browser: Browser) -> None:
-    browser.open(site / "learn" / "cute.html")
-    assert browser.texts(".md-copyright") == [f"ncu-swizzle {version('ncu-swizzle')} · Apache-2.0"]

@@ -169,18 +169,6 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
     assert saved.accesses["STS"].executed == 16 * 8 * 4
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("work")
-@NEEDS_ALL
-def test_exhaustive_says_the_same() -> None:
-    family, kernel = catalog.shipped().named("transpose-plain")
-    problem = family.problem({"n": 100})
-    some = emulation.emulate_target(Target(family, kernel, problem))
-    every = emulation.emulate_target(Target(family, kernel, problem), emulation.EmulationSettings(exhaustive=True))
-    assert every.counts.blocks_run == every.counts.blocks == 16
-    assert counts(every.profile) == counts(some.profile)
-
-
 # ---------------------------------------------------------------------------------------------- binaries
 
 

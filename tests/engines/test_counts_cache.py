@@ -317,16 +317,3 @@ def test_a_cached_run_writes_and_prints_what_the_first_did(work: Path) -> None:
     written = outputs(work / "first")
     assert {"report.html", "run.json", "transpose.json", "transpose.cubin"} <= written.keys(), written
     assert written == outputs(work / "second") == outputs(work / "fresh")
-
-
-@NEEDS_ALL
-@pytest.mark.parametrize("command", [("lint", "my.cu"), ("check", "transpose-plain", "--max-degree", "99")])
-def test_no_cache_leaves_nothing_behind(command: tuple[str, ...], work: Path) -> None:
-    own(work)
-    typed = ("--kernel", "transpose", *TYPED) if command[0] == "lint" else ("--engine", "emulated", "--config", "none")
-    done = process.run(*command, *typed, "--no-cache", env=paths.child_environment())
-    assert done.returncode in (0, 1), done.stderr
-    assert not list((work / "cache").rglob("*"))
-    again = process.run(*command, *typed, env=paths.child_environment())
-    assert again.stdout == done.stdout
-    assert {file.name for file in (work / "cache" / "ncu-swizzle").iterdir()} >= {"cubins", "emulations"}

@@ -305,15 +305,3 @@ def test_a_full_disk_is_told(fake: Fake) -> None:
     assert "free some disk space" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(fake.work.iterdir()) == []
-
-
-@pytest.mark.long
-def test_a_full_device_for_the_output_is_told(fake: Fake) -> None:
-    command = [sys.executable, "-m", "ncu_swizzle", "list"]
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=fake.environment("ok")
-        )
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot write the output: No space left on device")
-    assert "Traceback" not in done.stderr

@@ -23,6 +23,7 @@ from tests.support.own_kernel import FAMILY, KERNEL, own
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused
+from tests.support.repositories import git
 
 pytestmark = NEEDS_ALL
 
@@ -136,12 +137,6 @@ def test_a_repository_among_the_sources_is_not_taken_for_the_checkout_s(hostile:
     done = lint(bare, "my.cu")
     assert done.returncode == 0, done.stdout + done.stderr
     assert not marker.exists()
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = {f"GIT_{role}_{what}": "someone" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
-    subprocess.run(command, capture_output=True, check=True, env={**os.environ, **who})
 
 
 def test_a_folder_whose_name_is_a_command_is_refused(hostile: Path, marker: Path) -> None:

@@ -21,7 +21,6 @@ from ncu_swizzle.reports import pairing
 from ncu_swizzle.sweep import plan
 from tests.support.own_kernel import own
 from tests.support.places import table
-from tests.support.process import command
 from tests.support.refusals import refused, unlike
 from tests.support.reports import EMPTY
 
@@ -114,20 +113,6 @@ def test_patterns_that_do_not_compile_are_refused() -> None:
             baseline.pattern(text, "--kernel-name")
         with pytest.raises(UsageError, match="regular expression"):
             pairing.matches(EMPTY, f"regex:{text}")
-
-
-@pytest.mark.long  # a dozen commands
-def test_the_command_line_says_so_too(tmp_path: Path) -> None:
-    source = own(tmp_path)
-    usual = ["--grid", "1", "--block", "32", "--problem", "n=64", "--arg", "x=float32[n,n]:random"]
-    for options in (
-        ["--grid", HUGE], ["--grid", LARGE], ["--block", HUGE], ["--shared", HUGE], ["--shared", "10000000000"],
-        ["--problem", f"n={HUGE}"], ["--problem", f"n={LARGE}"], ["--problem", "n=" + "9" * 18], ["--arg", f"z={HUGE}"],
-        ["--arg", f"z=int32[n]:{HUGE}"], ["--max-degree", LARGE],
-    ):  # fmt: skip
-        done = command("lint", source.name, *usual, *options, folder=tmp_path)
-        assert done.returncode == 2, done.stderr
-        assert len(done.stderr) < 1500, options[0]
 
 
 def test_files_say_so_too(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from ncu_swizzle.base.errors import BadFile, NotWritable
 from ncu_swizzle.base.files import exists, is_file, is_folder, not_readable, read_bytes, write_atomically
 from ncu_swizzle.kernels.git import commit_of
 from tests.support.process import command
+from tests.support.repositories import git
 
 LONG = "x" * 100_000
 
@@ -106,12 +106,6 @@ def test_what_a_path_names(tmp_path: Path) -> None:
         for impossible in (Path(LONG), Path("a\0b")):
             with pytest.raises(BadFile, match="cannot be read"):
                 ask(impossible)
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = {f"GIT_{role}_{what}": "someone" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **who}).stdout.strip()
 
 
 def test_a_checkout_has_one_and_the_files_in_question_make_it_dirty(tmp_path: Path) -> None:

@@ -1,18 +1,13 @@
 """What is kept of the compilers' work is what they make; what a test run leaves behind fails it."""
 
-import os
-import re
-import subprocess
-import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import line_table, open_elf
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
-from tests.support import kept, leftovers
+from tests.support import kept
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
 KERNEL = """#include "../twice.cuh"
@@ -86,38 +81,3 @@ def test_what_may_depend_on_more_is_not_kept(tmp_path: Path) -> None:
     assert [kept.Sources.of(unit, OPTIONS, []) for unit in units] == [None, None, None]
     assert kept.Sources.of(TWICE, ("--pre-include=a.h",), []) is None
     assert kept.Sources.of(TWICE, ("-include", "a.h"), []) is None
-
-
-def ended(watch: leftovers.Leftovers) -> int:
-    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
-    watch.pytest_sessionfinish(session)  # type: ignore[arg-type]
-    return session.exitstatus
-
-
-def test_what_is_left_behind_fails_the_run_and_is_named_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in (leftovers.MARK, "TMPDIR"):
-        monkeypatch.setenv(name, "")  # the run's own comes back afterwards
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(leftovers, "Finalize", lambda *_, **__: None)
-    monkeypatch.setattr(leftovers, "LOOKS", 2)
-    checkout = tmp_path / "checkout"
-    (checkout / "__pycache__").mkdir(parents=True)
-    (checkout / "tracked").touch()
-    watch = leftovers.Leftovers(checkout)
-    (checkout / "__pycache__" / "module.pyc").touch()
-    assert ended(watch) == pytest.ExitCode.OK
-    watch.pytest_unconfigure()
-    assert capsys.readouterr().out == ""
-    (checkout / "left-by-a-test").touch()
-    Path(tempfile.gettempdir(), "dask-scratch").mkdir()
-    with subprocess.Popen(["sleep", "60"], env=dict(os.environ)) as process:
-        assert ended(watch) == pytest.ExitCode.TESTS_FAILED
-        process.kill()
-    watch.pytest_unconfigure()
-    running, file, temporary, verdict = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"still running: \d+ sleep 60", running)
-    assert file == "left in the checkout: left-by-a-test"
-    assert temporary == "left in TMPDIR: dask-scratch"
-    assert verdict == "The run fails: it left 3 processes or files behind."

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.base.texts import in_markdown
 from ncu_swizzle.render import formats
 from ncu_swizzle.reports import frames
 from ncu_swizzle.reports.comparison import compare
@@ -34,18 +33,6 @@ def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
             else:
                 assert len(set(block)) <= 1
                 block = []
-
-
-def test_hostile_names_stay_names_in_markdown() -> None:
-    shown = in_markdown(HOSTILE)
-    assert "\n" not in shown
-    assert "<" not in shown
-    assert "@someone" not in shown
-    assert "http://" not in shown
-    assert "#1" not in shown
-    for character in "|[]`*":
-        assert shown.count(character) == shown.count(f"\\{character}")
-    assert in_markdown("# head") == "\\# head"
 
 
 @pytest.mark.long

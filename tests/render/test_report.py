@@ -9,8 +9,8 @@ import pytest
 
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports.comparison import compare
-from ncu_swizzle.reports.model import Finding, KernelId, MachineInfo, Metric, Profile
-from tests.support.pages import HOSTILE, Page, rendered, unpacked
+from ncu_swizzle.reports.model import KernelId
+from tests.support.pages import Page, rendered
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
@@ -44,12 +44,6 @@ def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) 
     )
 
 
-@pytest.mark.long
-def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) -> None:
-    assert [Profile.from_json(unpacked(text)) for text in page.scripts[:-1]] == [recorded(name) for name in KERNELS]
-    assert page.values("data-file") == [f"{name}.json" for name in KERNELS]
-
-
 def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
     comparison = compare([recorded("kernel1")] * 40)
     data = report.data_section({"": comparison})
@@ -66,46 +60,7 @@ def test_its_structure_can_be_read_aloud(page: Page) -> None:
     assert {target.removeprefix("#") for target in page.values("href")} <= set(ids)
 
 
-@pytest.mark.long
-def test_thousands_of_lines_are_laid_out(recorded: Recorded) -> None:
-    profile = recorded("kernel1")
-    path = "kernels/common/ptx.cuh"
-    long = replace(profile, sources={**profile.sources, path: profile.sources[path] * 50})
-    assert report.render(compare([long])).count("<tr>") > 2_900
-
-
 # --------------------------------------------------------------------------------------------------- hostile text
-
-
-def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> None:
-    profile = recorded("kernel1")
-    hostile = replace(
-        profile,
-        engine=HOSTILE,
-        kernel=KernelId(name=HOSTILE, function=HOSTILE, family=HOSTILE, title=HOSTILE),
-        problem={HOSTILE: 1},
-        machine=MachineInfo(*[HOSTILE] * 2, 132, *[HOSTILE] * 4),
-        when=HOSTILE,
-        command=HOSTILE,
-        report=HOSTILE,
-        report_sha256=HOSTILE,
-        errors={HOSTILE: 1e-3},
-        metrics={**profile.metrics, HOSTILE: Metric(HOSTILE, HOSTILE)},
-        instructions=tuple(
-            replace(
-                i, stack=((HOSTILE, 2), (HOSTILE, 7)), sass=HOSTILE, access=i.access and HOSTILE, samples={HOSTILE: 5}
-            )
-            for i in profile.instructions[:500]
-        ),
-        findings=(Finding(rule=HOSTILE, kind=HOSTILE, title=HOSTILE, message=HOSTILE),),
-        sources={HOSTILE: f'{HOSTILE}\n"{HOSTILE}" // {HOSTILE}\n' * 200},
-    )
-    page = rendered(hostile, recorded("kernel2"))
-    assert "img" not in page.tags
-    assert page.tags["script"] == 3  # two profiles and the page's own
-    assert Profile.from_json(unpacked(page.scripts[0])) == hostile
-    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
-    assert page.text.count(HOSTILE) > 500
 
 
 def test_a_template_in_a_name_is_not_run() -> None:

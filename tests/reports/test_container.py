@@ -307,11 +307,3 @@ def test_elements_of_another_form_are_read_one_by_one_and_those_without_address_
     written = elements({16: 7}, WIDE) + between + elements({48: 9}, WIDE)
     assert results._by_address(memoryview(written)) == {16: 7, 32: 100, 48: 9}
     assert results._by_address(memoryview(field(3, 2, field(2, 2, field(WIDE, 0, 7))))) == {}
-
-
-@given(Counts, st.data())
-def test_damaged_elements_are_refused_or_read(counts: dict[int, int], data: st.DataObject) -> None:
-    written = bytearray(elements({**counts, 16: 5}, WIDE))
-    written[data.draw(st.integers(0, len(written) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with contextlib.suppress(*INVALID):
-        assert all(isinstance(count, int) for count in results._by_address(memoryview(bytes(written))).values())

@@ -65,11 +65,6 @@ def test_a_saved_profile_loads_back_equal(profile: Profile) -> None:
     assert Profile.from_json(profile.to_json()) == profile
 
 
-def test_recorded_profiles_load_back_equal(recorded: Recorded) -> None:
-    for name in ("kernel1", "kernel2", "reference-attention"):
-        assert Profile.from_json(recorded(name).to_json()) == recorded(name), name
-
-
 def test_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
     content = json.loads(recorded("kernel1").to_json())
     del content["digest"], content["launch"], content["kernel"]["mangled"]

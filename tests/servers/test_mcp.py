@@ -2,14 +2,12 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.agents import NEEDS_MCP, text, with_client
-from tests.support.fixes import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, LAUNCH, TRANSPOSE
 from tests.support.places import RECORDINGS
@@ -19,8 +17,6 @@ pytestmark = [NEEDS_MCP, NEEDS_ALL]
 TOOLS = {"list_kernels", "lint", "explain", "suggest", "fix", "profile", "compare", "check", "read_report"}
 GEMM = sorted((RECORDINGS / "gemm").glob("*.ncu-rep"))
 MOST = 8000  # characters: 2,000 tokens of four
-GOAL = 20  # kernels
-AT_ONCE = 2  # calls, as many as the server makes
 
 
 def test_tools_are_listed_wrong_calls_refused_nothing_else_is_read_or_run_and_answers_have_pages(
@@ -127,36 +123,3 @@ def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
         assert not result.is_error
 
     with_client(tmp_path, use)
-
-
-@pytest.mark.slow
-def test_twenty_kernels_are_freed(tmp_path: Path) -> None:
-    """A scripted agent works by the tools alone, without a GPU."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(CORPUS, folder)
-    refused = {name.replace("-", "_") for name in REFUSED}
-    files = [file.name for file in sorted(folder.glob("*.cu")) if file.stem not in refused]
-    done: list[str] = []
-
-    async def freed(client: Any, file: str) -> bool:
-        before = await client.call_tool("lint", {"files": [file]})
-        assert before.structured_content["outcome"] == "fail", text(before)
-        fixed = await client.call_tool("fix", {"file": file, "write": True})
-        if fixed.is_error or not fixed.structured_content["written"]:
-            return False
-        after = await client.call_tool("lint", {"files": [file]})
-        return bool(after.structured_content["outcome"] == "pass")
-
-    async def work(client: Any, left: Iterator[str]) -> None:
-        for file in left:
-            if len(done) >= GOAL:
-                return
-            if await freed(client, file):
-                done.append(file)
-
-    async def use(client: Any) -> None:
-        left = iter(files)
-        await asyncio.gather(*(work(client, left) for _ in range(AT_ONCE)))
-
-    with_client(folder, use, limit_s=1500)
-    assert len(done) >= GOAL, done

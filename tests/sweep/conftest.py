@@ -15,7 +15,7 @@ from tests.support import fake_cuda, fake_ncu, process
 from tests.support.fleets import Collected
 from tests.support.places import ROOT
 from tests.support.processes import marked
-from tests.support.sweeps import hostile, many, transposes
+from tests.support.sweeps import hostile, transposes
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +27,6 @@ def sweep(recorded: Callable[[str], Profile]) -> Sweep:
 def page_file(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "report.html"
     file.write_text(view.render(sweep), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="session")
-def many_file(recorded: Callable[[str], Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("sweep") / "many.html"
-    file.write_text(view.render(many(recorded)), encoding="utf-8")
     return file
 
 

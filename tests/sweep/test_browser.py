@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,29 +104,3 @@ def test_only_charts_and_tables_scroll_sideways(browser: Browser, page_file: Pat
         for width in (400, 700, 1280):
             browser.resize(width)
             assert browser.script("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.slow
-def test_a_page_of_ten_thousand_points_opens_and_is_searched(
-    browser: Browser, many_file: Path, page_file: Path
-) -> None:
-    browser.open(many_file)
-    assert browser.errors() == []
-    assert browser.fetched() == [many_file.as_uri()]
-    rows = "document.querySelectorAll('.points tbody tr')"
-    assert browser.script(f"{rows}.length") == 10_000
-    assert browser.script("document.querySelectorAll('.chart .mark').length") <= 4 * 4 * 41
-    tips = browser.texts(".chart .mark title")
-    assert any(re.search(r"^transpose-xor, n=[\d,]+ to [\d,]+: median .* of 6\d points, ", tip) for tip in tips), tips[
-        :3
-    ]
-    browser.script(
-        "(() => { const f = document.querySelector('.search input'); f.value = 'transpose-xor 2,048'; "
-        "f.dispatchEvent(new Event('input')); return 1 })()"
-    )
-    shown = browser.script(f"[...{rows}].filter(r => !r.hidden).map(r => r.innerText)")
-    assert 0 < len(shown) < 100
-    assert all("transpose-xor" in text and "2,048" in text for text in shown)
-    assert many_file.stat().st_size < 8e6
-    browser.open(page_file)
-    assert browser.script("document.querySelectorAll('script').length") == 0, "a small page needs none"

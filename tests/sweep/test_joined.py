@@ -34,14 +34,6 @@ def test_a_worker_of_another_version_is_refused(project: Path, tmp_path: Path, o
         assert '"worker": "w1"' not in (project / "out" / "sweep.json").read_text()
 
 
-def test_a_cluster_of_other_versions_does_nothing(project: Path, tmp_path: Path, other_version: Path) -> None:
-    with cluster(tmp_path, str(other_version)) as file:
-        done = process.command(*SWEEP, "--scheduler-file", str(file), "-o", "out", folder=project)
-    assert done.returncode == 3
-    assert "no worker of the cluster is fit: the worker w0 is refused: it has ncu-swizzle" in done.stderr
-    assert not (project / "out").exists()
-
-
 def test_sources_travel_to_workers_that_lack_them(project: Path, tmp_path: Path) -> None:
     alone = process.command(*SWEEP, "-o", "alone", folder=project)
     with cluster(tmp_path, str(ROOT), hidden=project) as file:
