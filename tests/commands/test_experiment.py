@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import ProgramFailed, UsageError
+from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.model import Profile
@@ -50,14 +49,3 @@ def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
         destination=Destination(tmp_path / "out"),
     )
     assert result.comparison.labels == ("reference-attention",)
-
-
-def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
-    ours = catalog.shipped()
-    toy = tmp_path / "toy"
-    toy.mkdir()
-    text = (ours.families[0].folder / "family.toml").read_text(encoding="utf-8")
-    (toy / "family.toml").write_text(text.replace('name = "kernel', 'name = "toy').replace("reference-", "toy-"))
-    both = catalog.Catalog((*ours.families, *catalog.load(tmp_path).families))
-    with pytest.raises(UsageError, match="toy1 does not belong to the family attention"):
-        both.named_together(["kernel1", "toy1"])

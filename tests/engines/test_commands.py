@@ -180,27 +180,6 @@ def launched(
     )
 
 
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
-    made = launched(binary, "turn", (2,), (32, 32), 0, TURN)
-    total = made.profile.accesses
-    # 32 warps in each of 2 blocks: a store goes down a column of 32 rows, the load along one.
-    assert (total["STS"].executed, total["STS"].wavefronts, total["STS"].ideal) == (64, 2048, 64)
-    assert (total["LDS"].executed, total["LDS"].wavefronts, total["LDS"].ideal) == (64, 64, 64)
-    assert made.profile.kernel.name == "turn"
-    assert {Path(one.file).name for one in made.profile.shared()} == {"own.cu"}
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
-    nvcc = str(Toolchain().find("nvcc"))
-    subprocess.run([nvcc, "--ptx", "-arch=sm_90", "-lineinfo", "own.cu", "-o", "own.ptx"], check=True, cwd=work)
-    made = launched(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
-    assert counts(made.profile) == counts(launched(binary, "turn", (2,), (32, 32), 0, TURN).profile)
-
-
 @NEEDS_ALL
 def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None:
     content = binary.read_bytes()

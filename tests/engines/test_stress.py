@@ -10,18 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.kernels import fills, output, toolchain
+from ncu_swizzle.kernels import fills, output
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support.emulation import recorded_code
-from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
 from tests.support.stress import KERNELS, NEEDS_RECORDING
 
@@ -84,17 +81,6 @@ def test_every_kernel_can_be_emulated_from_its_binary(
         cubin = Cubin(result.cubin, name)
         rows = [(one.pc, one.sass) for one in profile.instructions]
         check_emulated(name, cubin, result.function, recorded_code(cubin, result.function, rows))
-
-
-@pytest.mark.slow  # 45 compilations
-@NEEDS_ALL
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
-    family, kernel = KERNELS[name]
-    tools = Toolchain()
-    cubin = Cubin(toolchain.cubin(family, kernel, ARCH, tools), name)
-    symbol = names.find(cubin, kernel.entry)
-    check_emulated(name, cubin, symbol, emulated_launch.code(cubin, symbol, tools.disassemble(cubin.data, name)))
 
 
 def check_emulated(name: str, cubin: Cubin, symbol: str, code: Code) -> None:

@@ -24,19 +24,6 @@ def write(folder: Path, name: str, content: str) -> None:
     (folder / name / "family.toml").write_text(content, encoding="utf-8")
 
 
-def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
-    found = shipped()
-    family, kernel = found.named("kernel2")
-    assert family.name == "attention"
-    assert kernel.baseline == "kernel1"
-    assert family.problem() == {"batch": 4, "heads": 16, "seq": 4096}
-    launch = Target(family, kernel, family.problem()).launch
-    assert (launch.grid, launch.block) == ((64, 16, 4), (128, 1, 1))
-    library = family.library()
-    assert library is not None
-    assert library.name == "reference-attention"
-
-
 def test_every_baseline_and_source_exists() -> None:
     found = shipped()
     for family, kernel in found:
@@ -85,14 +72,6 @@ def test_sizes_outside_the_limits_are_refused() -> None:
         ("depth", 3): "^BadProblem: .*no parameter 'depth'",
     }
     assert not unlike(refusals, lambda size: refused(family.problem, dict([size])))
-
-
-def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
-    write(tmp_path, "toy", FAMILY)
-    family, kernel = load(tmp_path).named("toy-plain")
-    launch = Target(family, kernel, family.problem({"n": 12})).launch
-    assert (launch.grid, launch.block) == ((3, 1, 1), (32, 1, 1))
-    assert not kernel.library
 
 
 def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:

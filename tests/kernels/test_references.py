@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import __main__, fills, naming, output, project, references
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.project import specs
-from tests.support.own_kernel import EXAMPLE, KERNEL, description, own
+from tests.support.own_kernel import KERNEL, description, own
 from tests.support.places import table
 from tests.support.refusals import refused, unlike
 
@@ -125,13 +125,6 @@ def test_a_reference_that_is_wrong_or_missing_is_told(tmp_path: Path) -> None:
     family = described(tmp_path, "")
     (tmp_path / "reference.py").unlink()
     assert "reference.py does not exist" in refused(expected, family)
-
-
-def test_the_example_s_reference_is_a_transpose() -> None:
-    (spec,) = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
-    family = naming.family_of(EXAMPLE / "my.cu", description(problem={"n": 32}), (spec,))
-    x = fills.inputs(family, {"n": 32}, np.random.default_rng(1))["x"]
-    assert expected(family)["y"].tolist() == x.T.astype(float).tolist()
 
 
 def test_rows_of_zeros_are_right_or_wrong_and_nan_is_never_right() -> None:

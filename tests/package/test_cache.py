@@ -36,70 +36,37 @@ def test_what_was_not_used_for_longest_goes_first(own_cache: Path, monkeypatch: 
 # ---------------------------------------------------------------------------------------------- what is not believed
 
 
-def link(entry: Path) -> None:
-    elsewhere = entry.parent.parent / "elsewhere"
-    entry.rename(elsewhere)
-    entry.symlink_to(elsewhere)
+def copied(kind: str, key: str) -> Callable[[Path], object]:
+    """Return a function that puts what was kept under another key in an entry's place."""
 
+    def copy(entry: Path) -> None:
+        cache.save(kind, key, b"other code")
+        entry.write_bytes((entry.parent.parent / kind / key).read_bytes())
 
-def folder(entry: Path) -> None:
-    entry.unlink()
-    entry.mkdir()
-
-
-def pipe(entry: Path) -> None:
-    entry.unlink()
-    os.mkfifo(entry)
-
-
-def of_another_user(entry: Path) -> None:
-    os.chown(entry, 12345, 12345)
-
-
-def writable_by_others(entry: Path) -> None:
-    entry.chmod(0o666)
-
-
-def of_another_key(entry: Path) -> None:
-    cache.save("cubins", "other", b"other code")
-    entry.write_bytes((entry.parent / "other").read_bytes())
-
-
-def of_another_kind(entry: Path) -> None:
-    cache.save("disassembly", "kernel", b"no code")
-    entry.write_bytes((entry.parent.parent / "disassembly" / "kernel").read_bytes())
-
-
-def empty(entry: Path) -> None:
-    entry.write_bytes(b"")
-
-
-def shorter_than_a_digest(entry: Path) -> None:
-    entry.write_bytes(b"short")
-
-
-def other_bytes(entry: Path) -> None:
-    entry.write_bytes(b"x" * 40)
+    return copy
 
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-ENTRIES = (
-    link,
-    folder,
-    pipe,
-    writable_by_others,
-    of_another_key,
-    of_another_kind,
-    empty,
-    shorter_than_a_digest,
-    other_bytes,
+PLANTED: dict[str, Callable[[Path], object]] = {
+    "a link": lambda entry: entry.symlink_to(entry.rename(entry.parent.parent / "elsewhere")),
+    "a folder": lambda entry: (entry.unlink(), entry.mkdir()),
+    "a pipe": lambda entry: (entry.unlink(), os.mkfifo(entry)),
+    "writable by others": lambda entry: entry.chmod(0o666),
+    "of another key": copied("cubins", "other"),
+    "of another kind": copied("disassembly", "kernel"),
+    "empty": lambda entry: entry.write_bytes(b""),
+    "shorter than a digest": lambda entry: entry.write_bytes(b"short"),
+    "other bytes": lambda entry: entry.write_bytes(b"x" * 40),
+    "of another user": lambda entry: os.chown(entry, 12345, 12345),
+}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=AS_ROOT if what == "of another user" else ()) for what in PLANTED]
 )
-
-
-@pytest.mark.parametrize("plant", [*ENTRIES, pytest.param(of_another_user, marks=AS_ROOT)])
-def test_a_damaged_or_doubtful_entry_is_dropped_and_made_again(plant: Callable[[Path], None], own_cache: Path) -> None:
+def test_a_damaged_or_doubtful_entry_is_dropped_and_made_again(what: str, own_cache: Path) -> None:
     cache.save("cubins", "kernel", b"code")
-    plant(own_cache / "cubins" / "kernel")
+    PLANTED[what](own_cache / "cubins" / "kernel")
     assert cache.load("cubins", "kernel") is None
     assert not (own_cache / "cubins" / "kernel").exists(), "not in the way until it is made again"
     cache.save("cubins", "kernel", b"new code")

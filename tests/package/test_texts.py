@@ -80,20 +80,8 @@ def test_markdown_shows_text_as_it_is(text: str) -> None:
     assert shown.replace("\u200b", "") == " ".join(f"x {texts.one_line(text)}".split())
 
 
-FORMULAS = (
-    "=1+1",
-    "+1+1",
-    "-a",
-    "@SUM(1)",
-    "\t=1",
-    "\r=1",
-    '"=1',
-    " '=1",
-    "\uff1d1",
-    "::error::x",
-    "@P0 X(1)",
-    "@P0 A|b!c",
-)
+FORMULAS = ("=1+1", "+1+1", "-a", "@SUM(1)", "\t=1", "\r=1", '"=1', " '=1", "\uff1d1", "::error::x", "@P0 X(1)",
+            "@P0 A|b!c")  # fmt: skip
 PLAIN = ("-5", "+1.5e-3", "a=b", "f<-1>", "@!P0 LDS R1, [R2+-0x10]", "@UP1 FADD R1, |R2|, R3", "")
 
 

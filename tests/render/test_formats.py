@@ -16,12 +16,6 @@ from tests.support.recordings import Recorded
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
 
 
-def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> None:
-    before, after = recorded("kernel1"), recorded("kernel2")
-    edited = replace(after, sources={path: f"// edited\n{text}" for path, text in after.sources.items()})
-    assert formats.render(compare([before, edited])) == formats.render(compare([before, after]))
-
-
 def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     hostile = replace(profile, kernel=KernelId(name=HOSTILE, function=HOSTILE))

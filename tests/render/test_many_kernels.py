@@ -15,7 +15,7 @@ from ncu_swizzle.render import formats, summary
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import many_launches
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
-from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric
+from ncu_swizzle.reports.model import EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId
 from tests.support.pages import Page
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, ENGINE, laid_out, program, shown, without
@@ -126,15 +126,6 @@ def _show_everywhere_together(result: JobResult) -> None:
     Page(report.render_all(result.comparisons, result.notes))
     shown(result)
     formats.render_all(result.comparisons, result.notes)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0, "n/a"])
-def test_an_absurd_duration_is_no_reason_to_crash(recorded: Recorded, value: float) -> None:
-    odd = [dataclasses.replace(one, metrics={**one.metrics, DURATION: Metric(value)}) for one in program(recorded)]
-    result = laid_out(program(recorded), odd)
-    for text in (Page(report.render_all(result.comparisons, result.notes)).text, shown(result)):
-        assert not re.search(r"\b(nan|inf)\b", text)
 
 
 def test_what_a_basic_set_has_is_shown(recorded: Recorded) -> None:

@@ -137,17 +137,6 @@ def test_instructions_are_worst_first_from_the_first_pc(recorded: Recorded) -> N
     assert f"0x{worst.pc - table.start:04x}" in rendered(profile).text
 
 
-@pytest.mark.long
-def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
-    profile = recorded("kernel1")
-    finding = Finding(rule="SharedMemoryConflicts", kind="optimization", title="A title", message="A message")
-    page = rendered(replace(profile, findings=(finding,)))
-    assert "A message" in page.text
-    assert all(name in page.text for name in profile.metrics)
-    assert "Other ncu rules" in page.text
-    assert "Other ncu rules" not in rendered(profile).text
-
-
 def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> None:
     profiles = [recorded("kernel1"), recorded("kernel2")]
     page = rendered(*profiles)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NotComparable
 from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.lines import Location
@@ -16,8 +15,8 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import DURATION, STALLED, Metric, Profile, UnknownCounts
-from tests.support.recordings import Recorded, faster
+from ncu_swizzle.reports.model import DURATION, Metric, Profile, UnknownCounts
+from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
 
 
@@ -56,27 +55,6 @@ def test_equal_profiles_single_ones_and_none(recorded: Recorded) -> None:
         compare([])
 
 
-def test_tables_hold_the_profiles_counts_and_the_stall_that_changed_most_first(recorded: Recorded) -> None:
-    comparison = compare([recorded("kernel1"), recorded("kernel2"), recorded("reference-attention")])
-    rows = comparison.accesses.set_index(["label", "access"])
-    assert rows.loc[("kernel1", "LDSM"), "degree"] == 8
-    assert rows.loc[("kernel1", "LDSM"), "excessive"] == 1_882_718_208
-    assert rows.loc[("kernel2", "STS"), "excessive"] == 0
-    assert comparison.stalls.sum().round(6).tolist() == [100, 100, 100]
-    stalls = compare([recorded("kernel1"), recorded("kernel2")]).stalls
-    assert stalls.iloc[0].name == comparison.stalls.iloc[0].name == "short_scoreboard"
-    assert stalls.iloc[0]["kernel2"] < stalls.iloc[0]["kernel1"]
-    assert (stalls["kernel2"] - stalls["kernel1"]).abs().is_monotonic_decreasing
-
-
-def test_a_profile_without_samples_has_unknown_stalls(recorded: Recorded) -> None:
-    full = recorded("kernel2")
-    metrics = {name: metric for name, metric in full.metrics.items() if not name.startswith(STALLED)}
-    stalls = compare([recorded("kernel1"), dataclasses.replace(full, metrics=metrics)]).stalls
-    assert stalls["kernel2"].isna().all()
-    assert stalls["kernel1"].sum() == pytest.approx(100)
-
-
 def test_what_does_not_compare_is_said(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
     for field, value, words in (
@@ -91,19 +69,6 @@ def test_what_does_not_compare_is_said(recorded: Recorded) -> None:
         assert value in warning
     warnings = compare([before, dataclasses.replace(after, problem={"seq": 64}, engine="ncu")]).warnings
     assert [warning.split(":")[0] for warning in warnings] == ["Different problem", "Different engine"]
-
-
-def test_a_report_without_our_metrics_is_not_judged(recorded: Recorded) -> None:
-    full = recorded("kernel2")
-    poor = dataclasses.replace(
-        full,
-        metrics={name: metric for name, metric in full.metrics.items() if "memory_l1" not in name},
-        instructions=tuple(dataclasses.replace(i, wavefronts=None, ideal=None) for i in full.instructions),
-    )
-    comparison = compare([recorded("kernel1"), poor])
-    assert "cannot be judged" in comparison.verdict
-    assert "memory_l1_wavefronts_shared" in comparison.warnings[0]
-    assert f"--section-folder {paths.rules()} --section SwizzleConflicts" in comparison.warnings[0]
 
 
 def test_an_absurd_duration_never_reaches_the_verdict(recorded: Recorded) -> None:
@@ -125,18 +90,6 @@ def test_among_many_the_verdict_is_about_the_fastest_that_competes(recorded: Rec
     assert compare([first, second, other]).judged == (0, 1), "another problem"
     untimed = [timed(profile, None) for profile in (first, first, second)]
     assert compare(untimed).judged == (0, 2), "without times, the least excess"
-
-
-def test_the_headline_leaves_the_counts_to_the_picture_and_short_times_are_in_microseconds(recorded: Recorded) -> None:
-    times = faster(recorded, "gemm-plain", "gemm-half-swizzled")
-    headline = compare([recorded("gemm-plain"), recorded("gemm-half-swizzled")]).headline
-    removes = "gemm-half-swizzled removes 57.1 % of the excessive wavefronts of gemm-plain and is "
-    assert headline.startswith(removes + times)
-    alone = compare([recorded("kernel1")]).headline
-    assert alone == "kernel1 takes 6.59x as many shared-memory wavefronts as needed."
-    pair = [recorded("transpose-plain"), recorded("transpose-xor")]
-    before, after = ((profile.duration_ns or 0) / 1000 for profile in pair)
-    assert compare(pair).verdict.endswith(f": {before:.2f} → {after:.2f} µs.")
 
 
 CUDA = "/usr/local/cuda/include"

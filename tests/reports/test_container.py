@@ -274,13 +274,6 @@ def test_a_damaged_container_and_one_with_a_hostile_field_are_read_or_refused(ex
     holds(examples // 4, hostile, chances)
 
 
-@pytest.mark.long
-def test_every_report_is_put_together_as_it_was() -> None:
-    for source in (*originals.RECORDED, *originals.FOREIGN):
-        data = originals.report(source)
-        assert read_or_refused(frames.Report.taken_apart(data).put_together()) == read_or_refused(data)
-
-
 # ------------------------------------------------------------------------------------- elements of a metric
 
 WIDE, NARROW, DOUBLE = 5, 4, 3  # fields of ProfileMetricValue

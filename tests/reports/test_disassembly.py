@@ -145,14 +145,6 @@ def test_a_second_reading_asks_nothing_and_a_damaged_answer_is_asked_again(
         asked_again(content.decode()[:40])
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("own_cache")
-def test_one_that_cannot_be_kept_is_asked_again(recorded_file: Callable[[str], Path], tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("no folder", encoding="utf-8")
-    report = recorded_file("tma-128")
-    assert reader.read(report) == reader.read(report)
-
-
 @pytest.mark.usefixtures("own_cache")
 def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
     (result,) = container.inspect(report_file).results

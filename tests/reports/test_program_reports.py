@@ -19,7 +19,6 @@ from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 from tests.support.pages import Page
 from tests.support.places import PROGRAMS
-from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, shown
 
 REPORTS = sorted(PROGRAMS.glob("*.ncu-rep"))
@@ -91,11 +90,6 @@ def test_source_counters_have_threads_sectors_and_tags() -> None:
     assert read("several")[0].instructions[0].traffic == Traffic(), "not collected"
 
 
-def test_triton_s_kernels_carry_python_lines() -> None:
-    first, _ = read("triton")
-    assert any(instruction.file.endswith("triton_program.py") for instruction in first.instructions)
-
-
 def test_what_ncu_s_own_rules_said_is_readable() -> None:
     first = reopened("source-counters").comparison
     ((_, finding), *_) = findings.foreign(first)
@@ -163,13 +157,6 @@ def test_the_kernels_of_a_range_are_replayed_one_by_one() -> None:
     replayed = words("ncu --replay-mode app-range --target-processes all ./app", LaunchId(workload="range"))
     assert not {"--replay-mode", "--kernel-name"} & set(replayed)
     assert "--target-processes" in replayed
-
-
-def test_a_recording_s_own_command_can_be_repeated(recorded: Recorded) -> None:
-    command = remarks.command(recorded("kernel2"))
-    assert "--profile-from-start off" in command
-    assert command.split(" -- ")[1].startswith("python3")
-    assert command.endswith(" kernel2")
 
 
 @given(st.text(), st.text(), st.text())

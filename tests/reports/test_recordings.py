@@ -37,14 +37,6 @@ def test_every_recording_has_the_catalogue_s_degrees_few_passes_and_no_foreign_f
         assert [folder for folder in folders if not folder.startswith(NEUTRAL)] == [], kernel.name
 
 
-def test_the_swizzle_changes_no_ideal_wavefront_and_the_library_needs_no_excess(recorded: Recorded) -> None:
-    before, after, library = (recorded(name) for name in ("kernel1", "kernel2", "reference-attention"))
-    assert before.total.ideal == after.total.ideal == after.total.wavefronts == 337_641_472
-    assert (before.total.wavefronts, after.total.excessive) == (2_224_029_696, 0)
-    assert "flash_fwd_kernel" in library.kernel.function
-    assert library.total.excessive == 0
-
-
 def test_the_machine_the_check_and_the_sources_are_known(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     machine = profile.machine
