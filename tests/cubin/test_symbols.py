@@ -1,20 +1,16 @@
 """Kernels are found by the names that people give them; arguments are held against what they take."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.cubin import lines, names
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import is_library, is_wmma
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.kernels import arguments, check, fills
-from ncu_swizzle.reports import container
 from tests.support.own_kernel import NAMED
 from tests.support.places import text
 
@@ -64,11 +60,6 @@ def test_declarations_are_read_from_the_source() -> None:
     ) == ["bounded", "behind"]
 
 
-@given(st.text(alphabet='_global_ void fn(<>){};/*"\\\n', max_size=200))
-def test_any_source_is_read(text: str) -> None:
-    assert all(name.isidentifier() or name[0].isdigit() for name in names.declared_kernels(text))
-
-
 # ---------------------------------------------------------------------------------------------- arguments
 
 
@@ -106,12 +97,6 @@ def test_arguments_that_do_not_fit_are_told_before_a_launch(cubin: Cubin) -> Non
         fit(cubin, kernel, *given[1::2])  # what the hint says to type fits
         assert given[::2] == ["--arg"] * len(given[1::2])
         assert given or kernel == "none"
-
-
-def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
-    (result,) = container.inspect(recorded_file("kernel2")).results
-    assert names.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
-    assert lines.line_table(result.cubin, "kernel2").rows
 
 
 CALLED = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")

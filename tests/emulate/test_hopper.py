@@ -112,14 +112,6 @@ def test_states_of_arrivals_and_copies_that_arrive() -> None:
     assert counted(counts, "LDGSTS") == [(24, 24, 24)]
 
 
-def test_distributed_shared_memory_counts_in_the_own_block_only() -> None:
-    launch = Launch(grid=(4, 1, 1), block=(32, 1, 1), parameters=struct.pack("<Qi", OUT, 2), cluster=(2, 1, 1))
-    counts = emulate(kernel("hopper", "neighbours"), launch)
-    assert not counts.unknown
-    assert counted(counts, "STS") == [(4, 8, 4)]
-    assert counted(counts, "ST") == counted(counts, "ATOM") == [(4, 8, 4), (4, 0, 0)]
-
-
 # ---------------------------------------------------------------------------------------------- measurements
 
 

@@ -90,14 +90,6 @@ def test_few_blocks_are_run_where_few_differ() -> None:
     assert causal.blocks_run == causal.classes == 13  # one per number of tiles
 
 
-def test_counts_by_hand() -> None:
-    # 2100 threads of 9 blocks of 256: 8 whole blocks, and in the last one warp and 20 lanes of another.
-    rows = counted("linear", (9, 1, 1), (256, 1, 1), 2100).rows
-    (store,) = [row for row in rows if row.access]  # what is loaded again stays in a register
-    assert store.executed == store.ideal == 8 * 8 + 2
-    assert store.wavefronts == 2 * (8 * 8 + 1) + 2  # words 2 i: two lanes per bank; of 20 lanes the last 4 meet others
-
-
 @pytest.mark.parametrize("name", ["scan", "bitonic", "votes", "apart", "warps", "chase"])
 def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = {IN: NUMBERS.astype(np.int32).tobytes()}
@@ -132,16 +124,6 @@ def test_a_kernel_without_access_to_shared_memory_takes_a_bounded_number_of_step
     assert any("cannot access shared memory" in note for note in counts.notes)
     with pytest.raises(TimeLimit):
         emulate(code(*circles, "STS [RZ], RZ", "EXIT"), ONE_WARP, timeout_s=1)
-
-
-def test_what_depends_on_data_is_unknown_and_says_why() -> None:
-    rows = emulate(kernel("warps", "gather"), Launch(grid=(1, 1, 1), block=(256, 1, 1), parameters=pointers(9))).rows
-    (store, load) = [row for row in rows if row.access]
-    assert store.executed == load.executed == 8
-    assert store.wavefronts is None
-    assert "data loaded from global memory" in store.reason
-    assert store.origin is not None
-    assert load.wavefronts == 8  # word 9 t: no two lanes of a warp share a bank
 
 
 def test_parameters_that_nobody_gave_are_unknown() -> None:

@@ -12,7 +12,6 @@ from ncu_swizzle.emulate.faults import Endless, MemoryFault
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.state import State
 from ncu_swizzle.smem.operations import Ints
-from tests.support.emulation import kernel, pointers
 from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
 from tests.support.random_loops import program
@@ -127,14 +126,6 @@ def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
     check_alike(code(*lines), LAUNCHES[0])
     with pytest.raises(MemoryFault, match="0x4000"):
         emulate(code(*lines), LAUNCHES[0])
-
-
-def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "__eq__", lambda self, other: False)
-    for name in ("edges", "linear", "stride", "causal", "raster", "copies"):
-        check_alike(
-            kernel("blocks", name), Launch(grid=(7, 2, 1), block=(64, 1, 1), shared_dynamic=0, parameters=pointers(100))
-        )
 
 
 @pytest.mark.long

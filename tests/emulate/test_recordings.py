@@ -65,22 +65,6 @@ def _other_instructions_agree(profile: Profile, counts: Counts) -> None:
             assert row.executed == instruction.executed, row
 
 
-UNKNOWN = [("kernel2", {"MUFU", "HMMA"}), ("tma-128", {"SYNCS"}), ("transpose-xor", set())]
-
-
-@pytest.mark.long
-def test_unknown_are_only_the_slow_way_to_a_reciprocal_and_waiting(
-    recorded: Recorded, recorded_file: RecordedFile
-) -> None:
-    for name, sources in UNKNOWN:
-        rows = emulate(*recorded_launch(name, recorded_file(name), recorded(name))).rows
-        unknown = [row for row in rows if row.executed is None]
-        origins = {other.opcode.split(".")[0] for row in unknown for other in rows if other.offset == row.origin}
-        assert origins <= sources
-        assert bool(origins) == bool(sources)
-        assert not any(row.access for row in unknown)
-
-
 def test_blocks_that_do_the_same_take_few_runs_and_make_the_requests_of_one(
     recorded: Recorded, recorded_file: RecordedFile
 ) -> None:

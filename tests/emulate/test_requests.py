@@ -10,7 +10,6 @@ from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.observed import Advice, advise, observed_tiles
 from ncu_swizzle.emulate.requests import AccessRequests, Clock, SharedRequests, count_accesses
 from ncu_swizzle.emulate.tracing import Trace, Version
-from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.judge import Constraints
 from tests.support.emulation import machine
 from tests.support.programs import ONE_WARP, code
@@ -79,19 +78,6 @@ def test_of_too_many_requests_those_that_are_kept_count_on(monkeypatch: pytest.M
     assert len(kept.times) == len(more.times) == 4
     assert not more.complete
     assert tally(more) == tally(kept) + tally(kept)
-
-
-def test_requests_a_number_of_lines_apart_take_the_same_wavefronts() -> None:
-    for op in operations.NAMES:
-        rng = np.random.default_rng(1)
-        addresses = 16 * rng.integers(0, 256, (100, 32))
-        active = np.ones((100, 32), bool) if "matrix" in op else rng.random((100, 32)) < 0.7
-        active[:, 0] = True
-        source = 16 * rng.integers(0, 64, (100, 32)) if "cp.async" in op else None
-        first = wavefronts(op, addresses, active, source)
-        moved = wavefronts(op, addresses + operations.LINE * 1001, active, source)
-        for name in ("actual", "ideal", "known"):
-            assert (getattr(first, name) == getattr(moved, name)).all(), (op, name)
 
 
 def traced(*lines: str) -> Trace:

@@ -59,15 +59,6 @@ def test_article_001_cell_by_cell() -> None:
     assert counted(columns)[2] == 0
 
 
-def test_article_000_toy_of_four_banks() -> None:
-    before, after = maps("(4,4):(4,1)", 4, "2,0,2", "column", banks=4)
-    assert before.banks.tolist() == [[0, 1, 2, 3]] * 4
-    assert after.banks.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
-    assert (counted(before)[0], counted(after)[0]) == (16, 4)
-    _, sudoku = maps("(4,4):(4,1)", 4, "sudoku", "column", banks=4)
-    assert not sudoku.conflicts
-
-
 def test_article_000_phases_of_sixteen_bytes() -> None:
     tile = mapping.parse("(64,64):(64,1)", 2)
     _, phases = bankmap.phases(access.parse("rows:16", tile.layout, 2), tile)
@@ -80,14 +71,6 @@ def test_article_000_phases_of_sixteen_bytes() -> None:
     assert set(phases[0].banks) == {0}, "every row of the matrix starts in the same bank"
 
 
-def test_article_000_every_access_of_its_kernel() -> None:
-    degrees = {"ldmatrix": 8, "ldmatrix.trans": 8, "mma": 8, "rows:16": 1}
-    for name, degree in degrees.items():
-        before, after = maps("(64,128):(128,1)", 2, "3,3,4", name)
-        actual, ideal, _ = counted(before)
-        assert (actual / ideal, counted(after)[2]) == (degree, 0), name
-
-
 def test_article_002_addresses_and_places() -> None:
     tile = mapping.parse("(8,8):(8,1)", 4, "bytes:3,2,3")
     rows = mapping.bits(tile)
@@ -98,23 +81,6 @@ def test_article_002_addresses_and_places() -> None:
     assert after.stays_in_row
     assert after.columns.tolist() == (np.arange(8)[:, None] ^ np.arange(8)).tolist()
     assert mapping.places(tile.plain).columns.tolist() == [list(range(8))] * 8
-
-
-def test_article_002_padding() -> None:
-    plain, padded = (mapping.parse("(32,32):(32,1)", 4, pad=pad) for pad in (0, 1))
-    column = access.parse("column", plain.layout, 4)
-    assert bankmap.build(plain, column).ways.max() == 32
-    assert not bankmap.build(padded, column).conflicts
-    assert [int(padded.elements(row, 0)) % 32 for row in (0, 1, 2, 3, 31)] == [0, 1, 2, 3, 31]
-    assert mapping.places(padded).columns.shape == (32, 33)
-    assert (mapping.places(padded).columns[:, 32] == -1).all()
-
-
-def test_article_004_rows_of_one_lap() -> None:
-    before, after = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
-    actual, ideal, _ = counted(before)
-    assert (actual, counted(after)[2]) == (8 * ideal, 0)
-    assert sorted(after.banks[:8, 0].tolist()) == [0, 4, 8, 12, 16, 20, 24, 28], "eight rows, eight groups of banks"
 
 
 def held_by(fragment: layout.Fragment, lane: int) -> tuple[tuple[int, int], ...]:

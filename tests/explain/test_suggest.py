@@ -14,10 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.smem import access, code, layout, mapping
 from ncu_swizzle.smem.access import Access
@@ -134,11 +132,6 @@ def test_a_general_matrix_where_no_swizzle_does() -> None:
     assert isinstance(found.best.mapping.transform, XorMatrix)
 
 
-def test_rows_that_are_no_power_of_two() -> None:
-    found = ask("(40,40):(40,1)", 4, ["row"], ["column"])
-    check(found, ["row"], ["column"])
-
-
 def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
     tile = mapping.parse("(32,33):(33,1)", 4)
     lane = np.arange(32)[None, :]
@@ -188,29 +181,6 @@ def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) 
     assert (found is not None) == possible
     if found is not None:
         assert all(int(found(np.array(d))) & 7 for d in pairs)
-
-
-@pytest.mark.long
-@settings(deadline=None, max_examples=25)
-@given(
-    st.sampled_from(
-        [("(32,32):(32,1)", 4), ("(64,64):(64,1)", 2), ("(16,32):(1,16)", 4), ("((4,8),32):((1,128),4)", 4)]
-    ),
-    st.lists(st.sampled_from(["row", "column", "rows", "columns", "rows:8", "row:16"]), min_size=1, max_size=3),
-)
-def test_every_clean_candidate_is_clean(tile: tuple[str, int], names: list[str]) -> None:
-    plain = mapping.parse(*tile)
-    try:
-        found = suggest(plain, accesses_of(plain, [], names))
-    except UsageError:
-        return  # such as 16 bytes along rows that are not contiguous
-    for candidate in found.clean:
-        for one in accesses_of(plain, [], names):
-            ways = one.wavefronts(candidate.mapping)
-            assert ways.known.all()
-            assert candidate.mapping.collision() is None
-            if one.active is None:
-                assert (ways.excessive == 0).all()
 
 
 # ---------------------------------------------------------------------------------------------- code
@@ -302,30 +272,6 @@ def test_the_cute_code_is_the_mapping(tmp_path: Path) -> None:
 
 def test_cute_has_no_word_for_tables_and_sums() -> None:
     assert [code.cute(tile) for tile in ONLY_CUDA] == [None, None]
-
-
-@NO_NVCC
-def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
-    """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
-    family, kernel = catalog.shipped().named("transpose-plain")
-    (tile,) = tiles_of(Target(family, kernel, family.problem()))
-    best = suggest(tile.mapping.plain, tile.accesses).best
-    plain = family.source(kernel).read_text(encoding="utf-8")
-    policy = code.policy(best.mapping, tile.unit)
-    used = plain.replace("layout::RowMajor<transpose::kRowBytes, sizeof(float)>", "Suggested")
-    assert used != plain
-    file = tmp_path / "suggested.cu"
-    file.write_text(
-        used.replace('#include "transpose.cuh"\n', f'#include "transpose.cuh"\n\n{policy}'), encoding="utf-8"
-    )
-    done = subprocess.run(
-        ["nvcc", "-std=c++17", "-arch=sm_90", "-cubin", f"-I{paths.kernels() / 'common'}", f"-I{family.folder}",
-         "-Werror", "all-warnings", "-o", str(tmp_path / "x.cubin"), str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 def test_code_of_padding_has_no_division() -> None:

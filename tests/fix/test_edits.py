@@ -6,23 +6,13 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, line_end, parted, place, splice, unified
+from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
 from ncu_swizzle.fix.sums import Constants, Term
-
-
-def test_edits_leave_everything_else_as_it_is() -> None:
-    assert edited(b"a\r\n\tb\xff c", [Edit(4, 5, "BB"), Edit(0, 0, "x")]) == b"xa\r\n\tBB\xff c"
 
 
 def test_two_edits_of_the_same_bytes_are_refused() -> None:
     with pytest.raises(Overlap):
         edited(b"abc", [Edit(0, 2, "x"), Edit(1, 3, "y")])
-
-
-def test_lines_end_as_most_of_the_file_does() -> None:
-    text = b"a\r\nb\r\nc\nd"
-    assert [line_end(text, at) for at in (0, 3, 6, 8)] == ["\r\n", "\r\n", "\n", "\n"]
-    assert line_end(b"a", 0) == "\n"
 
 
 def test_a_patch_makes_the_new_text_of_the_old_one(tmp_path: Path) -> None:
@@ -67,22 +57,6 @@ def test_an_edit_is_one_of_the_file_that_it_is_in() -> None:
         SOURCE: FILES[SOURCE].replace(b"int k", b"int m"),
         DEEP: FILES[DEEP].replace(b"int deep;", b"int deep;\nint more;"),
     }
-
-
-def test_every_line_has_its_file_and_number() -> None:
-    text = spliced().text
-    for number, line in enumerate(text.split(b"\n"), 1):
-        file, there = place(SOURCE, text, number)
-        if line.startswith((b"int ", b"// ", b"#endif", b"#include")):
-            assert FILES[file].split(b"\n")[there - 1] == line
-    assert place(SOURCE, text, text[: text.index(b"int deep")].count(b"\n") + 1) == (DEEP, 4)
-
-
-def test_a_header_that_is_read_each_time_is_left_out() -> None:
-    made = spliced(b'#define T int\n#include "table.inc"\n#define T char\n#include "table.inc"\n#include "tile.cuh"\n')
-    assert made.repeated == {TABLE}
-    assert b'#include "table.inc"' in made.text
-    assert b"int tile" in made.text
 
 
 def test_what_is_no_plain_include_stays() -> None:

@@ -13,7 +13,7 @@ from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import splice
-from ncu_swizzle.fix.result import ProvedPatch, Stop, TileFix, furthest, unproved
+from ncu_swizzle.fix.result import Stop, furthest, unproved
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
@@ -113,15 +113,6 @@ def test_what_does_not_compile_says_what_the_compiler_does(project: Projects) ->
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(project: Projects) -> None:
-    project("two")
-    fix = fix_all("apart.cu")
-    assert all(kernel.proved for kernel in fix.kernels)
-    assert fix.after.count(b"threadIdx.x ^ threadIdx.y") == 2
-
-
-@pytest.mark.long
-@NEEDS_ALL
 def test_a_patch_of_shared_code_is_proved_for_every_kernel(project: Projects) -> None:
     folder = project("two")
     floats, ints = fix_all("shared.cu").kernels
@@ -214,15 +205,6 @@ def test_what_is_unknown_has_its_code_in_json(project: Projects) -> None:
     }
 
 
-@NEEDS_ALL
-def test_objects_in_global_memory_are_refused_with_their_line(project: Projects) -> None:
-    fix = fixed_class(project("class"), before="__device__ Tile<32, 32> kept;")
-    (tile,) = fix.kernels[0].tiles
-    assert not fix.changed
-    assert (tile.proved, tile.reason_line) == (False, 7)
-    assert tile.reason == "Tile is used where it cannot be followed: __device__ Tile<32, 32> kept;"
-
-
 @pytest.mark.long
 @NEEDS_ALL
 def test_another_kernel_with_such_objects_is_proved_too_if_it_is_described(project: Projects) -> None:
@@ -253,14 +235,6 @@ def test_of_the_candidates_the_one_that_came_furthest_says_why_nothing_is_proved
     assert (failed.unknown, unknown.unknown) == (False, True)
     # The mapping is named unless it is the best.
     assert [stop.against("the best") for stop in (unfit, failed)] == ["p escapes", "8 are left, with another"]
-
-
-def test_a_patch_is_clean_if_it_leaves_no_excess() -> None:
-    def patch(*left: int) -> ProvedPatch:
-        tiles = tuple(TileFix(name="t", line=1, excess_before=9, excess_after=excess) for excess in left)
-        return ProvedPatch(text=b"", tiles=tiles, applied=(), proof=Proof(claims=()), others=())
-
-    assert [patch(*left).clean for left in ((0, 0), (0, 3))] == [True, False]
 
 
 def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ncu_swizzle.cubin.lines import Location
@@ -176,14 +175,6 @@ def test_what_one_version_writes_or_loads_otherwise_is_found(
     for name in ("who", "address"):
         assert "and others are not written by both versions" in compared(**{name: 1}).difference, name
     assert "kernel loads, and the" in compared("loads", address=1 << 20).difference
-
-
-def test_accesses_fill_the_arrays_of_a_kernel(once_emulated: OnceEmulated) -> None:
-    kernel = once_emulated("stages-matmul")
-    (stage,) = kernel.arrays
-    everything = np.concatenate([made.addresses[made.active] for made in kernel.emulated.counts.requests.values()])
-    assert everything.min() == stage.start
-    assert everything.max() == stage.start + stage.size - 4
 
 
 # ---------------------------------------------------------------------------------------------- adversaries

@@ -64,21 +64,6 @@ def test_a_tree_has_the_nodes_and_the_parts_that_the_parser_found() -> None:
     assert len(nodes) > 1000
 
 
-def test_what_a_node_lacks_lacks_everything() -> None:
-    lacking = cuda.parse(b"int k;", "k.cu").root.part("body").part("left")
-    assert lacking is NOTHING
-    assert lacking.parent.above("declaration") is lacking.out_of("declaration") is lacking.bare is NOTHING
-    assert (bool(lacking), lacking.type, lacking.text, lacking.arguments, list(lacking.walk())) == (
-        False,
-        "",
-        "",
-        [],
-        [],
-    )
-    assert not lacking.is_part("left")
-    assert not lacking.inside(NOTHING)
-
-
 def test_every_access_is_found_with_its_indices() -> None:
     found = {body: [list(access) for access in accesses(in_kernel(body))] for body in FACTS["accesses"]}
     assert found == FACTS["accesses"]

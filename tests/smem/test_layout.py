@@ -1,6 +1,5 @@
 """Layouts, swizzles, mappings, fragments and banks: against other implementations, and against the CUDA source."""
 
-import itertools
 import shutil
 import subprocess
 import sys
@@ -17,11 +16,11 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.smem import access, bankmap, layout, mapping, swizzle
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.bankmap import PhaseLoad, loads, worst_request
+from ncu_swizzle.smem.bankmap import loads, worst_request
 from ncu_swizzle.smem.lanes import basis, rank, ranks
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table
 from ncu_swizzle.smem.wavefronts import wavefronts
 from tests.support.places import DATA
 from tests.support.refusals import accepted
@@ -123,12 +122,6 @@ def test_addition_is_a_bijection_and_the_others_are_not(bits: int, base: int, mo
     for combine, loses in (("xor", False), ("add", False), ("and", True), ("or", True)):
         moved = Swizzle(bits=bits, base=base, shift=bits + more, combine=combine)(offsets)
         assert (len(np.unique(moved)) < len(offsets)) == loses, combine
-
-
-@given(st.lists(st.tuples(st.integers(3, 9), st.integers(1, 7)), max_size=3))
-def test_an_xor_matrix_is_a_bijection(terms: list[tuple[int, int]]) -> None:
-    offsets = np.arange(1 << 10)
-    assert (np.sort(XorMatrix(tuple(terms))(offsets)) == offsets).all()
 
 
 def test_and_and_or_name_the_cells_that_they_merge() -> None:
@@ -305,13 +298,6 @@ def test_the_boxes_of_tma() -> None:
         assert mapping.tma_mode(catalog.boxed(span, rows, span // 2, 2)) == f"{span}B"
 
 
-def test_the_swizzle_that_only_half_works() -> None:
-    tile = catalog.policy_mapping("HalfSwizzle", 64, 64, 2, 16)
-    assert tile.transform == Swizzle(bits=2, base=3, shift=5)
-    found = access.parse("ldmatrix", tile.layout, 2).wavefronts(tile)
-    assert found.actual.sum() == 4 * found.ideal.sum(), "two distinct values for eight rows leave four ways"
-
-
 def test_a_policy_that_is_not_known_is_refused() -> None:
     with pytest.raises(UsageError, match="Nonsense"):
         catalog.policy_mapping("Nonsense", 32, 32, 4, 4)
@@ -335,15 +321,6 @@ def test_a_row_of_a_matrix_is_held_by_four_lanes_and_a_transposed_column_too() -
     assert (turned.element == plain.element.T).all()
 
 
-def test_every_lane_holds_two_elements_of_every_matrix_in_a_register_of_its_own() -> None:
-    for count, transposed in itertools.product((1, 2, 4), (False, True)):
-        loaded = layout.matrices(count, transposed)
-        assert [each.name for each in loaded] == [f"matrix {number}" for number in range(count)]
-        for number, each in enumerate(loaded):
-            assert np.bincount(each.lane.ravel()).tolist() == [2] * 32
-            assert (each.element // 2 == number).all()
-
-
 def test_four_matrices_are_the_operand_a_of_m16n8k16() -> None:
     a = layout.fragments(16)[0]
     quarters = (a.lane[:8, :8], a.lane[8:, :8], a.lane[:8, 8:], a.lane[8:, 8:])
@@ -359,16 +336,6 @@ def test_two_transposed_matrices_are_the_operand_b_of_m16n8k16() -> None:
         rows = slice(8 * half, 8 * half + 8)
         assert (loaded.lane == b.lane[rows]).all()
         assert (loaded.element == b.element[rows]).all()
-
-
-def first(layout: str, element_bytes: int, name: str, swizzle: str | None = None) -> PhaseLoad:
-    tile = mapping.parse(layout, element_bytes, swizzle)
-    return next(loads(bankmap.build(tile, access.parse(name, tile.layout, element_bytes))))
-
-
-def test_a_column_wants_32_words_of_one_bank_and_swizzled_one_of_each() -> None:
-    assert first("(32,32):(32,1)", 4, "column").words == (32, *[0] * 31)
-    assert first("(32,32):(32,1)", 4, "column", "5,0,5").words == (1,) * 32
 
 
 def test_ldmatrix_is_served_in_phases_of_eight_rows_of_four_banks() -> None:
@@ -399,9 +366,3 @@ def test_inactive_lanes_want_nothing_and_the_worst_request_comes_first() -> None
     assert [load.request for load in loads(built, 2)] == [2, 0, 1]
     assert [load.busiest for load in loads(built)] == [1, 4, 32]
     assert next(loads(built, 1)).lanes == (0, 1, 2, 3)
-
-
-def test_a_toy_memory_serves_a_request_in_one_phase() -> None:
-    tile = mapping.parse("(4,4):(4,1)", 4)
-    load = next(loads(bankmap.build(tile, access.parse("column", tile.layout, 4), banks=4)))
-    assert (load.words, load.phases) == ((4, 0, 0, 0), 1)
