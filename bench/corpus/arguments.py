@@ -29,7 +29,7 @@ def hostile_launch(launch: tuple[str, ...], chance: Random) -> tuple[str, ...]:
     return (*kept, *(part for item in changes.items() for part in item))
 
 
-LAYOUTS = ("(64,64):(64,1)", "(8,8):(1,8)", "tid * 128", "kernel1", "k.ncu-rep", "w.json", "lanes.csv", "xor", "sudoku")
+LAYOUTS = ("(64,64):(64,1)", "(8,8):(1,8)", "tid * 128", "kernel1", "k.ncu-rep", "w.json", "m16n8k8")
 SIZES, NUMBERS = hostile.VALUES["sizes"], hostile.VALUES["numbers"]
 OPTIONS = (
     "--elem", "--swizzle", "--pad", "--access", "--row", "--request", "--banks", "--op", "--active", "--threads",
@@ -108,9 +108,6 @@ def hostile_arguments(chance: Random) -> Draft:
         "k.ncu-rep": originals.report("tma/tma-128"),
         "w.json": originals.profile("tma/tma-128").to_json().encode(),
     }
-    files["lanes.csv"] = chance.choice(
-        (",".join(map(str, range(32))), "9" * 5000, "-1" + ",1" * 31, "=1+1", "\x1b[31m", f"{2**70}," * 31)
-    ).encode()
     name = chance.choice(NAMES[:6])
     files[name] = files["w.json"] if name.endswith("json") else files["k.ncu-rep"]
     if chance.random() < 0.3:

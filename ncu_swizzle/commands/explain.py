@@ -67,8 +67,7 @@ def explain(
     Other things to explain:
       "box(ROWS,COLUMNS)"                                  where TMA puts a box
       "k-major(ROWS,LBO,SBO)", "mn-major(ROWS,LBO,SBO)"    what wgmma reads through a descriptor
-      xor, sudoku, phases, m16n8k8, m16n8k16               pictures
-      lanes.csv       requests, a row each: 32 byte addresses, empty for inactive lanes
+      m16n8k8, m16n8k16                                    fragments of mma
 
     Counts are wavefronts, ACTUAL/IDEAL; * marks what conflicts.
     """

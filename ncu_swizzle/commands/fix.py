@@ -36,7 +36,6 @@ class FixExtras:
         False, "Write the source, if all is proved and it is unchanged.", flags=("--apply",), common=True
     )
     gpu: bool = option(True, "Measure what is proved, if a GPU is here.", flags=("--gpu/--no-gpu",), common=True)
-    report: Path | None = option(None, "A measured .ncu-rep, which says what the conflicts cost.", "FILE")
     out: Path = option(Path(), "Where the patch and the page go.", "FOLDER", ("-o", "--out"), common=True)
 
 
@@ -78,7 +77,6 @@ def fix(
                 options=options,
                 progress=progress,
                 on_gpu=extras.gpu,
-                report=extras.report,
             ),
         )
     files = shown.write(fixed, extras.out, applied=extras.apply)

@@ -282,23 +282,7 @@ def _counts(bank_map: BankMap) -> dict[str, object] | None:
     }
 
 
-def _squares(console: Console) -> None:
-    console.print("The column at each position: row XOR column. Each square is four copies of the")
-    console.print("previous one; in the lower half they swap sides.\n")
-    sizes = ((f"{len(square)}x{len(square)}", square) for square in mapping.xor_squares())
-    shown.show_squares(sizes, console)
-
-
-def _sudoku(console: Console) -> None:
-    console.print("The column at each position. Any square with each number once in every row and")
-    console.print("every column works: no element is lost, and a column touches every bank.\n")
-    shown.show_squares(mapping.sudoku().items(), console)
-
-
 PICTURES: dict[str, Callable[[Console], None]] = {
-    "xor": _squares,
-    "sudoku": _sudoku,
-    "phases": shown.show_widths,
     "m16n8k8": lambda console: shown.show_fragments("m16n8k8", layout.fragments(8), console),
     "m16n8k16": lambda console: shown.show_fragments("m16n8k16", layout.fragments(16), console),
 }

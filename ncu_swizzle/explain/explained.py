@@ -150,7 +150,7 @@ def code_of(answer: SuggestAnswer) -> dict[str, str]:
     """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping."""
     chosen = answer.chosen.mapping
     unit = answer.unit
-    cuda = code.cuda(chosen, answer.accesses) if unit is None else code.policy(chosen, unit)
+    cuda = code.cuda(chosen) if unit is None else code.policy(chosen, unit)
     cute = code.cute(chosen)
     return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
 
@@ -271,22 +271,17 @@ class Explanation:
 
 def explanation(query: ExplainQuery) -> Explanation:
     """Return the answer. Raises UsageError, UnknownKernel, BadFile, and what emulating a kernel raises."""
-    is_tile, is_requests = banks.is_tile(query.what), _is_requests(query)
-    if not (is_tile or is_requests or (not query.line and own_kernels.is_layout(query.what))):
+    is_tile, is_expression = banks.is_tile(query.what), bool(query.op) and ":" not in query.what
+    if not (is_tile or is_expression or (not query.line and own_kernels.is_layout(query.what))):
         return _of_kernels(query, kernels(query))
     own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
     if is_tile:
         return Explanation(tiles=banks.tile_pictures(query))
-    if is_requests:
+    if is_expression:
         if query.show not in ("", WAVEFRONTS):
             raise UsageError(f"{query.what} is not a layout: there is no {query.show} of it", "--show wavefronts")
         return Explanation(wavefronts=predict.answers(query))
     return _of_layout(query)
-
-
-def _is_requests(query: ExplainQuery) -> bool:
-    """Return whether lanes' addresses are given: by a file, or by an expression with its instruction."""
-    return query.what.endswith(predict.REQUESTS) or (bool(query.op) and ":" not in query.what)
 
 
 def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:

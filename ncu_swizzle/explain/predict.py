@@ -1,12 +1,9 @@
-"""The wavefronts of a kernel, a layout with accesses, a CSV file of requests, or an expression."""
+"""The wavefronts of a kernel, a layout with accesses, or an expression."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import numpy as np
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, UsageError
@@ -23,17 +20,15 @@ from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE, RECORDED, Engine
-from ncu_swizzle.smem import code, lanes, mapping, operations
+from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
-from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
 
 # Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
 
-REQUESTS = (".csv", ".csv.gz")  # files of requests
 SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
 
 
@@ -218,27 +213,18 @@ class PredictAnswer:
     origin: str = ""
     counted_provenance: str = ""  # of the counts that it is compared with: measured, recorded or computed
     unknown: int = 0  # requests that no rule covers
-    off: int | None = None  # requests that differ from their measurement; None if none was measured
     notes: tuple[str, ...] = ()
     unknowns: tuple[UnknownCounts, ...] = ()
 
     @property
     def agrees(self) -> bool:
         """Whether every prediction equals its count."""
-        return all(check.equal for check in self.checks) and not self.off
+        return all(check.equal for check in self.checks)
 
 
 def answers(query: ExplainQuery) -> tuple[PredictAnswer, ...]:
-    """Return the wavefronts of a layout with accesses, of the requests of a CSV file, or of an expression."""
-    if query.subject.endswith(REQUESTS):
-        return (_requests(query.what, lanes.read(Path(query.what), query.op or None)),)
-    if query.op:
-        addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
-        active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
-        group = Requests(op=operations.find(query.op).name, addresses=addresses, active=active)
-        linear = _linear(group)
-        return (replace(_requests(query.what, (group,)), notes=(linear,) if linear else ()),)
-    return (_layout(query),)
+    """Return the wavefronts of a layout with accesses, or of an expression."""
+    return (_expression(query) if query.op else _layout(query),)
 
 
 def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tuple[PredictAnswer, ...]:
@@ -311,40 +297,18 @@ def _layout(query: ExplainQuery) -> PredictAnswer:
     )
 
 
-def _linear(group: Requests) -> str:
-    """Return why a single full-warp request conflicts as it does, if its addresses are linear over GF(2)."""
-    operation = operations.find(group.op)
-    vectors = lanes.basis(group.addresses[0])
-    if len(group.addresses) > 1 or not group.active.all() or vectors is None or operation.kind not in (LOAD, STORE):
-        return ""
-    # The lanes of a phase are numbered by their lower bits: their addresses are all XORs of as many vectors. Of these
-    # the rank counts units of the access's width, and modulo the banks the banks: each has 2^(units - banks) of them.
-    units, banks = lanes.ranks(vectors[: operation.lanes.bit_length() - 1], operation.width_bytes)
-    size = max(operation.width_bytes, 4)
-    shared = f"{1 << (units - banks)} units share each bank" if units > banks else "no two share a bank"
-    return (
-        f"Linear over GF(2): in a phase of {operation.lanes} lanes the addresses span 2^{units} units of {size} bytes "
-        f"(rank {units}) and 2^{banks} of their banks (rank {banks}), so {shared}."
+def _expression(query: ExplainQuery) -> PredictAnswer:
+    operation = operations.find(query.op)
+    addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
+    active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
+    counted = wavefronts(operation.name, addresses, active)
+    unknown = int((~counted.known).sum())
+    predicted = Prediction(
+        access=SASS[operation.kind],
+        name="",
+        op=operation.name,
+        executed=len(addresses),
+        wavefronts=None if unknown else int(counted.actual.sum()),
+        ideal=None if unknown else int(counted.ideal.sum()),
     )
-
-
-def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
-    predictions, unknown, off = [], 0, None
-    for group in groups:
-        counted = wavefronts(group.op, group.addresses, group.active, group.source)
-        unknown += int((~counted.known).sum())
-        if group.measured is not None:
-            pair = np.stack([counted.actual, counted.ideal], axis=1)
-            off = (off or 0) + int(((pair != group.measured).any(axis=1) & counted.known).sum())
-        known = counted.known.all()
-        predictions.append(
-            Prediction(
-                access=SASS[operations.find(group.op).kind],
-                name="",
-                op=group.op,
-                executed=len(group.addresses),
-                wavefronts=int(counted.actual.sum()) if known else None,
-                ideal=int(counted.ideal.sum()) if known else None,
-            )
-        )
-    return PredictAnswer(title=title, predictions=tuple(predictions), unknown=unknown, off=off)
+    return PredictAnswer(title=query.what, predictions=(predicted,), unknown=unknown)

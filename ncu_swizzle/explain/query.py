@@ -61,7 +61,7 @@ class ExplainQuery:
     access: str = option(
         "", "The access to draw, of a kernel by its line or instruction; default: the worst.", "ACCESS"
     )
-    op: str = option("", "Of an expression or a CSV file: ld.shared.b32 …", "OP", common=True)
+    op: str = option("", "Of an expression: ld.shared.b32 …", "OP", common=True)
     active: str = option("", "Of an expression: the active lanes, such as lane < 8.", "EXPRESSION")
     threads: int = option(WARP, "For expressions in tid: threads per block.", minimum=WARP, maximum=1024)
     max_bytes: int | None = option(None, "At most this many extra bytes per tile.", "BYTES", minimum=0)

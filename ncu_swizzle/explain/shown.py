@@ -18,7 +18,7 @@ from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.layout import Fragment
 from ncu_swizzle.smem.mapping import Bits, Mapping, Places, tma_alignment, tma_mode
-from ncu_swizzle.smem.operations import LINE, NAMES, Ints, find
+from ncu_swizzle.smem.operations import LINE
 
 # Wavefronts, as tables or as data.
 
@@ -44,9 +44,6 @@ def _show(result: PredictAnswer, console: Console) -> None:
         console.print(table_line(note))
     if result.unknown:
         console.print(table_line(f"{result.unknown:,} requests are unknown: no measured rule covers them."))
-    if result.off is not None:
-        verdict = f"{result.off:,} requests differ from" if result.off else "All requests match"
-        console.print(table_line(f"{verdict} the measurement."))
     if result.checks:
         console.print()
         console.print(table_line(f"Compared with the counts ({result.origin})", style="bold"))
@@ -95,7 +92,6 @@ def to_data(result: PredictAnswer) -> dict[str, object]:
         "origin": result.origin,
         "unknown": result.unknown,
         "unknowns": [asdict(why) for why in (*result.unknowns, *_without_rule(result.unknown))],
-        "off": result.off,
         "agrees": result.agrees,
         "notes": list(result.notes),
     }
@@ -236,22 +232,6 @@ def show_phases(name: str, request: int, phases: tuple[Phase, ...], console: Con
         console.print(line)
 
 
-def show_widths(console: Console) -> None:
-    """Print how the lanes of a request are split into phases, for every instruction."""
-    console.print(Text("Lanes that are served together and can conflict", style="bold"))
-    groups: dict[tuple[int, int, tuple[range, ...]], list[str]] = {}
-    for operation in map(find, NAMES):
-        groups.setdefault((operation.width_bytes, operation.lanes, operation.phases), []).append(operation.name)
-    for (width, lanes, phases), names in sorted(groups.items(), key=lambda item: (item[0][0], len(item[0][2]))):
-        banks = 32 if width < 4 else 128 // width
-        console.print()
-        console.print(Text(", ".join(names)))
-        banked = f"{banks} banks of {max(width, 4)} bytes"
-        console.print(Text(f"  {width} bytes per lane: {len(phases)} x {lanes} lanes on {banked}", style="bold"))
-        for number, phase in enumerate(phases):
-            console.print(f"  phase {number}: lanes {phase[0]}-{phase[-1]}", highlight=False)
-
-
 def _ranges(banks: list[int]) -> str:
     """Return ``0-3, 8-11``; shortened if it is long."""
     runs: list[list[int]] = []
@@ -335,20 +315,6 @@ def _place(row: int, column: int, alone: bool, width: int) -> str:
     if row < 0:
         return "-"
     return (DIGITS[column] if width == 2 and column < len(DIGITS) else f"{column}") if alone else f"{row}.{column}"
-
-
-def show_squares(squares: Iterable[tuple[str, Ints]], console: Console) -> None:
-    """Print square maps with their quarters separated."""
-    for title, square in squares:
-        console.print(Text(title, style="bold"))
-        half = len(square) // 2
-        for number, row in enumerate(square):
-            if half and number == half:
-                console.print(f"  {'-' * (2 * len(square) + 1)}", highlight=False)
-            cells = [str(value) for value in row]
-            halves = [" ".join(cells[:half]), " ".join(cells[half:])] if half else [cells[0]]
-            console.print(Text("  " + " | ".join(halves)))
-        console.print()
 
 
 def show_fragments(shape: str, fragments: Iterable[Fragment], console: Console) -> None:

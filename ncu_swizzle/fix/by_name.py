@@ -23,7 +23,7 @@ from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
 from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, excess_of
-from ncu_swizzle.fix.named import NamedEdit, in_words, named_edits
+from ncu_swizzle.fix.named import NamedEdit, named_edits
 from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.fix.result import FixJob, ProvedPatch, Stop, TileFix, furthest
 from ncu_swizzle.fix.rows import Numbers, Rows, instruction_rows
@@ -286,7 +286,6 @@ class Naming:
             try:
                 new = executable(copy, self.job.settings)
                 moved = inferred(old, new, self.job.settings.toolchain.timeout_s)
-                mapping = in_words(mapping, moved)
                 applied = tuple(_applied(each, old) for each in moved)
                 proof = prove_version(old, copy, moved, self.job.settings)
                 proof, others = self.job.with_others(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)

@@ -11,8 +11,10 @@ import contextlib
 import difflib
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ncu_swizzle.base import paths
@@ -164,15 +166,15 @@ def parted(source: Path, text: bytes) -> dict[Path, bytes]:
     return {file: b"".join(lines) for file, lines in parts.items()}
 
 
-def place(source: Path, text: bytes, line: int) -> tuple[Path, int]:
-    """Return the file that a line of the text is in, and its number there."""
-    numbers = (each for each in _lines(source, text, marks=True))
-    count: dict[Path, int] = {}
-    for number, (file, _, own) in enumerate(numbers, 1):
-        count[file] = count.get(file, 0) + own
-        if number == line:
-            return file, count[file]
-    return source, line
+@lru_cache(2)
+def places(source: Path, text: bytes) -> tuple[tuple[Path, int], ...]:
+    """Return for each line of the text the file that it is in, and its number there."""
+    count: Counter[Path] = Counter()
+    found: list[tuple[Path, int]] = []
+    for file, _, own in _lines(source, text, marks=True):
+        count[file] += own
+        found.append((file, count[file]))
+    return tuple(found)
 
 
 def _lines(source: Path, text: bytes, marks: bool = False) -> Iterator[tuple[Path, bytes, bool]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import os
 import re
@@ -33,8 +32,6 @@ from ncu_swizzle.kernels.options import CatalogOptions
 
 MOST_FILES = 100_000  # of any kind in the checkout
 MOST_BYTES = 256 << 20  # of those that are read
-MOST_COMMENTS = 100  # between # and include, and from there to the name
-LONGEST_LINE = 10_000  # characters that are looked at
 LISTING_S = 60.0
 
 
@@ -57,12 +54,15 @@ TEMPLATES = (".in", ".j2", ".jinja", ".template", ".tmpl", ".tpl")  # behind the
 
 # A line that goes on; only some compilers read a trigraph, or allow for spaces behind the backslash.
 _JOINTS = tuple(re.compile(rf"{joint}\n") for joint in (r"\\", r"\\[ \t\v\f]*", r"(?:\\|\?\?/)[ \t\v\f]*"))
-_HASH = re.compile(r"#|%:|\?\?=")
-_SPACE = re.compile(r"[ \t\v\f\0]*")
-_WORD = re.compile(r"(?:include_next|include|import|embed)(?![A-Za-z0-9_$])")
-_MACRO = re.compile(r"[A-Za-z_$\x80-\U0010ffff]|\\[uU]")
-_NAME = re.compile(r'"([^"\n]*)"|<([^>\n]*)>')
-_FIRST = re.compile(r"(?:.*\*/)?\s*", re.DOTALL)  # what may come before # in its line
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_DIRECTIVE = re.compile(
+    r"""
+    (?P<first> ^ (?:[^\n]*\*/)? [ \t\v\f\0]* )? (?:\#|%:|\?\?=) [ \t\v\f\0]*
+    (?P<word> include_next|include|import|embed ) (?![A-Za-z0-9_$]) [ \t\v\f\0]*
+    (?: "(?P<beside>[^"\n]*)" | <(?P<other>[^>\n]*)> | (?P<macro>[A-Za-z_$\x80-\U0010ffff]|\\[uU]) )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -220,68 +220,18 @@ def included(text: str) -> Included:
         return Included()
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     texts = dict.fromkeys((text, *(joint.sub("", text) for joint in _JOINTS)))
-    found = [_included(each) for each in texts]
-    return Included(
-        frozenset().union(*(each.names for each in found)), next((each.computed for each in found if each.computed), "")
-    )
-
-
-def _included(text: str) -> Included:
-    spaces = _Spaces(text)
     names = set[tuple[str, bool]]()
     computed = ""
-    for hash_ in _HASH.finditer(text):
-        at, long = spaces.end(hash_.end())
-        word = _WORD.match(text, at)
-        if word is None and not long:
-            continue
-        at, longer = spaces.end(word.end() if word else at)
-        name = _NAME.match(text, at)
-        if name is not None and word is not None:
-            names.add((name[1] or name[2] or "", name[1] is not None and word[0] != "include_next"))
-        macro = long or longer or (name is None and _MACRO.match(text, at))
-        if macro and not computed and _is_first(text, hash_.start()):
-            computed = " ".join(text[hash_.start() : hash_.start() + 80].split("\n", maxsplit=1)[0].split())
+    # With comments and without, as what looks like the start of one may be within a string.
+    for each in dict.fromkeys((*texts, *(_COMMENT.sub(" ", joined) for joined in texts))):
+        for found in _DIRECTIVE.finditer(each):
+            if found["macro"] is None:
+                beside = found["beside"] is not None and found["word"] != "include_next"
+                names.add((found["beside"] or found["other"] or "", beside))
+            elif found["first"] is not None and not computed:
+                start = found.end("first")
+                computed = " ".join(each[start : start + 80].partition("\n")[0].split())
     return Included(frozenset(names), computed)
-
-
-def _is_first(text: str, at: int) -> bool:
-    """Return whether only spaces and comments come before a place in its line, perhaps."""
-    # In a longer line what comes before is not looked at: then it may be an include.
-    earliest = max(0, at - LONGEST_LINE)
-    start = text.rfind("\n", earliest, at) + 1
-    return (earliest > start) or _FIRST.fullmatch(text, start, at) is not None
-
-
-class _Spaces:
-    """The spaces and comments of a text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._ends = [match.end() for match in re.finditer(r"\*/", text)]
-        self._behind: dict[int, tuple[int, bool]] = {}  # a comment that ends there: many can start before one end
-
-    def end(self, at: int) -> tuple[int, bool]:
-        """Return where those that begin at a place end, and whether that is not known, as there are too many."""
-        comment = self._comment(at)
-        if comment not in self._behind:
-            reached = comment
-            for _ in range(MOST_COMMENTS):
-                further = self._comment(reached)
-                if further == reached:
-                    break
-                reached = further
-            self._behind[comment] = reached, self._comment(reached) != reached
-        return self._behind[comment]
-
-    def _comment(self, at: int) -> int:
-        """Return where the spaces at a place, and one comment behind them, end."""
-        space = _SPACE.match(self._text, at)
-        at = space.end() if space else at
-        if not self._text.startswith("/*", at):
-            return at
-        number = bisect.bisect_left(self._ends, at + 4)
-        return self._ends[number] if number < len(self._ends) else at
 
 
 # What has a changed line in it when an array, or how it is indexed, changes.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node, Unfit
-from ncu_swizzle.fix.edits import BEGIN, END, Edit, composition, edited
-from ncu_swizzle.fix.excess import NOWHERE, Moved
+from ncu_swizzle.fix.edits import Edit, composition, edited, places
 from ncu_swizzle.fix.layout_values import LayoutValues
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.suggestions import TRIED
-from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
+from ncu_swizzle.smem.swizzle import Swizzle
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
 #
@@ -39,7 +37,7 @@ class LayoutPolicy:
 
     name: str
     scope: tuple[str, ...]
-    file: int  # the number of the header that it is in
+    file: Path  # the source or the header that it is in
     parameters: tuple[str, ...]
     functions: frozenset[tuple[str, tuple[str, ...]]]
     members: frozenset[tuple[str, str]] = frozenset()  # names and texts, without the names of template parameters
@@ -86,36 +84,19 @@ class Renaming:
             values.named(use.node)
 
 
-class Regions:
-    """Which file each byte of a text with spliced headers is in: 0 is the source itself."""
+def _file(file: CudaFile, node: Node) -> Path:
+    """Return the file that a node of a text with spliced headers is in."""
+    return places(Path(file.name), file.text)[node.line - 1][0]
 
-    def __init__(self, text: bytes) -> None:
-        self._starts, self._files = [0], [0]
-        inside, count, at = [0], 0, 0
-        for line in text.split(b"\n"):
-            if line.startswith(BEGIN):
-                count += 1
-                inside.append(count)
-                self._change(at, count)
-            elif line.startswith(END) and len(inside) > 1:
-                inside.pop()
-                self._change(at, inside[-1])
-            at += len(line) + 1
 
-    def _change(self, at: int, file: int) -> None:
-        self._starts.append(at)
-        self._files.append(file)
-
-    def file(self, node: Node) -> int:
-        """Return the number of the file that a node is in."""
-        return self._files[bisect.bisect_right(self._starts, node.start_byte) - 1]
+def _is_own(file: CudaFile, node: Node) -> bool:
+    return _file(file, node) == Path(file.name)
 
 
 def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
     """Return the ways to name a sibling of a policy in a kernel's own source: wherever it is named, or at one place."""
-    regions = Regions(file.text)
-    policies = list(_policies(file, regions))
-    uses = [use for use in _uses(file, regions, policies) if not in_other_kernel(file, use.node, kernel)]
+    policies = list(_policies(file))
+    uses = [use for use in _uses(file, policies) if not in_other_kernel(file, use.node, kernel)]
     ways: list[Renaming] = []
     for policy in dict.fromkeys(use.policy for use in uses):
         named = [use for use in uses if use.policy == policy]
@@ -135,7 +116,7 @@ def _renamed(uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
     )
 
 
-def _policies(file: CudaFile, regions: Regions) -> Iterator[LayoutPolicy]:
+def _policies(file: CudaFile) -> Iterator[LayoutPolicy]:
     """Yield the classes with static functions; specialisations, which have no name of their own, are none."""
     for node in file.nodes(*CLASSES):
         name, body = node.part("name"), node.part("body")
@@ -147,7 +128,7 @@ def _policies(file: CudaFile, regions: Regions) -> Iterator[LayoutPolicy]:
             yield LayoutPolicy(
                 name=name.text,
                 scope=_scope(node),
-                file=regions.file(node),
+                file=_file(file, node),
                 parameters=_parameters(file, node),
                 functions=functions,
                 members=members,
@@ -222,10 +203,10 @@ def _static_functions(file: CudaFile, body: Node) -> Iterator[tuple[str, tuple[s
             yield declared.part("declarator").text, tuple(_without_name(file, each) for each in named)
 
 
-def _uses(file: CudaFile, regions: Regions, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
+def _uses(file: CudaFile, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
     names = {policy.name for policy in policies}
     for node in file.nodes("type_identifier", "namespace_identifier"):
-        if regions.file(node) or node.text not in names:
+        if node.text not in names or not _is_own(file, node):
             continue
         whole, qualifier = _qualified(file, node)
         if not _names(whole, whole.parent):
@@ -304,12 +285,11 @@ class DeclaredLayout:
 
 def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
     """Yield the layouts of a kernel's own source."""
-    regions = Regions(file.text)
     for node in file.nodes("init_declarator", "alias_declaration"):
         type_ = node.type == "alias_declaration"
         written = node.part("type" if type_ else "value")
         name = node.part("name") if type_ else declared_name(node)
-        if not written or not name or regions.file(node) or in_other_kernel(file, node, kernel):
+        if not written or not name or not _is_own(file, node) or in_other_kernel(file, node, kernel):
             continue
         if written.type not in (("type_descriptor",) if type_ else EXPRESSIONS):
             continue
@@ -429,34 +409,3 @@ def _element_bytes(
         if declaration.name == array.name and (size := SIZES.get(declaration.element.rpartition("::")[2])):
             return size
     return min(operations.find(made.op).width_bytes for made in requests)
-
-
-def in_words(mapping: str, moved: Sequence[Moved]) -> str:
-    """Return the name of a mapping with what it does, as far as one swizzle or padding does it to all arrays."""
-    done = {_transform(each) for each in moved}
-    if len(done) != 1 or None in done or "Swizzle<" in mapping:
-        return mapping
-    size, transform = next(each for each in done if each is not None)
-    if isinstance(transform, Padding):
-        longer = transform.every + transform.by
-        return f"{mapping}, rows of {longer} instead of {transform.every} {unit(size)}"
-    return f"{mapping}, {transform} on {unit(size)}"
-
-
-def _transform(moved: Moved) -> tuple[int, Transform] | None:
-    """Return the swizzle or padding of an array's elements; None if it is another mapping."""
-    size, index = moved.element_bytes, np.flatnonzero(moved.places != NOWHERE)
-    places = moved.places[index] // size
-    aligned = bool((moved.places[index] % size == 0).all())
-    away = np.flatnonzero(places != index)
-    if not aligned or not len(away):
-        return None
-    every = int(index[away[0]])
-    tried: list[Transform] = [Padding(every, int(places[away[0]]) - every)] if places[away[0]] > every > 0 else []
-    tried += [
-        Swizzle(bits=bits, base=base, shift=shift)
-        for bits in range(1, MOST_BITS + 1)
-        for base in range(BANK_ROW_BITS)
-        for shift in range(bits, HIGHEST - base)
-    ]
-    return next(((size, each) for each in tried if (each(index) == places).all()), None)

@@ -1,6 +1,6 @@
 """What only a GPU can say of a fix: the outputs of real launches, what compute-sanitizer finds, and the time.
 
-A fix that the GPU refutes is not offered. A measured report says what the conflicts cost.
+A fix that the GPU refutes is not offered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
@@ -23,7 +23,6 @@ from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
-from ncu_swizzle.reports import pack, reader
 
 BEFORE, AFTER = "before", "after"
 Draw = Mapping[str, Mapping[str, Sequence[str]]]  # by version and output: digests of some launches
@@ -245,32 +244,3 @@ def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
         for tile in kernel.tiles
     )
     return replace(kernel, after=kernel.before, tiles=tiles)
-
-
-# ---------------------------------------------------------------------------------------------- measured reports
-
-RULE = "ConflictCost"  # which estimates what the excess of a kernel costs
-
-
-def with_costs(kernels: Sequence[KernelFix], targets: Sequence[Target], report: Path) -> tuple[KernelFix, ...]:
-    """Return the fixes with what a report says of their kernels, of the launch that loses most.
-
-    Raises UsageError if it has none of them, and whatever reading it raises.
-    """
-    profiles = reader.read(report)
-    costs: list[str] = []
-    for target in targets:
-        function = target.kernel.entry.partition("<")[0].rpartition("::")[2]
-        findings = [
-            finding
-            for profile in profiles
-            if function in (profile.kernel.function, profile.kernel.function.partition("<")[0].rpartition("::")[2])
-            for finding in pack.findings(profile)
-            if finding.rule == RULE
-        ]
-        costs.append(max(findings, key=lambda finding: finding.saving or 0.0).message if findings else "")
-    if not any(costs):
-        names = ", ".join(dict.fromkeys(profile.kernel.function for profile in profiles))
-        wanted = ", ".join(target.kernel.entry for target in targets)
-        raise UsageError(f"{report} says nothing of what conflicts cost {wanted}", f"it has launches of {names}")
-    return tuple(replace(kernel, cost=cost) for kernel, cost in zip(kernels, costs, strict=True))

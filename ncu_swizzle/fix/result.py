@@ -61,7 +61,6 @@ class KernelFix:
     applied: tuple[Applied, ...] = ()  # the mappings of its arrays that `after` has
     measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
     not_measured: str = ""  # why it was not
-    cost: str = ""  # of the conflicts, from a measured report
     others: tuple[OtherKernel, ...] = ()  # that the patch changes, and is proved for
     unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown

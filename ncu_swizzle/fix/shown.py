@@ -64,8 +64,6 @@ def show(fixed: SourceFix, console: Console) -> None:
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
     """Yield what came of a kernel's tiles."""
-    if kernel.cost:
-        yield kernel.cost
     if kernel.along:
         yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
     elif not kernel.tiles and not kernel.notes:
@@ -129,7 +127,6 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "proof": {**asdict(kernel.proof), "state": str(kernel.proof.state)} if kernel.proof else None,
         "measured": [{**asdict(claim), "provenance": PROVENANCE[NCU]} for claim in kernel.measured],
         "not_measured": kernel.not_measured,
-        "cost": kernel.cost,
         "suggest": kernel.suggest,
         "notes": [*kernel.unread, *kernel.notes],
         "unknowns": [asdict(why) for why in kernel.unknowns],

@@ -37,7 +37,6 @@ class FixQuery:
     options: FixOptions = FixOptions()
     progress: Progress = silent
     on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
-    report: Path | None = None  # measured, which says what the conflicts cost
     within: Callable[[Path], bool] = lambda folder: True  # whether headers of a folder may be read
 
 
@@ -144,8 +143,6 @@ def _finished(
             finished = on_gpu.measured(kernels, targets, after, EmulationSettings.of(query.request).toolchain)
         else:
             finished = on_gpu.unmeasured(kernels, "--no-gpu")
-    if query.report is not None:
-        finished = on_gpu.with_costs(finished, targets, query.report)
     if not any(kernel.before != kernel.after for kernel in finished):  # the GPU may refute all of it
         after = before
     source = limits.plain(targets[0].source)

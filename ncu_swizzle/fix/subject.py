@@ -27,7 +27,7 @@ from ncu_swizzle.smem.operations import LINE
 
 def located(target: Target, text: bytes, line: int) -> Location:
     """Return a line of the text as the cubin names it: its file, and its number there."""
-    file, number = edits.place(limits.plain(target.source), text, line)
+    file, number = edits.places(limits.plain(target.source), text)[line - 1]
     return file.relative_to(limits.plain(target.family.root)).as_posix(), number
 
 

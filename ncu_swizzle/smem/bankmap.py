@@ -127,13 +127,6 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     )
 
 
-def before_and_after(
-    before: Mapping, after: Mapping, access: Access | None = None, banks: int = BANKS
-) -> tuple[BankMap, ...]:
-    """Return the maps of both mappings, or one map if they are equal."""
-    return tuple(build(mapping, access, banks) for mapping in dict.fromkeys((before, after)))
-
-
 def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
     """Return, for each lane of each request, (N, 32), how many units its phase accesses in the lane's bank.
 

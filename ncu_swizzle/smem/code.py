@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, Operation
 from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Table, XorMatrix
-
-VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2", 16: "uint4"}
 
 
 def spelled(mapping: Mapping) -> str:
@@ -34,12 +29,6 @@ def titled(mapping: Mapping) -> str:
 def unit(element_bytes: int) -> str:
     """Return what a mapping's offsets count."""
     return f"elements of {element_bytes} byte{'s' if element_bytes > 1 else ''}"
-
-
-def cuda(mapping: Mapping, accesses: Sequence[Access] = (), name: str = "Tile") -> str:
-    """Return a struct with ``at(row, column)``, the byte offset of an element, and a function per kind of access."""
-    functions = [_function(operation, name) for operation in _operations(accesses)]
-    return "\n\n".join([_struct(mapping, name), *functions]) + "\n"
 
 
 def policy(mapping: Mapping, per_unit: int, name: str = "Suggested") -> str:
@@ -83,7 +72,8 @@ template <class Element> CUTE_HOST_DEVICE Element read(Element *smem, int row, i
 """
 
 
-def _struct(mapping: Mapping, name: str) -> str:
+def cuda(mapping: Mapping, name: str = "Tile") -> str:
+    """Return a struct with ``at(row, column)``, the byte offset of an element."""
     index = _index(_padded(mapping), "row", "column")
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
     return f"""#include <cstdint>
@@ -97,7 +87,8 @@ struct {name} {{
 {table}        const int offset = {index};
         return {_times(f"({_moved(mapping)})", mapping.element_bytes)};
     }}
-}};"""
+}};
+"""
 
 
 def _table(table: Table) -> str:
@@ -185,65 +176,3 @@ def _runs(matrix: XorMatrix) -> Iterable[Swizzle]:
                 bits += 1
             yield Swizzle(bits=bits, base=base, shift=shift)
             base += bits
-
-
-def _operations(accesses: Sequence[Access]) -> list[Operation]:
-    return list({access.operation.name: access.operation for access in accesses}.values())
-
-
-def _function(operation: Operation, name: str) -> str:
-    width = operation.width_bytes
-    value = VALUES[width]
-    head = "__device__ __forceinline__"
-    suffix = operation.name.replace(".", "_").replace("_shared", "")
-    match operation.kind:
-        case kind if kind == LOAD:
-            return f"""{head} {value} {suffix}(const char *tile, int row, int column) {{
-    return *reinterpret_cast<const {value} *>(tile + {name}::at(row, column));
-}}"""
-        case kind if kind in (LDMATRIX, STMATRIX):
-            return _matrix_function(operation, name, head, suffix)
-        case kind if kind == COPY:
-            cache = "cg" if ".cg." in operation.name else "ca"
-            return f"""{head} void {suffix}(char *tile, int row, int column, const void *source) {{
-    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tile + {name}::at(row, column)));
-    asm volatile("cp.async.{cache}.shared.global [%0], [%1], {width};" ::"r"(address), "l"(source) : "memory");
-}}"""
-        case kind if kind == ATOMIC:
-            return _atomic_function(operation, name, head, suffix)
-    return f"""{head} void {suffix}(char *tile, int row, int column, {value} value) {{
-    *reinterpret_cast<{value} *>(tile + {name}::at(row, column)) = value;
-}}"""
-
-
-def _atomic_function(operation: Operation, name: str, head: str, suffix: str) -> str:
-    word = "int" if operation.name.endswith(".s32") else "unsigned"
-    match = re.search(r"\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", operation.name)
-    verb = match[1] if match and ".popc." not in operation.name else "add"
-    function = {"cas": "atomicCAS"}.get(verb, f"atomic{verb.capitalize()}")
-    compare = f"{word} compare, " if verb == "cas" else ""
-    passed = "compare, value" if verb == "cas" else "1" if ".popc." in operation.name else "value"
-    value = "" if ".popc." in operation.name else f", {compare}{word} value"
-    return f"""{head} void {suffix}(char *tile, int row, int column{value}) {{
-    {function}(reinterpret_cast<{word} *>(tile + {name}::at(row, column)), {passed});
-}}"""
-
-
-def _matrix_function(operation: Operation, name: str, head: str, suffix: str) -> str:
-    count = operation.addressed // 8
-    trans = ".trans" if operation.name.endswith(".trans") else ""
-    load = operation.kind == LDMATRIX
-    first = 1 if not load else 0
-    registers = ", ".join(f"%{first + i}" for i in range(count))
-    address = "[%0]" if not load else f"[%{count}]"
-    listed = ", ".join(f'"{"=" if load else ""}r"(r[{i}])' for i in range(count))
-    opcode = f"{'ld' if load else 'st'}matrix.sync.aligned.m8n8.x{count}{trans}.shared.b16"
-    operands = f"{{{registers}}}, {address}" if load else f"{address}, {{{registers}}}"
-    outputs = f': {listed} : "r"(address)' if load else f':: "r"(address), {listed}'
-    registers_in, tile = ("", "const char") if load else ("const ", "char")
-    return f"""// Each lane addresses one matrix row: lanes 0-7 of the first matrix, 8-15 of the second …
-{head} void {suffix}({registers_in}uint32_t (&r)[{count}], {tile} *tile, int row, int column) {{
-    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tile + {name}::at(row, column)));
-    asm volatile("{opcode} {operands};"
-                 {outputs} : "memory");
-}}"""

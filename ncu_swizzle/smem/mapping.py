@@ -13,7 +13,7 @@ from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem import swizzle as swizzles
 from ncu_swizzle.smem.layout import EXAMPLE, Layout, product
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.swizzle import SQUARE_4, Identity, Padding, Swizzle, Transform, XorMatrix, contents
+from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Transform, XorMatrix
 
 WIDEST = 16  # bytes of a lane's widest access
 ELEMENTS = (1, 2, 4, 8, 16)  # sizes, in bytes
@@ -189,9 +189,6 @@ def _vector(offsets: Ints, element_bytes: int) -> int:
 # ---------------------------------------------------------------------------------------------- what swizzles do
 
 
-NESTED = (1, 2, 4, 8)  # the squares that the XOR map is drawn in
-
-
 @dataclass(frozen=True)
 class BitRow:
     """One address before and after."""
@@ -267,13 +264,3 @@ def places(mapping: Mapping) -> Places:
     if len(cells) > 2 * rows:
         raise UsageError(f"{mapping.layout} has too many gaps to draw", "draw a tile without gaps")
     return Places(np.where(cells < 0, -1, cells // columns), np.where(cells < 0, -1, cells % columns))
-
-
-def xor_squares() -> tuple[Ints, ...]:
-    """Return the maps row ^ column of 1x1, 2x2, 4x4 and 8x8: each consists of four copies of the previous one."""
-    return tuple(np.arange(size)[:, None] ^ np.arange(size)[None, :] for size in NESTED)
-
-
-def sudoku() -> dict[str, Ints]:
-    """Return 4x4 maps of the column at each position: one that no XOR produces, and the XOR one."""
-    return {"not by XOR": np.array(contents(SQUARE_4)), "XOR": xor_squares()[2]}

@@ -259,11 +259,6 @@ def square_32() -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, (positions + np.tile(pair, (16, 16))).tolist()))
 
 
-def contents(square: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the unit at each position of each row, as such grids are usually drawn: each row's inverse permutation."""
-    return tuple(tuple(int(unit) for unit in np.argsort(row)) for row in square)
-
-
 def parse_swizzle(text: str, element_bytes: int, columns: int = 0) -> Transform:
     """Return the swizzle of element offsets that a text names; raise UsageError.
 

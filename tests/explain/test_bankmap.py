@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,18 +19,12 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import access, bankmap, layout, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import Ints
 
 
 def maps(text: str, element_bytes: int, moved: str | None, name: str, banks: int = 32) -> tuple[BankMap, ...]:
     tile = mapping.parse(text, element_bytes, moved)
-    return bankmap.before_and_after(tile.plain, tile, access.parse(name, tile.layout, element_bytes), banks)
-
-
-def is_latin(square: Ints) -> bool:
-    """Return whether every row and every column holds each number once."""
-    full = np.arange(len(square))
-    return bool((np.sort(square, axis=1) == full).all() and (np.sort(square, axis=0) == full[:, None]).all())
+    accessed = access.parse(name, tile.layout, element_bytes)
+    return tuple(bankmap.build(each, accessed, banks) for each in dict.fromkeys((tile.plain, tile)))
 
 
 def counted(bank_map: BankMap) -> tuple[int, int, int]:
@@ -100,17 +93,6 @@ def test_the_fragments_of_mma() -> None:
         assert [held_by(fragment, lane) for fragment in (a8, b8, c8, c16)] == [of_a, of_b, of_a, of_a]
         assert held_by(a16, lane) == (*of_a, *((row, column + 8) for row, column in of_a))
         assert held_by(b16, lane) == (*of_b, *((row + 8, column) for row, column in of_b))
-
-
-def test_squares_are_made_of_the_ones_before() -> None:
-    squares = mapping.xor_squares()
-    assert [len(square) for square in squares] == [1, 2, 4, 8]
-    for small, large in pairwise(squares):
-        half = len(small)
-        top = np.hstack([small, small + half])
-        assert (large == np.vstack([top, np.hstack([small + half, small])])).all()
-    assert all(is_latin(square) for square in [*squares, *mapping.sudoku().values()])
-    assert not is_latin(np.array([[0, 1], [0, 1]]))
 
 
 # ---------------------------------------------------------------------------------------------- properties

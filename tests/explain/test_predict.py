@@ -1,20 +1,15 @@
 """Predictions: equal to what was recorded on an H100, for every catalogue kernel whose accesses are declared."""
 
-import gzip
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ncu_swizzle.base.errors import BadFile, BadProblem, UsageError
+from ncu_swizzle.base.errors import BadProblem, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
-from ncu_swizzle.smem import access, lanes
-from ncu_swizzle.smem.wavefronts import wavefronts
-from tests.support.places import DATA
+from ncu_swizzle.smem import access
 from tests.support.recordings import Recorded
 
 CATALOG = catalog.shipped()
@@ -98,56 +93,3 @@ def test_whole_warps_of_one_block() -> None:
     for threads in (0, 16, 33, 2048):
         with pytest.raises(UsageError, match=str(threads)):
             access.evaluate("tid", threads)
-
-
-def test_a_csv_of_addresses(tmp_path: Path) -> None:
-    file = tmp_path / "lanes.csv"
-    file.write_text(",".join(str(128 * i) for i in range(32)) + "\n" + ",".join(["0x80"] * 16 + [""] * 16) + "\n")
-    (found,) = lanes.read(file, "ld.shared.b32")
-    counted = wavefronts(found.op, found.addresses, found.active)
-    assert counted.actual.tolist() == [32, 1]
-    assert found.active.sum(axis=1).tolist() == [32, 16]
-    assert found.measured is None
-    headed = tmp_path / "headed.csv"
-    headed.write_text(",".join(f"lane{i}" for i in range(32)) + "\n" + file.read_text(encoding="utf-8"))
-    assert (lanes.read(headed, "ld.shared.b32")[0].addresses == found.addresses).all()
-
-
-def test_a_csv_that_names_its_operations_and_measurements() -> None:
-    file = DATA / "wavefronts_h100.csv.gz"
-    found = {requests.op: requests for requests in lanes.read(file)}
-    stores = found["st.shared.v4.b32"]
-    assert stores.measured is not None
-    counted = wavefronts(stores.op, stores.addresses, stores.active)
-    assert (np.stack([counted.actual, counted.ideal], axis=1) == stores.measured).all()
-
-
-def test_a_csv_says_where_copies_read(tmp_path: Path) -> None:
-    file = tmp_path / "copies.csv"
-    there, back = (" ".join(str(16 * lane) for lane in lanes_) for lanes_ in (range(32), reversed(range(32))))
-    file.write_text(f"op,lane_addresses,source_addresses\ncp.async.cg.16,{there},{back}\n", encoding="utf-8")
-    (found,) = lanes.read(file)
-    assert found.source[0, :2].tolist() == [496, 480]
-
-
-def test_a_csv_that_cannot_be_used(tmp_path: Path) -> None:
-    rows = {
-        "": "has no requests",
-        "op,lane_addresses,source_addresses\ncp.async.cg.16," + "0 " * 32 + ",0 1\n": "2 source addresses",
-        "1,2,3\n": "3 addresses instead of 32",
-        ",".join(["0"] * 32) + "\n": "no operation",
-        ",".join(["x"] * 32) + "\n" + ",".join(["y"] * 32): "invalid literal",
-        "op,lane_addresses\nld.shared.b32,0 4 8\n": "3 addresses",
-        "op,lane_addresses\nld.shared.b32\n": "row 2",
-    }
-    file = tmp_path / "bad.csv"
-    for text, said in rows.items():
-        file.write_text(text, encoding="utf-8")
-        with pytest.raises(BadFile, match=said) as refused:
-            lanes.read(file)
-        assert refused.value.hint
-    with pytest.raises(BadFile, match="does not exist"):
-        lanes.read(tmp_path / "none.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"0," * 999)[:-9])
-    with pytest.raises(BadFile, match="cannot be read"):
-        lanes.read(tmp_path / "cut.csv.gz")

@@ -21,7 +21,6 @@ from ncu_swizzle.smem import access, code, layout, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Constraints, Differences, find_matrix
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import NAMES
 from ncu_swizzle.smem.suggestions import Suggestion, suggest
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, XorMatrix
 
@@ -194,8 +193,6 @@ MAPPINGS = [
     mapping.parse("(16,16):(16,1)", 8, "4,0,4"),
 ]
 ONLY_CUDA = [mapping.parse("(32,32):(32,1)", 4, "sudoku"), mapping.parse("(32,32):(32,1)", 4, "add:5,0,5")]
-OPS = ("st.shared.u16", "ld.shared.v2.b32", "ldmatrix.x4.trans", "ldmatrix.x1", "stmatrix.x2", "cp.async.cg.16",
-       "cp.async.ca.4", "red.shared.add.u32", "ld.shared.v4.b32")  # fmt: skip
 
 
 def cute_headers() -> Path | None:
@@ -228,21 +225,16 @@ def loop(tile: Mapping, at: str) -> str:
     return f'    {cells} printf("%d\\n", int({at}));'
 
 
-def cuda_code(tile: Mapping, ops: Iterable[str]) -> str:
-    lane = np.zeros((1, 32), dtype=int)
-    return code.cuda(tile, [Access(op, op, lane, lane) for op in ops])
-
-
 @pytest.mark.long
 @NO_NVCC
 def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
     """The first mapping's code as it is pasted, each other one's in a namespace of its own: one compilation."""
-    pasted = cuda_code(MAPPINGS[0], NAMES)
+    pasted = code.cuda(MAPPINGS[0])
     included = re.findall(r"#include .*\n", pasted)
     assert f"kBytes = {MAPPINGS[0].bytes}" in pasted
     sources, loops = [pasted], [loop(MAPPINGS[0], "Tile::at(r, c)")]
     for number, tile in enumerate([*MAPPINGS[1:], *ONLY_CUDA]):
-        source = cuda_code(tile, OPS)
+        source = code.cuda(tile)
         assert f"kBytes = {tile.bytes}" in source
         assert re.findall(r"#include .*\n", source) == included
         body = re.sub(r"#include .*\n", "", source)

@@ -58,7 +58,7 @@ def test_what_includes_the_source_is_judged(files: dict[str, str], tmp_path: Pat
     assert judged(made(tmp_path, files), CU) == {file for file in files if "all" in file}
 
 
-MACROS = [*FACTS["macros"], "#" + "/**/" * 200 + "include <a>\n", " " * 20_000 + "#include H\n"]
+MACROS = [*FACTS["macros"], " " * 20_000 + "#include H\n"]
 
 
 @pytest.mark.parametrize("file", ["x.cpp", "a/x.inl", ".x/y.cu"])
@@ -106,8 +106,9 @@ def test_too_many_files_or_bytes_are_unknown(tmp_path: Path, monkeypatch: pytest
 
 def test_hostile_texts_are_read_once() -> None:
     """Ten times as long they take ten times as long: what is looked at from each # has an end."""
-    assert included("#/*" * 20_000 + "*/" + "/**/" * 20_000 + "include <a>").computed
+    assert included("#/*" * 20_000 + "*/" + "/**/" * 20_000 + "include <a>").names == {("a", False)}
     assert included("#include H " * 10_000).computed
-    assert included("x" * 20_000 + " #include H").computed, "the line is too long to tell"
+    assert not included("x" * 20_000 + " #include H").computed
+    assert included("*/ " * 20_000 + "#include H").computed
     assert included('#include "' * 10_000).names == {("#include ", True)}
     assert included("#" * 50_000 + "include <a>").names == {("a", False)}

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.engines.measured import LaunchJob
 from ncu_swizzle.fix import on_gpu, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
-from ncu_swizzle.kernels import catalog, device
+from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Target, write
 from ncu_swizzle.kernels.family import read as read_family_json
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -148,13 +148,3 @@ def test_a_fix_may_not_be_slower_but_by_chance() -> None:
     assert states == [state for _, state in rows]
     # One slow sample before the fix makes it no faster.
     assert on_gpu._time({"before": [1.0, 1.0, 1.0, 1.0, 9.0], "after": [1.03] * 4 + [9.3]}).state is FAILED
-
-
-def test_a_measured_report_says_what_the_conflicts_cost() -> None:
-    shipped = catalog.shipped()
-    fix = KernelFix(kernel="transpose-plain", source=Path("k.cu"), before=b"", after=b"")
-    (costly,) = on_gpu.with_costs([fix], [shipped.target("transpose-plain")], RECORDED)
-    assert "Removing the excess would save an estimated 49% of the duration" in next(iter(shown.sentences(costly)))
-    with pytest.raises(UsageError, match="says nothing of what conflicts cost gemm_plain") as refused:
-        on_gpu.with_costs([fix], [shipped.target("gemm-plain")], RECORDED)
-    assert refused.value.hint == "it has launches of transpose_plain"

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
@@ -17,11 +16,9 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.smem import access, bankmap, layout, mapping, swizzle
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import loads, worst_request
-from ncu_swizzle.smem.lanes import basis, rank, ranks
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table
-from ncu_swizzle.smem.wavefronts import wavefronts
 from tests.support.places import DATA
 from tests.support.refusals import accepted
 
@@ -191,47 +188,17 @@ def test_which_mappings_tma_can_write() -> None:
 
 
 def test_squares_are_latin_ones() -> None:
-    assert swizzle.contents(swizzle.SQUARE_4) == ((2, 3, 1, 0), (0, 1, 2, 3), (1, 0, 3, 2), (3, 2, 0, 1))
+    assert [np.argsort(row).tolist() for row in swizzle.SQUARE_4] == [
+        [2, 3, 1, 0],
+        [0, 1, 2, 3],
+        [1, 0, 3, 2],
+        [3, 2, 0, 1],
+    ]
     square = np.array(swizzle.square_32())
     assert (np.sort(square, axis=0) == np.arange(32)[:, None]).all()
     assert (np.sort(square, axis=1) == np.arange(32)).all()
     tile = Mapping(layout.parse_layout("(32,32):(32,1)"), Table(swizzle.square_32()))
     assert tile.collision() is None
-
-
-# ---------------------------------------------------------------------------------------------- GF(2)
-
-
-@given(st.lists(st.integers(0, 255), max_size=8))
-def test_the_rank_counts_what_the_vectors_span(vectors: list[int]) -> None:
-    span = {0}
-    for vector in vectors:
-        span |= {vector ^ other for other in span}
-    assert 2 ** rank(vectors) == len(span)
-
-
-def linear(vectors: list[int], start: int = 0) -> NDArray[np.int64]:
-    """Return the address of each lane: the XOR of the vectors of its bits."""
-    lanes = np.full(32, start)
-    for bit, vector in enumerate(vectors):
-        lanes ^= np.where(np.arange(32) >> bit & 1, vector, 0)
-    return lanes
-
-
-def degree(vectors: list[int], width_bytes: int = 4) -> int:
-    """A phase touches 2^(rank of unit bits) units, evenly spread over 2^(rank of bank bits) banks."""
-    units, banks = ranks(vectors, width_bytes)
-    return 1 << (units - banks)
-
-
-@given(st.lists(st.integers(0, 1023), min_size=5, max_size=5), st.integers(0, 1023))
-def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], start: int) -> None:
-    vectors = [4 * word for word in words]
-    lanes = linear(vectors, 4 * start)
-    assert basis(np.arange(32) * 12) is None, "carries are not linear"
-    assert basis(lanes) == tuple(vectors)
-    for op in ("ld.shared.b32", "st.shared.b32"):
-        assert wavefronts(op, lanes).actual.tolist() == [degree(vectors)]
 
 
 # ---------------------------------------------------------------------------------------------- the CUDA source

@@ -1,17 +1,14 @@
 """Layouts, swizzles, accesses and files of addresses are understood or refused, whatever they say."""
 
 import contextlib
-import gzip
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 
 from bench.corpus import hostile
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
-from ncu_swizzle.smem import access, bankmap, lanes, layout, mapping
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.smem import access, bankmap, layout, mapping
 from ncu_swizzle.smem.access import evaluate
 from ncu_swizzle.smem.layout import Layout, parse_layout
 from ncu_swizzle.smem.suggestions import suggest
@@ -64,34 +61,6 @@ def test_the_largest_tile_is_still_drawn() -> None:
     assert bankmap.build(tile, access.parse("row:4", tile.layout, 1)).counts is not None
     with pytest.raises(UsageError, match="more than shared memory holds"):
         Layout((513, 512), (512, 1))
-
-
-def test_addresses_have_a_sign_and_a_size(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    for address, said in (
-        ("-5", "row 1: -5 is negative"),
-        ("9" * 30, "64 bits"),
-        ("0x" + "f" * 30, "64 bits"),
-        ("0x8000000000000000", "64 bits"),
-    ):
-        file.write_text(f"{address}," * 31 + "0\n", encoding="utf-8")
-        with pytest.raises(BadFile, match=said):
-            lanes.read(file, OP)
-
-
-@pytest.mark.long
-def test_odd_files_of_addresses_are_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.csv")
-    (tmp_path / "zero.csv").symlink_to("/dev/zero")
-    (tmp_path / "folder.csv").mkdir()
-    (tmp_path / "latin.csv").write_bytes(b"\xff\xfe,1\n")
-    (tmp_path / "broken.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 1000)[:-30] + b"x" * 30)
-    (tmp_path / "header.csv.gz").write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + b"x" * 30)
-    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(bytes(lanes.MOST_BYTES + 1), 1))
-    (tmp_path / "empty.csv").touch()
-    for file in [*tmp_path.glob("*.csv*"), Path("x" * 100_000 + ".csv"), tmp_path / "none.csv"]:
-        with pytest.raises(BadFile):
-            lanes.read(file, OP)
 
 
 HOSTILE = st.sampled_from(
