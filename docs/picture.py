@@ -16,9 +16,10 @@ from pathlib import Path
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import page as report
-from ncu_swizzle.smem import access, bankmap, mapping
+from ncu_swizzle.smem import access, mapping
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
@@ -90,7 +91,7 @@ def bank_map(name: str) -> bytes:
     layout, element_bytes, swizzle, wanted = MAPS[name]
     tile = mapping.parse(layout, element_bytes, swizzle)
     taken = access.parse(wanted, tile.layout, element_bytes)
-    svg = report.render_banks_svg(bankmap.before_and_after(tile.plain, tile, taken), f"{layout}, {wanted}")
+    svg = report.render_banks_svg(Subject(before=tile.plain, after=tile, access=taken).maps(), f"{layout}, {wanted}")
     return "".join(line.strip() for line in svg.splitlines()).encode()  # nobody reads or edits it
 
 

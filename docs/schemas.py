@@ -222,7 +222,6 @@ def predict() -> Schema:
         origin=nullable(TEXT),
         unknown=nullable(COUNT),
         unknowns=rows(record(**unknown(), offsets=rows(COUNT))),
-        off=nullable(COUNT),
         agrees=nullable(FLAG),
         notes=rows(TEXT),
     )

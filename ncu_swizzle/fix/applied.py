@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -137,15 +136,6 @@ def changed_code(before: Mapping[str, bytes], after: Mapping[str, bytes], own: s
             yield symbol
 
 
-@dataclass(frozen=True)
-class OtherKernel:
-    """A kernel of another source that includes a header of the patch; `mapped` if arrays of it are."""
-
-    kernel: str
-    source: Path
-    mapped: bool = False
-
-
 @dataclass(eq=False, kw_only=True)
 class Neighbour:
     """Another kernel whose launch is described, and the mappings already applied to its arrays."""
@@ -194,12 +184,7 @@ class KeptKernel:
 
     neighbour: Neighbour
     applied: tuple[Applied, ...]
-    elsewhere: bool  # of another source
 
     def keep(self) -> None:
         """Note that the patch is in the source now."""
         self.neighbour.applied = self.applied or self.neighbour.applied
-
-    @property
-    def shown(self) -> OtherKernel:
-        return OtherKernel(self.neighbour.target.name, self.neighbour.target.source, bool(self.applied))

@@ -233,7 +233,6 @@ class Naming:
 
     job: FixJob
     stop: Stop | None = None
-    tried: int = 0
 
     def cheapest(self) -> ProvedPatch | None:
         """Return the cheapest patch that is proved, None if there is none."""
@@ -281,7 +280,6 @@ class Naming:
 
     def _proved(self, old: Executable, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> ProvedPatch | None:
         mapping = made.edit.mapping
-        self.tried += 1
         with rebuilt(self.job.target, made.edit.text) as copy:
             try:
                 new = executable(copy, self.job.settings)
@@ -324,7 +322,6 @@ class Naming:
                 excess_after=after or 0,
                 extra_bytes=extra,
                 proved=True,
-                tried=self.tried,
                 file=shown_file(self.job.target, file),
             )
 
@@ -335,7 +332,7 @@ class Naming:
         file, line = self.stop.line
         return replace(
             tile, mapping=self.stop.mapping, reason=self.stop.reason, unknown=self.stop.unknown, reason_line=line,
-            reason_file=shown_file(self.job.target, file), tried=tile.tried + self.tried,
+            reason_file=shown_file(self.job.target, file),
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import difflib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -257,15 +257,6 @@ def source_of(target: Target) -> bytes:
     return _spliced(target).text
 
 
-def not_rewritten(target: Target, file: Path) -> str:
-    """Return why a fix does not rewrite a header."""
-    if file in _spliced(target).repeated:
-        return f"{file.name} is included more than once, and may differ each time"
-    if is_library(str(file)):
-        return f"{file.name} is a library's"
-    return f"{file.name} is not rewritten: it is not of this project"
-
-
 def unread(target: Target) -> tuple[str, ...]:
     """Return the sentences about own headers that a fix does not look into."""
     names = sorted(file.name for file in _spliced(target).repeated)
@@ -293,30 +284,26 @@ def _is_own(file: Path, folder: Path, family: Family) -> bool:
     return inside and not ours and not is_library(str(file)) and file.stat().st_size <= LARGEST
 
 
-@contextlib.contextmanager
-def rebuilt(target: Target, text: bytes) -> Iterator[Target]:
-    """Yield the target with `text` as its source and its own headers, see `with_files`."""
-    with with_files(target, files_of(target, text)) as copy:
-        yield copy
-
-
 def files_of(target: Target, text: bytes) -> dict[Path, bytes]:
     """Return the files of a text: the target's source, and its own headers."""
     return parted(limits.plain(target.source), text)
 
 
 @contextlib.contextmanager
-def with_files(target: Target, files: Mapping[Path, bytes]) -> Iterator[Target]:
-    """Yield the target with other texts of some files, compiled with the same options from the same relative paths."""
+def rebuilt(target: Target, text: bytes) -> Iterator[Target]:
+    """Yield the target with `text` as its source and its own headers.
+
+    It is compiled with the same options from the same relative paths.
+    """
     family, root = target.family, limits.plain(target.family.root)
     with scratch() as folder:
         included = [Path(name) for name in family.included()]
         below = {file: file.read_bytes() for file in included if file.is_relative_to(root)}
         elsewhere = len(below) < len(set(included))
-        for file, text in {**below, **files}.items():
+        for file, content in {**below, **files_of(target, text)}.items():
             copied = folder / file.relative_to(root)
             copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(text)
+            copied.write_bytes(content)
         # What is included by a path out of the folder is found where it was.
         options = [*_moved(family.options, root, folder), *([f"-I{family.folder.absolute()}"] if elsewhere else [])]
         kernels = tuple(replace(each, options=_moved(each.options, root, folder)) for each in family.kernels)

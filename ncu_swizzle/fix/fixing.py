@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Emulated, emulate_target
-from ncu_swizzle.fix import candidates, cuda
+from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, KeptKernel, OtherKernel, arrays_of
+from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, KeptKernel, arrays_of
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited, not_rewritten, rebuilt, source_of, unread
+from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
 from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.proving import prove
 from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unbuilt, unproved
-from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
-from ncu_swizzle.kernels import limits
 from ncu_swizzle.reports.model import UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
 
@@ -79,35 +77,13 @@ def left_out(subject: FixSubject, mapped: bool) -> Iterator[TileFix]:
     launch = excess_of(subject.emulated, {array.name: array.span for array in arrays})
     outside = [array.name for array in subject.unplaced if launch.moved[array.name] != 0]
     for name in outside:
-        yield _declared_elsewhere(subject, name, launch.moved[name])
+        why = f"{name} is not declared in {subject.target.source.name}, nor in a header that is rewritten with it"
+        yield _refused(subject, name, launch.moved[name], why)
     if not (outside or mapped or subject.conflicting) and launch.total != 0:
         name = next((name for name, excess in launch.moved.items() if excess != 0), "shared memory")
         unknown = "the wavefronts of some accesses are unknown"
         why = unknown if launch.total is None else f"no index in {subject.file.name} accounts for it"
         yield _refused(subject, name, launch.total, why)
-
-
-def _declared_elsewhere(subject: FixSubject, name: str, excess: int | None) -> TileFix:
-    source = subject.target.source.name
-    for path, text in subject.emulated.profile.sources.items():
-        file = PurePath(path).name
-        if file != source and (line := _declaration(text, file, name)):
-            header = limits.plain(subject.target.family.root / path)
-            why, there = f"it is declared there, and {not_rewritten(subject.target, header)}", subject.named(path)
-            return TileFix(
-                name=name, line=line, excess_before=excess or 0, unknown=excess is None, file=there, reason=why,
-                reason_line=line, reason_file=there,
-            )  # fmt: skip
-    return _refused(subject, name, excess, f"{name} is not declared in {source}")
-
-
-def _declaration(text: str, file: str, name: str) -> int:
-    """Return the line of a text that declares a shared array; 0 if none does."""
-    if "__shared__" not in text or name not in text:
-        return 0
-    parsed = cuda.parse(text.encode("utf-8", "surrogateescape"), file)
-    declarations = (array for array in shared_declarations(Scopes(parsed)) if array.name == name)
-    return next((array.declared.line for array in declarations), 0)
 
 
 def _refused(subject: FixSubject, name: str, excess: int | None, why: str) -> TileFix:
@@ -137,7 +113,6 @@ class FixState:
     text: bytes
     applied: tuple[Applied, ...] = ()
     proof: Proof | None = None
-    along: dict[str, OtherKernel] = field(default_factory=dict)  # of other sources, for which all is proved, too
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
 
     def tiles(self) -> Iterator[TileFix]:
@@ -160,8 +135,6 @@ class FixState:
         self.applied = (*self.applied, *patch.applied)
         for other in patch.others:
             other.keep()
-            if other.elsewhere:
-                self.along[other.shown.kernel] = other.shown
         return patch.tiles
 
     def _by_tile(self) -> Iterator[TileFix]:
@@ -241,9 +214,7 @@ class FixState:
         if proved:
             return min(proved, key=lambda patch: patch.fewer_blocks)
         stop = stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=tile.mapping)
-        return _because(
-            replace(tile, unknown=stop.unknown, tried=attempts), stop.against(tile.mapping), stop.line, subject
-        )
+        return _because(replace(tile, unknown=stop.unknown), stop.against(tile.mapping), stop.line, subject)
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -329,6 +300,5 @@ def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
         applied=work.applied,
         along=bool(applied),
         unknowns=work.unknowns,
-        others=tuple(work.along.values()),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

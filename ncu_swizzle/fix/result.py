@@ -11,7 +11,7 @@ from ncu_swizzle.base.files import brief
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, OtherKernel, changed_code, code_of
+from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
@@ -40,8 +40,6 @@ class TileFix:
     unknown: bool = False
     reason: str = ""
     reason_line: int = 0
-    code: str = ""
-    tried: int = 0
     file: str = ""  # that declares it
     reason_file: str = ""
 
@@ -61,7 +59,6 @@ class KernelFix:
     applied: tuple[Applied, ...] = ()  # the mappings of its arrays that `after` has
     measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
     not_measured: str = ""  # why it was not
-    others: tuple[OtherKernel, ...] = ()  # that the patch changes, and is proved for
     unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
@@ -181,9 +178,7 @@ class FixJob:
         stopped, kept = self._in_source(symbol, text, after, applied)
         if stopped is None and self.sources is not None:
             before, files = files_of(self.target, source_of(self.target)), files_of(self.target, text)
-            changed = {file: new for file, new in files.items() if before.get(file) != new}
-            stopped, elsewhere = self.sources.stopped(changed, applied)
-            kept += elsewhere
+            stopped = self.sources.stopped([file for file, new in files.items() if before.get(file) != new], files)
         return (replace(proof, claims=(*proof.claims, stopped)), ()) if stopped else (proof, tuple(kept))
 
     def _in_source(
@@ -201,5 +196,5 @@ class FixJob:
             if not proof.held:
                 reason = f"the patch changes {demangle(changed)} too, for which it is not proved"
                 return Claim(about=About.MEANING, state=proof.state, reason=reason), []
-            kept.append(KeptKernel(neighbour=other, applied=mappings, elsewhere=False))
+            kept.append(KeptKernel(neighbour=other, applied=mappings))
         return None, kept

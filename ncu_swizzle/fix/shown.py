@@ -75,9 +75,6 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
             yield f"  To apply it by hand: {kernel.suggest}"
         elif not tile.proved:
             yield f"  A mapping for it: {kernel.suggest}"
-    if kernel.others:
-        names = ", ".join(f"{other.kernel} ({other.source.name})" for other in kernel.others)
-        yield f"Other sources include what is changed; it is proved for their kernels, too: {names}."
     yield from (*kernel.unread, *kernel.notes)
 
 
@@ -130,7 +127,6 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "suggest": kernel.suggest,
         "notes": [*kernel.unread, *kernel.notes],
         "unknowns": [asdict(why) for why in kernel.unknowns],
-        "others": [{"kernel": other.kernel, "source": str(other.source)} for other in kernel.others],
     }
 
 
@@ -241,7 +237,7 @@ def _correction(fixed: SourceFix) -> Correction:
     tiles = [f"{tile.name}: {tile.mapping}" for kernel in proved for tile in kernel.tiles if tile.proved]
     own = [kernel.kernel for kernel in fixed.kernels if kernel.proved or kernel.along]
     return Correction(
-        (*own, *sorted(fixed.mapped)),
+        tuple(own),
         f"{'; '.join(dict.fromkeys(tiles))}. Rebuilt and proved without a GPU.",
         tuple(
             CorrectedFile(in_checkout(str(file.path), Path.cwd()), tuple(_replacements(file))) for file in fixed.files

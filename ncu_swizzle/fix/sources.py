@@ -82,11 +82,6 @@ class SourceFix:
             ChangedFile(own.get(file, file), old[file], text) for file, text in new.items() if old[file] != text
         )
 
-    @property
-    def mapped(self) -> set[str]:
-        """The kernels of other sources whose arrays it maps, too."""
-        return {other.kernel for kernel in self.kernels for other in kernel.others if other.mapped}
-
 
 def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
     """Return the fix of the kernels that a word stands for: a file, or a name.
@@ -110,7 +105,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     targets = [edits.with_headers(target, project) for target in targets]
     before = text = edits.source_of(targets[0])
     neighbours = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
-    others = OtherSources(source=limits.plain(targets[0].source), project=project, sources=sources, settings=settings)
+    others = OtherSources(source=limits.plain(targets[0].source), project=project)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
         query.progress(target.name, Done(0))
@@ -210,8 +205,7 @@ def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Pr
         by_source.setdefault(target.source.resolve(), []).append(target)
     fixed: list[SourceFix] = []
     for targets in by_source.values():
-        named = {target.name for target in targets} & conflicting
-        if not named or named <= set[str]().union(*(fix.mapped for fix in fixed)):
+        if conflicting.isdisjoint(target.name for target in targets):
             continue
         query = FixQuery(request=request, description=options.description, progress=progress)
         try:

@@ -206,7 +206,6 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
         row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
         yield without_empty({"kernel": kernel.kernel, **row})
     yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
-    yield from ({"kernel": kernel.kernel, "also proved for": other.kernel} for other in kernel.others)
 
 
 # `profile`, `compare` and `read_report`: counts of kernels, side by side.

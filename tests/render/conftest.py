@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import many_launches, remarks
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
-from ncu_swizzle.smem import access, bankmap, mapping
+from ncu_swizzle.smem import access, mapping
 from tests.support.hostile import poisoned
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
@@ -66,7 +67,7 @@ def _rendered(name: str, recorded: Recorded) -> str:
     before, after = (recorded(kernel) for kernel in KERNELS[:2])
     plain, swizzled = recorded("transpose-plain"), recorded("transpose-xor")
     tile = mapping.parse("(64,64):(64,1)", 2, "128B")
-    maps = bankmap.before_and_after(tile.plain, tile, access.parse("ldmatrix", tile.layout, 2))
+    maps = Subject(before=tile.plain, after=tile, access=access.parse("ldmatrix", tile.layout, 2)).maps()
     compared = {
         "four": lambda: [before, after, recorded("kernel3"), before],
         "sixty": lambda: [plain, swizzled] * 30,

@@ -13,6 +13,7 @@ from ncu_swizzle.commands.answers import Profile as NotebookProfile
 from ncu_swizzle.commands.console import Output
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status
 from ncu_swizzle.explain import shown as model_terminal
+from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.gate import baseline, reporting
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
@@ -24,7 +25,7 @@ from ncu_swizzle.reports import many_launches, pack, pairing
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.model import NEEDED, Finding, LaunchId, Profile
 from ncu_swizzle.reports.options import Engine, Outputs
-from ncu_swizzle.smem import access, bankmap, mapping
+from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep import table as sweep_terminal
@@ -234,7 +235,7 @@ def maps(name: str) -> tuple[BankMap, ...]:
     """Return bank maps whose access has a name from the command line."""
     layout = mapping.parse("(8,8):(8,1)", 4, None, 0)
     named = dataclasses.replace(access.parse("column", layout.layout, 4), name=name)
-    return bankmap.before_and_after(layout, layout, named, 32)
+    return Subject(before=layout, after=layout, access=named).maps()
 
 
 def bank_maps(shown: tuple[BankMap, ...], styled: bool = False) -> Iterator[Writer]:
