@@ -32,6 +32,7 @@ from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, SPIN, STMATRIX,
 
 
 WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
+READ, WRITE, ATOMIC = "reads", "writes", "updates"
 _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b32", "CAS": "cas.b32"}
 _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"}
 
@@ -61,6 +62,22 @@ def operation_name(instruction: SassInstruction) -> str | None:
         past = f"cp.async.cg.16{ZERO_FILL if instruction.has('ZFILL') else ''}"
         return past if instruction.has("BYPASS") else f"cp.async.ca.{width}"
     return _atomic_name(instruction) if opcode in ("ATOMS", "ATOM") else None
+
+
+@dataclass(frozen=True)
+class SharedUse:
+    """What an instruction does to shared memory, and to how many bytes per lane."""
+
+    does: str
+    width: int
+    matrix: int = 0  # of how many lanes the addresses count, for ldmatrix and stmatrix
+
+    @classmethod
+    def of(cls, instruction: SassInstruction) -> SharedUse:
+        opcode = instruction.opcode
+        does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
+        matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
+        return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:

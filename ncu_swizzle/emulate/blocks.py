@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -251,13 +251,15 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         program = setting.program
         machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience)
     if setting.races is not None:
-        machine.events, machine.valued = EventLog(), setting.races.valued
+        noted = setting.races.follows(machine)
+        machine.events, machine.valued = EventLog(full=not noted), setting.races.valued
     schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
     try:
         issued = schedule.run()
     except Stuck:
         if setting.races is not None:
-            setting.races.add(machine, setting.program.instructions, [b"" for _ in everyone])
+            stuck = set(machine.block_of[machine.live.any(axis=1)].tolist())
+            _look_for_races(setting, machine, [b"stuck" if each in stuck else b"" for each in range(len(everyone))])
         raise
     requested = machine.traffic.counts() if machine.traffic else {}
     whole = Batch(
@@ -270,7 +272,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     )
     if setting.races is not None:
         kinds = [whole.signature(block) for block in range(len(everyone))]
-        setting.races.add(machine, setting.program.instructions, kinds)
+        _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(
         blocks=blocks,
@@ -280,6 +282,16 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
     )
+
+
+def _look_for_races(setting: Setting, machine: Machine, kinds: Sequence[bytes]) -> None:
+    """Look for races in blocks that ran together, of which `kinds` are digests; run once more what was not noted."""
+    if setting.races is None:
+        return
+    clock = setting.clock
+    for chosen in setting.races.add(machine, setting.program.instructions, kinds):
+        own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())  # which spends no effort of counts
+        run_batch(replace(setting, clock=own), machine.blocks[chosen])
 
 
 @dataclass(kw_only=True)

@@ -197,7 +197,7 @@ class ToShared:
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
             blocks = self.counting(m, rows[alike], waiting[alike], extra)
-            for k in alike.tolist() if m.events is not None else ():
+            for k in alike.tolist() if m.notes else ():
                 one = slice(k, k + 1)
                 there = self.blocks(m, rows[one], starts[one], extra), self.counting(m, rows[one], waiting[one], extra)
                 m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted))

@@ -115,8 +115,8 @@ class Endless(TimeLimit):
 
     def __init__(self, offset: int, sass: str, timeout_s: float, issued: int) -> None:
         super().__init__(
-            f"still running after {timeout_s:g} s and {issued:,} instructions of warps, at {sass!r} ({offset:#x}): "
-            f"an endless loop, or a large problem",
+            f"still running after {timeout_s:g} s on the CPU and {issued:,} instructions of warps, at {sass!r} "
+            f"({offset:#x}): an endless loop, or a large problem",
             HINT,
         )
         self.offset = offset
@@ -144,7 +144,7 @@ class ManyKinds(TimeLimit):
 
     def __init__(self, covered: int, blocks: int, timeout_s: float) -> None:
         super().__init__(
-            f"after {timeout_s:g} s, {covered:,} of the grid's {blocks:,} blocks are covered: their accesses or "
-            f"branches differ from block to block",
+            f"after {timeout_s:g} s on the CPU, {covered:,} of the grid's {blocks:,} blocks are covered: their "
+            f"accesses or branches differ from block to block",
             HINT,
         )

@@ -99,7 +99,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
         self.view = WarpView(warps=self.everyone, mask=self.live, whole=True)
         # All stores to global memory, if recorded: the instruction, addresses, lanes and words.
         self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None
-        self.events: EventLog | None = None  # if what orders accesses is noted
+        self.events: EventLog | None = None  # if hazards are looked for
         self.valued: frozenset[int] = frozenset()  # stores whose values are noted
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
@@ -136,9 +136,14 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
             self.happened += 1
 
+    @property
+    def notes(self) -> bool:
+        """Whether events are noted."""
+        return self.events is not None and not self.events.full
+
     def note_lanes(self, warps: Ints, lanes: Bools, *, number: int | None = None) -> None:
         """Note that lanes, (G, 32), of warps, (G,), wait for each other, as if for those that have ended."""
-        if self.events is not None:
+        if self.notes:
             masks = None if lanes.all() else ((lanes | ~self.live[warps]) @ LANE_BITS)[:, None]
             self.note(Kind.WARP, warps, masks, number=number)
 

@@ -186,7 +186,7 @@ class _Shared(MemoryInstruction):
 
 def note_lanes(m: Machine, addresses: Bits, selected: Bools | None, kind: Kind = Kind.ACCESS) -> None:
     """Note an access by these lanes, (G, 32), to the block's own shared memory; None: it is not known by which."""
-    if m.events is None or m.events.full:
+    if not m.notes:
         return
     if selected is None:
         m.note(Kind.UNKNOWN, m.view.warps)

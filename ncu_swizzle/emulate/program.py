@@ -197,7 +197,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
-            before += [order_step(instruction)] if order else []
+            before += [_noting(order_step(instruction))] if order else []
         for first in reversed(before):
             step = _both(first, step) if first else step
         steps.append(step)
@@ -335,6 +335,11 @@ def _access(instruction: SassInstruction, index: int, matters: bool, contents: b
         or syncs.compiled_generic(instruction, index, matters)
         or memory.compiled(instruction, index, matters, contents)
     )
+
+
+def _noting(step: Step | None) -> Step | None:
+    """Return a step that is run while events are noted."""
+    return step and (lambda m: step(m) if m.notes else None)
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:

@@ -14,7 +14,7 @@ cluster, with A agents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import memory_operands
+from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse, memory_operands
 from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
-from ncu_swizzle.emulate.timeline import ATOMIC, READ, WRITE, Kinds, timeline_of
+from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.descriptors import CHUNK, WARPS
@@ -148,7 +148,7 @@ class Races:
     def _unit(self, events: Sequence[Event]) -> int:
         """Return the bytes of a unit: those of the narrowest access."""
         numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.MAYBE, Kind.REMOTE)}
-        widths = [16, *(Kinds.of(self.instructions[number]).width for number in numbers)]
+        widths = [16, *(SharedUse.of(self.instructions[number]).width for number in numbers)]
         narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
         return min(*widths, MBARRIER if narrow else 16)
 
@@ -363,35 +363,35 @@ class Races:
     def _lanes(self, event: Event, warps: Ints, rows: slice) -> None:
         """Lanes access the shared memory of their own block."""
         instruction, seen = self.instructions[event.number], event.data
-        kinds = Kinds.of(instruction)
+        use = SharedUse.of(instruction)
         footprint = self.prints.get(id(seen))
         if footprint is None:
             which = np.arange(rows.start, rows.stop) % len(seen.selected)
             selected = seen.selected[which]
-            if kinds.matrix:
-                selected = selected & (np.arange(operations.WARP) < kinds.matrix)
+            if use.matrix:
+                selected = selected & (np.arange(operations.WARP) < use.matrix)
             at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
             block = warps // self.machine.per_block * self.per_block
-            footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, kinds)
-        does = ATOMIC if event.number in self.swapped else kinds.does
+            footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, use)
+        does = ATOMIC if event.number in self.swapped else use.does
         self._access(footprint, does, copies=instruction.opcode == "LDGSTS")
 
-    def _footprint(self, warps: Ints, first: Ints, selected: Bools, kinds: Kinds) -> Footprint:
+    def _footprint(self, warps: Ints, first: Ints, selected: Bools, use: SharedUse) -> Footprint:
         """Return the units from the first ones on, (G, 32), that lanes access."""
         row, lane = np.nonzero(selected)
-        wide = max(1, kinds.width // self.unit)
+        wide = max(1, use.width // self.unit)
         units = (first[row, lane][:, None] + np.arange(wide)).ravel()
         lanes = np.repeat(lane.astype(np.int8), wide)
-        if kinds.matrix:
+        if use.matrix:
             lanes[:] = ALL_LANES
         return Footprint(np.repeat(warps[row], wide), units, lanes)
 
     def _remote(self, event: Event, warps: Ints, rows: slice) -> None:
         """Lanes access another block of the cluster."""
         blocks, at, selected = (part[rows] for part in event.data)
-        kinds = Kinds.of(self.instructions[event.number])
+        use = SharedUse.of(self.instructions[event.number])
         first = (blocks - self.blocks.start) * self.per_block + at // self.unit
-        self._access(self._footprint(warps, first, selected, kinds), kinds.does)
+        self._access(self._footprint(warps, first, selected, use), use.does)
         for row, lane in np.argwhere(selected).tolist():
             self.remote[int(blocks[row, lane]) - self.blocks.start, int(warps[row])] = self.now, event.number
 
@@ -718,25 +718,39 @@ class RaceCheck:
     domains: int = 0
     timeline: Timeline | None = None
 
-    def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> None:
-        """Look at the events of blocks that ran together; `kinds` are digests of what each of them did."""
-        log = machine.events
+    def follows(self, machine: Machine) -> bool:
+        """Return whether events of blocks that run together are noted; if not, those of new kinds run once more.
+
+        They are if a few run, and at first: blocks that follow data are then likely to be of many kinds.
+        """
+        few = len(machine.blocks) <= MOST_DOMAINS * machine.clusters.size
+        return (few or not self.kinds) and self.domains < MOST_DOMAINS and self.work <= MOST_WORK
+
+    def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> Iterator[Ints]:
+        """Look at the events of blocks that ran together; `kinds` are digests of what each of them did.
+
+        Yields blocks of new kinds whose events were not kept: they have to run once more.
+        """
+        log, size = machine.events, machine.clusters.size
         if log is None:
             return
         self.found = {**machine.hazards, **self.found}
-        if log.full:
-            self.lacking["more accesses and barriers than are kept"] = None
-            return
-        size = machine.clusters.size
         events = log.events[: machine.happened]
+        again: dict[tuple[bytes, ...], Ints] = {}
         for first in range(0, len(kinds), size):
-            new = set(kinds[first : first + size]) - self.kinds
-            if not new:
+            these = kinds[first : first + size]
+            if self.kinds.issuperset(these):
                 continue
-            self.kinds |= new
-            if self.domains == MOST_DOMAINS or self.work > MOST_WORK:
+            if self.domains + len(again) == MOST_DOMAINS or self.work > MOST_WORK:
                 self.lacking["more kinds of blocks than are looked at"] = None
-                return
+                break
+            if log.full and len(kinds) > size:
+                again.setdefault(tuple(these), np.arange(first, first + size))
+                continue
+            self.kinds.update(these)
+            if log.full:
+                self.lacking["more accesses and barriers than are kept"] = None
+                continue
             races = Races(machine=machine, instructions=instructions, blocks=range(first, first + size))
             races.run(events)
             self.found = {**races.found, **self.found}
@@ -746,6 +760,10 @@ class RaceCheck:
             self.work += races.work
             self.domains += 1
             self.blocks += size
+        if log.events:  # too many: those of one cluster may be few enough
+            yield from again.values()
+        elif again:
+            yield np.concatenate(list(again.values()))
 
     def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
         """Return the stores that race with stores, whose values may be the same."""

@@ -52,10 +52,13 @@ FUTILE_EFFORT = 2_000_000  # after which they are given up if every branch was f
 
 @dataclass(kw_only=True)
 class Clock:
-    """When an emulation has to end, and how far it is: blocks accounted for, instructions issued by warps."""
+    """When an emulation has to end, and how far it is: blocks accounted for, instructions issued by warps.
+
+    Time is the thread's on the CPU, so that a machine with other work says the same as an idle one.
+    """
 
     timeout_s: float = TIMEOUT_S
-    start: float = field(default_factory=time.monotonic)
+    start: float = field(default_factory=time.thread_time)
     issued: int = 0
     covered: int = 0
     blocks: int = 1
@@ -71,7 +74,7 @@ class Clock:
 
     @property
     def left_s(self) -> float:
-        return self.start + self.timeout_s - time.monotonic()
+        return self.start + self.timeout_s - time.thread_time()
 
     @property
     def expired(self) -> bool:

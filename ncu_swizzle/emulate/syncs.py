@@ -190,7 +190,7 @@ class _Invalidate(_Operation):
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
         value = self.address(m)
         rows, lanes = np.nonzero(selected)
-        if len(rows) and m.events is not None and not doubtful.any() and known_in(value, selected):
+        if len(rows) and m.notes and not doubtful.any() and known_in(value, selected):
             address = np.broadcast_to(value.bits, selected.shape)
             blocks = m.clusters.at(m.view_blocks()[rows], address[rows, lanes])
             m.note(Kind.INVALIDATE, m.view.warps[rows], (blocks, (address[rows, lanes] & WINDOW).astype(np.int64)))

@@ -15,17 +15,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import access_width, operation_name
+from ncu_swizzle.emulate.accesses import WRITE, SharedUse
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Event, Kind, Step, Timeline
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import CHUNK
 from ncu_swizzle.smem.operations import WARP
 
 MOST_EVENTS, MOST_OF_A_WARP = 1 << 14, 512  # that are looked at
 MOST_ROWS, MOST_COLUMNS = 16, 100
-READ, WRITE, ATOMIC, ARRIVES = "reads", "writes", "updates", "arrives"
+ARRIVES = "arrives"
 ACCESSES = (Kind.ACCESS, Kind.MAYBE, Kind.COPY_IN, Kind.READ_OUT, Kind.TILE)
 ARRIVALS, WAITS = (
     (Kind.COUNT, Kind.ARRIVE, Kind.CLUSTER_ARRIVE),
@@ -38,22 +37,6 @@ ARRIVALS, WAITS = (
     },
 )
 Span = tuple[int, int]  # the first byte, and the one behind the last
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """What an instruction does to shared memory."""
-
-    does: str
-    width: int
-    matrix: int = 0  # of how many lanes the addresses count, for ldmatrix and stmatrix
-
-    @classmethod
-    def of(cls, instruction: SassInstruction) -> Kinds:
-        opcode = instruction.opcode
-        does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
-        matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
-        return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
 
 
 @dataclass
@@ -173,12 +156,12 @@ class _Drawing:
             gaps = np.flatnonzero(np.diff(chunks) > CHUNK)
             firsts, lasts = [0, *(gaps + 1)], [*gaps, len(chunks) - 1]
             return [(int(chunks[a]), int(chunks[b]) + CHUNK) for a, b in zip(firsts, lasts, strict=True) if len(chunks)]
-        kinds, seen = Kinds.of(self.instructions[event.number]), event.data
+        use, seen = SharedUse.of(self.instructions[event.number]), event.data
         selected = seen.selected[index % len(seen.selected)]
-        if kinds.matrix:
-            selected = selected & (np.arange(WARP) < kinds.matrix)
+        if use.matrix:
+            selected = selected & (np.arange(WARP) < use.matrix)
         at = np.broadcast_to(seen.addresses, seen.selected.shape)[index % len(seen.selected)][selected]
-        return [(int(at.min()), int(at.max()) + kinds.width)] if len(at) else []
+        return [(int(at.min()), int(at.max()) + use.width)] if len(at) else []
 
     def stages(self, events: Sequence[Event], touched: Sequence[dict[int, list[Span]]]) -> list[tuple[Span, ...]]:
         """Return the stages, by their first byte: spans of memory that belong together."""
@@ -200,7 +183,7 @@ class _Drawing:
                 together = {self._span(low) for low, _ in each}
                 if event.kind is Kind.COPY_IN:
                     together.add(counted.setdefault(int(event.data[4]), min(together)))
-                elif event.kind is Kind.ACCESS and Kinds.of(self.instructions[event.number]).does == WRITE:
+                elif event.kind is Kind.ACCESS and SharedUse.of(self.instructions[event.number]).does == WRITE:
                     together.add(written.setdefault(row, min(together)))
                 numbers = {stage_of[span] for span in together}
                 if len(numbers) > 1:
@@ -239,7 +222,7 @@ class _Drawing:
         )
         if does is None:
             instruction = self.instructions[event.number]
-            does = "writes by cp.async" if instruction.opcode == "LDGSTS" else Kinds.of(instruction).does
+            does = "writes by cp.async" if instruction.opcode == "LDGSTS" else SharedUse.of(instruction).does
         known = self.rows[row].since_waiting
         if (does, stage) not in known:
             known[does, stage] = self._step(row, event, does, stage)

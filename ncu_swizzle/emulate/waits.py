@@ -229,7 +229,7 @@ class Waits:
             m.meeting.pop((barrier, block), None)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
-        if m.events is not None:
+        if m.notes:
             through = [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
             m.note(Kind.BARRIER, np.unique(np.concatenate(through)), barrier, number=opened[0].group.pc)
         for waiting in opened:
@@ -307,7 +307,7 @@ class Waits:
     def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
         if len(checks.group.warps):
             self.enter(checks.group)
-            if complete and self.machine.events is not None:
+            if complete and self.machine.notes:
                 self._note_passing(checks)
             self.machine.put(checks.result, truth(complete), Value(checks.selected))
             self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)

@@ -301,9 +301,9 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
     if entry and (cached := emulated_profile.load(entry)):
         on_progress(Done(1))
         return cached
-    start = time.monotonic()
+    start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
-    if entry and time.monotonic() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
+    if entry and time.thread_time() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
         emulated_profile.save(entry, counts)
     return counts
 
@@ -337,7 +337,7 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
-            error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
+            error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.thread_time())
         table = python_kernels.lines(binary.cubin.data, binary.symbol)
         stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
         line = f", {stack[0][0]}:{stack[0][1]}" if stack else ""

@@ -180,7 +180,7 @@ def ask(clock: Clock, steps: int) -> None:
 
 def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
-    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(requests, "time", SimpleNamespace(thread_time=lambda: seconds[0]))
     clock = Clock(timeout_s=60.0, start=0.0)
     ask(clock, 10)
     with pytest.raises(Spent):

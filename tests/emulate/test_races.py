@@ -157,6 +157,10 @@ def test_too_many_events_are_said_to_be_too_many(monkeypatch: pytest.MonkeyPatch
     assert "more accesses and barriers than are kept" in hazards("unordered").lacking
 
 
+def test_a_new_kind_among_many_blocks_that_run_together_is_looked_at() -> None:
+    assert {hazard.block for hazard in hazards("in_block_100", blocks=128).found} == {(100, 0, 0)}
+
+
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hazards("unordered", blocks=500).blocks == 1
     monkeypatch.setattr(races, "MOST_DOMAINS", 0)

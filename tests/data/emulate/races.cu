@@ -30,6 +30,7 @@ KERNEL(loop_open) {
     ROW;
     for (int i = 0; i < 1000; ++i) { row[t] = in[64 * i + t]; __syncthreads(); out[64 * i + t] = row[63 - t]; }
 }
+KERNEL(in_block_100) { ROW; row[t] = in[t]; if (blockIdx.x == 100) row[63 - t] = 1; __syncthreads(); out[t] = row[63 - t]; }
 KERNEL(lanes) { ROW; ((volatile float *)row)[t] = in[t]; out[t] = ((volatile float *)row)[t ^ 1]; }
 KERNEL(lanes_synced) { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[t ^ 1]; }
 KERNEL(named) { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 1, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
