@@ -1,5 +1,7 @@
 """Races, deadlocks and misuse of barriers: what each small kernel has, and that counts stay as they are."""
 
+from types import ModuleType
+
 import pytest
 
 from ncu_swizzle.emulate import events, races
@@ -157,7 +159,11 @@ def test_too_many_events_are_said_to_be_too_many(monkeypatch: pytest.MonkeyPatch
     assert "more accesses and barriers than are kept" in hazards("unordered").lacking
 
 
-def test_a_new_kind_among_many_blocks_that_run_together_is_looked_at() -> None:
+@pytest.mark.parametrize(("module", "limit", "most"), [(races, "MOST_DOMAINS", 2), (events, "MOST_EVENT_BYTES", 1200)])
+def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
+    module: ModuleType, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, limit, most)
     assert {hazard.block for hazard in hazards("in_block_100", blocks=128).found} == {(100, 0, 0)}
 
 
