@@ -1,16 +1,13 @@
 """Fixtures of the front ends' tests."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.engines import emulation
-from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import Profile
-from tests.support import process
-from tests.support.python_kernels import EXAMPLES, OURS, TEXTS, launched, recorded
+from tests.support.python_kernels import EXAMPLES, TEXTS, launched, recorded
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def examples(work: Path) -> Path:
 
 @pytest.fixture
 def cute(work: Path) -> Path:
-    """Return a folder with the example, and with kernels of which one calls a function of another file."""
+    """Return a folder with the example, and with host functions that launch several kernels, or none."""
     shutil.copy(EXAMPLES / "cute_kernels.py", work)
     shutil.copytree(TEXTS / "cute", work, dirs_exist_ok=True)
     return work
@@ -52,42 +49,3 @@ def profiles() -> dict[str, Profile]:
     cubins = recorded()[1]
     names = {"matmul-tf32-triton3.6": "matmul-tf32-128x128x32", "column-sums-triton3.6": "column-sums"}
     return {key: emulation.emulate_cubin(launched(name), cubins[name]).profile for key, name in names.items()}
-
-
-@pytest.fixture
-def profiled(work: Path) -> Callable[..., Profile]:
-    """Return a function that gives the profile which `profile` writes of its only kernel."""
-
-    def run(*words: str) -> Profile:
-        done = process.run("profile", *words, *OURS, "-o", "run", "--force-overwrite", folder=work)
-        assert done.returncode == 0, done.stderr
-        (profile,) = run_folder.load(work / "run").profiles
-        return profile
-
-    return run
-
-
-@pytest.fixture
-def refused(work: Path) -> Callable[..., tuple[str, str]]:
-    """Return a function that gives the error and the hint of a `profile` that fails."""
-
-    def run(*words: str) -> tuple[str, str]:
-        done = process.run("profile", *words, *OURS, folder=work)
-        assert done.returncode == 2, (words, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        error, _, hint = done.stderr.partition("\n  try: ")
-        return error, hint.strip()
-
-    return run
-
-
-@pytest.fixture
-def linted(work: Path) -> Callable[..., tuple[int, str]]:
-    """Return a function that gives the exit code of `lint` and what it prints."""
-
-    def run(*words: str) -> tuple[int, str]:
-        done = process.run("lint", *words, "--config", "none", folder=work)
-        assert "Traceback" not in done.stderr
-        return done.returncode, done.stdout + done.stderr
-
-    return run

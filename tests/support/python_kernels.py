@@ -5,7 +5,6 @@ import json
 import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,6 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.model import Profile
 from tests.support.emulation import figures
 from tests.support.places import DATA, PROGRAMS, ROOT
 
@@ -40,20 +38,6 @@ NEEDS_TRITON = needs_language("triton", NVDISASM)
 NEEDS_NUMBA = needs_language("numba_cuda", NVDISASM, PTXAS)
 NEEDS_CUTE_DSL = needs_language("cutlass.cute", NVDISASM)
 NEEDS_CUDA_CORE = needs_language("cuda.core", NVDISASM)
-
-TURN = ("--grid", "8,8", "--arg", "x=float32[256,256]", "--arg", "y=float32[256,256]:out")
-TILES = (*TURN, "--arg", "rows=256", "--arg", "columns=256", "--arg", "BM=32", "--arg", "BN=32")
-OURS = ("--config", "none", "--engine", "emulated", "--baseline", "none", "--reference", "none")
-
-# What the fixtures `profiled`, `refused` and `linted` give: a profile; an error and its hint; an exit code and a text.
-Profiled = Callable[..., Profile]
-Refused = Callable[..., tuple[str, str]]
-Linted = Callable[..., tuple[int, str]]
-
-
-def line_of(file: Path, text: str) -> int:
-    """Return the number of the line that is this text, without what indents it."""
-    return [line.strip() for line in file.read_text(encoding="utf-8").splitlines()].index(text) + 1
 
 
 ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere
