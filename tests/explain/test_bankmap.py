@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -32,13 +31,6 @@ def counted(bank_map: BankMap) -> tuple[int, int, int]:
     return bank_map.counts.actual, bank_map.counts.ideal, bank_map.counts.excessive
 
 
-def test_rows_of_cells_that_are_several_elements_high_are_summed() -> None:
-    for width in (2, 4, 8):
-        (plain,) = maps("(24,3):(1,24)", 1, None, f"row:{width}")
-        assert len(plain.lines) == 24 // width
-        assert sum(actual for actual, _ in plain.lines) == counted(plain)[0]
-
-
 def test_article_001_cell_by_cell() -> None:
     before, after = maps("(8,8):(1,8)", 4, "3,2,3", "row")
     row, column = np.indices((8, 8))
@@ -50,18 +42,6 @@ def test_article_001_cell_by_cell() -> None:
     assert (before.ways == 2).all(), "columns 0 and 4, 1 and 5 … collide in every row"
     columns, _ = maps("(8,8):(1,8)", 4, "3,2,3", "column")
     assert counted(columns)[2] == 0
-
-
-def test_article_000_phases_of_sixteen_bytes() -> None:
-    tile = mapping.parse("(64,64):(64,1)", 2)
-    _, phases = bankmap.phases(access.parse("rows:16", tile.layout, 2), tile)
-    assert [(phase.lanes[0], phase.lanes[-1]) for phase in phases] == [(0, 7), (8, 15), (16, 23), (24, 31)]
-    assert [phase.ways for phase in phases] == [1, 1, 1, 1]
-    assert phases[0].banks == (0, 4, 8, 12, 16, 20, 24, 28)
-    assert phases[0].width == 4
-    _, phases = bankmap.phases(access.parse("ldmatrix", tile.layout, 2), tile)
-    assert [phase.ways for phase in phases] == [8, 8, 8, 8]
-    assert set(phases[0].banks) == {0}, "every row of the matrix starts in the same bank"
 
 
 def test_article_002_addresses_and_places() -> None:
@@ -150,14 +130,6 @@ def test_the_page_says_in_words_what_it_shows_in_colour() -> None:
     assert "border marks a cell that conflicts" in page
     assert page.count("row: 16 wavefronts, 8 ideal: 8 excessive.") == 2, "as text, and for who cannot see the map"
     assert "http" not in page.replace("http-equiv", "")
-
-
-def test_the_picture_is_well_formed_and_whole() -> None:
-    text = report.render_banks_svg(maps("(8,8):(1,8)", 4, "3,2,3", "row"), "8x8")
-    picture = ElementTree.fromstring(text)
-    assert len([cell for cell in picture.iter() if cell.get("class") == "contended"]) == 64
-    assert len([path for path in picture.iter() if path.get("class") == "conflict"]) == 1, "one map has conflicts"
-    assert [svg.get("role") for svg in picture if svg.tag.endswith("svg")] == ["img", "img"]
 
 
 def test_a_map_that_repeats_itself_is_drawn_once() -> None:

@@ -70,27 +70,10 @@ def test_launches_of_other_kinds(programs: Path, tmp_path: Path) -> None:
     assert [launch.graph for launch in manifest.launches] == [False, False, *[True] * 4]
 
 
-def test_names_and_limits(programs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "app.launches"
-    assert functions(captured(programs, out, "-k", "turn", "-c", "2", "--", *SEVERAL)) == ["turn", "turn"]
-    manifest = captured(programs, out, "-k", "regex:^(row|sca)", "--no-arguments", "--", *SEVERAL)
-    assert functions(manifest) == ["rowsum", "scale"]
-    assert manifest.program.arguments is None
-    nothing = command(programs, "capture", "-o", str(out), "-k", "nothing", "--", *SEVERAL)
-    assert nothing.returncode == 4
-    assert "no kernel with the name nothing" in nothing.stderr
-
-
 def test_every_process_is_captured(programs: Path, tmp_path: Path) -> None:
     both = ("sh", "-c", "./counting && ./several --size 256")
     manifest = captured(programs, tmp_path / "app.launches", "--", *both)
     assert functions(manifest) == ["count", "permute", "permute", *["turn"] * 4, "rowsum", "scale"]
-
-
-def test_memory_beyond_its_limit_is_said(programs: Path, tmp_path: Path) -> None:
-    manifest = captured(programs, tmp_path / "app.launches", "--memory", "--memory-limit", "1", "--", *SEVERAL)
-    assert sum(manifest.memory.values()) <= 1 << 20
-    assert any("over the limit on memory" in note for note in manifest.notes)
 
 
 def test_a_program_that_fails(programs: Path, tmp_path: Path) -> None:
