@@ -99,30 +99,6 @@ def test_a_terminal_shows_how_far_ncu_is() -> None:
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("name", ["flat.cu", "particles.cu"])
-def test_an_entry_is_written_and_works_at_once(name: str, typed: Typed, launchable: Path) -> None:
-    project = launchable / "ncu-swizzle.toml"
-    project.write_text('[check]\nbaseline = "none.json"  # kept\n')
-    written = typed(f"init {name}")
-    assert written.returncode == 0, written.stderr
-    text = project.read_text()
-    assert text.startswith('[check]\nbaseline = "none.json"  # kept\n')
-    (entry,) = tomllib.loads(text)["kernel"].values()
-    assert entry["source"] == name
-    for line in text.splitlines():
-        if line.startswith(("grid", "block", "problem", "shared")):
-            assert line.endswith("# guessed")
-    following = re.search(r"then: ncu-swizzle (.*)", written.stdout)
-    assert following
-    assert typed(following[1]).returncode in (0, 1)
-    assert typed(f"profile {name} --engine emulated").returncode == 0
-    again = typed(f"init {name}")
-    assert again.returncode == 2
-    assert "already describes" in again.stderr
-    assert project.read_text() == text
-
-
-@NEEDS_ALL
 def test_every_kernel_of_a_file_gets_an_entry_of_its_own(typed: Typed, work: Path) -> None:
     (work / "kernel1.cu").write_text(NAMED + "__global__ void kernel1(float* x) { *x = 1; }")
     (work / "sub").mkdir()

@@ -110,7 +110,7 @@ def test_commands_and_options_exist(name: str) -> None:
 
 
 def test_what_else_is_typed_exists() -> None:
-    """Scripts of bench/ and targets of make; extras are in test_install.py."""
+    """Scripts of bench/ and targets of make; extras are in test_pages.py."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+|test-%):", makefile, re.MULTILINE))

@@ -1,7 +1,9 @@
-"""``ncu-swizzle lint``, but for what its command lines say: tests/data/sessions/gate/lint.txt."""
+"""``lint``, and ``lint --against``: only what got worse since another commit fails."""
 
 import json
 import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +12,213 @@ from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.gate import linting
-from ncu_swizzle.gate.linting import LintOptions
+from ncu_swizzle.gate import against, linting
+from ncu_swizzle.gate.against import Base
+from ncu_swizzle.gate.judge import LineAccesses, judge_lines
+from ncu_swizzle.gate.linting import KernelLint, LintOptions
+from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports.counts import Instruction
 from tests.support import process
+from tests.support.composite import Composite, environment_of
 from tests.support.fleets import needs_fleet
-from tests.support.marks import NEEDS_ALL
+from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS
 from tests.support.own_kernel import description
 from tests.support.places import ROOT
+from tests.support.reports import EMPTY
+from tests.support.repositories import DESCRIBED, TURN, Checkout, git, repository
+
+FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
+MOVED = f"// moved down\n\n{TURN}"
+OTHER_LINE = TURN.replace("tile[c][r] =", "tile[c][r + 0] =")
+WORSE = TURN.replace("tile[r][c]", "tile[c][r]")
+
+
+# ---------------------------------------------------------------------------------------------- what got worse
+
+
+def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -> KernelLint:  # noqa: N803
+    """Return the lint of a version of TURN: the wavefronts of its store and of its load; `n` are ideal."""
+    lines = text.splitlines()
+    accesses = []
+    for pc, (access, words, wavefronts) in enumerate((("STS", "= x[", STS), ("LDS", "= tile[", LDS))):
+        place = Place("turn.cu", next(number for number, line in enumerate(lines, 1) if words in line))
+        counted = Instruction(pc, access, access, access, executed=n, wavefronts=wavefronts, ideal=n)
+        off = Instruction(16 + pc, access, access, access, executed=0, wavefronts=0, ideal=0)  # predicated off
+        accesses.append(LineAccesses(access, place, (counted, off)))
+    profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
+    checks = tuple(judge_lines(profile, accesses, LintOptions(files=()).limits, "", {}))
+    return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
+
+
+def test_a_line_without_wavefronts_has_no_conflict_and_one_without_an_ideal_has_no_limit() -> None:
+    for wavefronts, degree in ((0, 1.0), (3, float("inf"))):
+        access = Instruction(0, "LDS", "LDS", "LDS", executed=1, wavefronts=wavefronts, ideal=0)
+        assert LineAccesses("LDS", None, (access,)).degree == degree
+
+
+def judged(now: str, kernel: KernelLint, then: str, *kernels: KernelLint, unknown: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict on a kernel whose source, now in the current folder, was another text in ``main``."""
+    Path("turn.cu").write_text(now, encoding="utf-8")
+    return against.verdict(
+        [kernel], Base(name="main", kernels=kernels, unknown=unknown, texts={"turn.cu": then.splitlines()})
+    )
+
+
+# The source and its lint in main, those now, the outcome and what is said.
+COMPARED = {
+    "the same": (TURN, linted(TURN, 1024), TURN, linted(TURN, 1024), PASS, "no worse: degree 32"),
+    "fixed": (TURN, linted(TURN, 1024), TURN, linted(TURN), PASS, "none over its limit"),
+    "new": (TURN, linted(TURN), TURN, linted(TURN, 1024), FAIL, "992 excessive wavefronts; in main, 0 excessive"),
+    "better": (TURN, linted(TURN, 1024), TURN, linted(TURN, 64), PASS, "no worse: degree 2"),
+    "one more": (TURN, linted(TURN, 1024), TURN, linted(TURN, 1025), FAIL, "degree 32.03"),
+    "moved": (TURN, linted(TURN, 1024), MOVED, linted(MOVED, 1024), PASS, "no worse: degree 32"),
+    "another line": (TURN, linted(TURN, 1024), OTHER_LINE, linted(OTHER_LINE, 1024), PASS, "no worse: degree 32"),
+    "one more line": (TURN, linted(TURN, 1024), WORSE, linted(WORSE, 1024, 1024), FAIL, "turn, LDS: degree 32"),
+    "unknown": (TURN, linted(TURN, None), TURN, linted(TURN, 1024), OPEN, "unknown in main: its wavefronts are"),
+    "another size": (TURN, linted(TURN, 1024), TURN, linted(TURN, 2048, 64, n=64), PASS, "no worse: degree 32"),
+    "worse at it": (TURN, linted(TURN, 1024), TURN, linted(TURN, 2049, 64, n=64), FAIL, "degree 32.02"),
+}  # fmt: skip
+
+
+def test_what_got_worse_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (then, before, now, kernel, outcome, said) in COMPARED.items():
+        verdict = judged(now, kernel, then, before)
+        assert verdict.outcome is outcome, name
+        assert any(said in f"{check.kernel}, {check.access}: {check.message}" for check in verdict.checks), name
+    assert judged(TURN, linted(TURN), TURN, linted(TURN, 1024, None)).changes == (
+        Change("turn", "LDS", None, None, 32, 32), Change("turn", "STS", 1024, 32, 32, 32),
+    )  # fmt: skip
+
+
+def test_a_kernel_that_was_not_there_is_judged_as_a_whole_and_of_one_that_was_not_run_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    now = linted(TURN, 1024)
+    assert judged(TURN, now, "").checks == now.checks
+    assert judged(TURN, now, "", linted(TURN, 1024), replace(now, name="other")).outcome is PASS
+    (check,) = judged(TURN, now, "", unknown=("turn.cu of main was not judged",)).checks
+    assert (check.outcome, check.message.rpartition("; ")[2]) == (
+        OPEN,
+        "unknown in main: turn.cu of main was not judged",
+    )
+    broken = KernelLint(name="turn", checks=(replace(now.checks[0], message="could not compile turn.cu"),))
+    (check,) = judged(TURN, now, "", broken).checks
+    assert (check.outcome, check.message.rpartition("; ")[2]) == (OPEN, "unknown in main: could not compile turn.cu")
+
+
+def test_bounds_that_were_left_before_are_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def leaving(line: int) -> KernelLint:
+        check = Check(outcome=FAIL, kernel="turn", criterion=BOUNDS, message="outside", place=Place("turn.cu", line))
+        return replace(linted(TURN), checks=(check,))
+
+    for now, then, outcome in ((6, 4, PASS), (6, 6, FAIL), (1, 4, FAIL)):
+        (check,) = judged(MOVED, leaving(now), TURN, leaving(then)).checks
+        assert check.outcome is outcome, (now, then)
+        assert check.message == ("as in main: outside" if outcome is PASS else "outside")
+
+
+# ---------------------------------------------------------------------------------------------- git
+
+
+def lint(folder: Path, commit: str, *more: str) -> subprocess.CompletedProcess[str]:
+    arguments = ("lint", *(more or ("ncu-swizzle.toml",)), f"--against={commit}")
+    return process.run(*arguments, folder=folder, env=environment_of(COLUMNS="300"))
+
+
+@NEEDS_PTXAS
+def test_accesses_without_lines_are_compared_by_kind(tmp_path: Path) -> None:
+    names = repository(tmp_path / "r", 3, planted=2, broken=(0,))
+    for commit, status, said in (
+        (names[2], 0, "no worse: "), (names[1], 1, ", 0 excessive, degree 1 (turn.cubin)\n"),
+        (names[0], 5, "; unknown in "), ("gone", 2, "gone is not a commit"), ("--help", 2, "is not a commit"),
+    ):  # fmt: skip
+        done = lint(tmp_path / "r", commit)
+        assert done.returncode == status, (commit, done.stdout, done.stderr)
+        assert (done.stdout + done.stderr).count(said) == (1 if status == 2 else 2), commit
+    done = lint(tmp_path, names[0], "r/kernels/turn.ptx")
+    assert done.returncode == 2
+    assert "is in no git checkout" in done.stderr
+
+
+@NEEDS_PTXAS
+def test_the_commit_is_the_one_where_the_branch_began(tmp_path: Path) -> None:
+    names = repository(tmp_path / "r", 2, planted=0)
+    git(tmp_path / "r", "branch", "topic")
+    fixed = (tmp_path / "r" / "kernels" / "turn.ptx").read_text(encoding="utf-8").replace("%r1, 7;", "%r1, 2;")
+    (tmp_path / "r" / "kernels" / "turn.ptx").write_text(fixed, encoding="utf-8")
+    git(tmp_path / "r", "commit", "-qam", "Fixed meanwhile")
+    git(tmp_path / "r", "checkout", "-q", "topic")
+    assert against._commit(tmp_path / "r", "main") == names[1]
+    done = lint(tmp_path / "r", "main", "--json", "-", "--html", "lint.html", "ncu-swizzle.toml")
+    assert done.returncode == 0, done.stderr
+    changes = {change["access"]: change for change in json.loads(done.stdout)["changes"]}
+    assert (changes["STS"]["wavefronts_before"], changes["STS"]["wavefronts"]) == (32, 32)
+    assert "turn (main)" in (tmp_path / "r" / "lint.html").read_text("utf-8")
+
+
+@NEEDS_PTXAS
+def test_nothing_of_the_checkout_runs_and_links_of_a_commit_lead_nowhere(tmp_path: Path) -> None:
+    folder, marker, secret = tmp_path / "r", tmp_path / "marker", tmp_path / "secret.ptx"
+    repository(folder, 1, planted=0)
+    kernel = folder / "kernels" / "turn.ptx"
+    described = (folder / "ncu-swizzle.toml").read_text(encoding="utf-8")
+    (folder / "ncu-swizzle.toml").write_text(described + described.replace("turn", "linked"), encoding="utf-8")
+    secret.write_text("the_secret\n")
+    linked = folder / "kernels" / "linked.ptx"
+    linked.symlink_to(secret)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "A link that leads out")
+    linked.unlink()
+    linked.write_text(kernel.read_text(encoding="utf-8").replace("turn", "linked"), encoding="utf-8")
+    hook = folder / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    hook.chmod(0o755)
+    for setting in ("core.fsmonitor", "filter.x.smudge", "filter.x.clean"):
+        git(folder, "config", setting, f"touch {marker}; cat")
+    (folder / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    done = lint(folder, "main", "kernels/turn.ptx", "kernels/linked.ptx")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "kernels/linked.ptx of main was not judged: it leads out of the checkout" in done.stdout
+    assert "the_secret" not in done.stdout + done.stderr
+    assert not marker.exists()
+
+
+# ---------------------------------------------------------------------------------------------- the action
+
+
+@pytest.mark.parametrize(
+    ("now", "against", "status", "outcome", "row"),
+    [
+        pytest.param(WORSE, "origin/main", 1, "fail", "| turn | LDS | 0 | 992 | 1 | 32 |", marks=pytest.mark.long),
+        pytest.param(TURN, "origin/main", 0, "pass", "| turn | STS | 992 | 992 | 32 | 32 |", marks=pytest.mark.slow),
+        pytest.param(TURN, "", 1, "fail", "", marks=pytest.mark.slow),
+        pytest.param(TURN.replace("int c", "imt c"), "origin/main", 2, "error", "", marks=pytest.mark.slow),
+    ],
+    ids=["worse", "same", "alone", "broken"],
+)
+@NEEDS_ALL
+def test_the_action_lints_a_pull_request(
+    now: str, against: str, status: int, outcome: str, row: str, checkout: Checkout, tmp_path: Path
+) -> None:
+    checkout.commit(TURN, DESCRIBED)
+    pull_request = checkout.cloned(tmp_path / "runner", "topic", now)
+    checkout.installed(tmp_path / "temp")
+    inputs = {"mode": "lint", "against": against}
+    composite = Composite(pull_request, tmp_path / "temp", inputs, ["Install ncu-swizzle"])
+    assert composite.run(environment_of()) == status, composite.log
+    assert composite.outputs["outcome"] == outcome
+    assert row in composite.summary
+    assert all((pull_request / composite.outputs[name]).is_file() for name in ("junit", "sarif"))
+    assert ("page" in composite.outputs) == (outcome != "error")
+
+
+# ----------------------------------------------------------------------------- what its command lines do not say
 
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:

@@ -1,7 +1,6 @@
 """What lint says of global and local memory and of branches, from the source to the code, and what check limits."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
@@ -15,66 +14,8 @@ from ncu_swizzle.reports.memory import MemoryLine
 from ncu_swizzle.reports.model import UnknownCounts
 from tests.support import process
 from tests.support.gate_profiles import measured, scattered
-from tests.support.marks import NEEDS_ALL
-from tests.support.places import DATA
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
-
-SOURCE = DATA / "own" / "memory.cu"
-LAUNCHES = {
-    "turn": "--grid 4,4 --block 32,8 --arg x=float32[16384]:random --arg y=float32[16384]:out --arg n=int32:128",
-    "members": "--grid 4 --block 64 --arg p=float32[1024]:random --arg y=float32[1024]:out",
-    "own_rows": "--grid 1 --block 64 --arg x=float32[1024]:random --arg y=float32[64]:out --arg k=int32:9",
-    "gathered": "--grid 1 --block 64 --arg at=int32[64]:random%64 --arg x=float32[64]:random --arg y=float32[64]:out",
-}
-FINDINGS = {  # by kernel: code, opcode, line, and a part of the message
-    "turn": {("MEM001", "STG", 7, "32 sectors per request, ideally 4: 458,752 excessive bytes; neighbours along "
-              "threadIdx.x are 512 bytes apart and threadIdx.y are 4 bytes apart (16,384 bytes per blockIdx.x, 128 "
-              "bytes per blockIdx.y); exchange threadIdx.x and threadIdx.y: at most 8 sectors per request, or stage")},
-    "members": {
-        ("MEM001", "LDG", 16, "12 sectors per request, ideally 4: 4,096 excessive bytes; neighbours along threadIdx.x "
-         "are 12 bytes apart (768 bytes per blockIdx.x); keep each member"),
-        ("MEM002", "STG", 16, "5 sectors per request, ideally 4: 256 excessive bytes; the bytes of a warp are side by"),
-    },
-    "own_rows": {
-        ("MEM001", "LDG", 22, "as one of float4, aligned as all of its addresses are, a warp takes 32 sectors for 128"),
-        ("MEM004", "LDL", 24, "local memory in a loop, 2,048 bytes of sectors: an array"),
-        ("MEM005", "BRA", 25, "2 of 2 warps part at this branch"),
-    },
-    "gathered": set(),
-}  # fmt: skip
-
-
-def linted(kernel: str, *options: str) -> tuple[int, list[dict[str, object]]]:
-    words = ["lint", str(SOURCE), "--kernel", kernel, *LAUNCHES[kernel].split(), *options, "--json", "-"]
-    done = process.run(*words)
-    return done.returncode, json.loads(done.stdout)["checks"]
-
-
-@NEEDS_ALL
-@pytest.mark.parametrize("kernel", LAUNCHES)
-def test_lint_warns_of_each_line(kernel: str) -> None:
-    status, checks = linted(kernel)
-    assert status == 0, "warnings decide nothing"
-    warnings = [check for check in checks if check["outcome"] == "warning"]
-    found = {(check["code"], check["access"], check["place"]["line"]) for check in warnings}
-    assert found == {row[:3] for row in FINDINGS[kernel]}
-    for code, _, line, said in FINDINGS[kernel]:
-        check = next(c for c in warnings if (c["code"], c["place"]["line"]) == (code, line))
-        assert said in str(check["message"])
-
-
-@NEEDS_ALL
-def test_a_limit_fails_lines_above_it_and_leaves_unknown_ones_open() -> None:
-    status, checks = linted("turn", "--max-sectors", "STG=8")
-    assert status == 0
-    status, checks = linted("turn", "--max-sectors", "STG=7.9")
-    (failed,) = (check for check in checks if check["outcome"] == "fail")
-    assert (status, failed["code"], failed["actual"], failed["limit"]) == (1, "MEM001", 8, 7.9)
-    status, checks = linted("gathered", "--max-sectors", "LDG=4")
-    (open_,) = (check for check in checks if check["outcome"] == "inconclusive")
-    assert (status, open_["code"], open_["access"]) == (5, "UN001", "LDG")
-    assert linted("gathered", "--max-sectors", "LDG=4", "--sample", "1")[0] == 0
 
 
 def test_check_judges_the_total_or_an_opcode(recorded: Recorded, tmp_path: Path) -> None:

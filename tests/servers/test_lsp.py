@@ -238,25 +238,6 @@ def test_what_is_not_declared_and_what_does_not_compile(workspace: Path) -> None
 
 @NEEDS_ALL
 @pytest.mark.long
-def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(workspace: Path) -> None:
-    body = TURN.partition("\n")[2]
-    (workspace / "body.cuh").write_text("__device__ __forceinline__ void body(const float* x, float* y) {\n" + body)
-    (workspace / "turn.cu").write_text(
-        '#include "body.cuh"\n__global__ void turn(const float* x, float* y) { body(x, y); }\n'
-    )
-
-    async def look(client: EditorClient) -> None:
-        client.open("body.cuh")
-        (found,) = await client.diagnostics()
-        assert (found.range.start.line, found.message[:9]) == (3, "turn, STS")
-        client.open("turn.cu")
-        assert await client.diagnostics() == []
-
-    session(workspace, look)
-
-
-@NEEDS_ALL
-@pytest.mark.long
 def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path) -> None:
 
     async def fix(client: EditorClient) -> None:
@@ -279,7 +260,7 @@ def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path) -> None:
 
 @NEEDS_ALL
 @pytest.mark.long
-def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path) -> None:
+def test_a_header_shows_the_conflict_of_the_kernel_that_includes_it_and_is_what_a_fix_changes(workspace: Path) -> None:
     body = f"#pragma once\n__device__ void body(const float* x, float* y) {{\n{TURN.partition(chr(10))[2]}"
     (workspace / "body.cuh").write_text(body)
     (workspace / "turn.cu").write_text(
@@ -288,7 +269,10 @@ def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path) -> None
 
     async def fix(client: EditorClient) -> None:
         uri = client.open("body.cuh")
-        (found, *_) = await client.diagnostics()
+        (found,) = await client.diagnostics()
+        assert (found.range.start.line, found.message[:9]) == (4, "turn, STS")
+        client.open("turn.cu")
+        assert await client.diagnostics() == []
         (title,) = await client.fixed(uri, found)
         assert "turn.cu" in title
         assert list(client.edits[0].edit.changes or {}) == [uri]

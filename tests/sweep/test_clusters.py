@@ -1,4 +1,4 @@
-"""Clusters that others started: a scheduler and workers as processes of their own, as dask-ssh has them."""
+"""Sweeps by workers, our own and those of a cluster that others started, as processes of their own."""
 
 import csv
 import io
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import ncu_swizzle
 from tests.support import process
 from tests.support.fleets import cluster, needs_fleet
 from tests.support.marks import NEEDS_ALL
@@ -68,3 +69,39 @@ def test_tls_is_asked_for_and_kept(project: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert [row["state"] for row in rows(done.stdout)] == ["done"] * 6
     assert os.environ.get("DASK_DISTRIBUTED__COMM__TLS__CA_FILE") is None
+
+
+# -------------------------------------------------------------------------------------------- workers of its own
+
+
+SWEPT = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")
+TWO = ("--workers", "2")
+
+
+def test_workers_give_what_one_process_gives(project: Path) -> None:
+    alone = process.command(*SWEPT, folder=project)
+    frame = ncu_swizzle.load_sweep(project / "out")
+    assert set(frame.worker) == {""}
+    two = process.command(*SWEPT, *TWO, "-f", folder=project)
+    assert two.returncode == 0, two.stderr
+    assert two.stdout == alone.stdout
+    assert len(list(csv.DictReader(io.StringIO(two.stdout)))) == 12
+    frame = ncu_swizzle.load_sweep(project / "out")
+    assert set(frame.worker) == {"worker-0", "worker-1"}
+    assert frame.excessive.sum() > 0
+    assert frame.duration.isna().all(), "unknown, not zero"
+    again = process.command(*SWEPT, "--resume", folder=project)
+    assert again.stdout == alone.stdout
+    assert "is profiled again" not in again.stderr
+
+
+def test_a_point_that_fails_is_a_row(project: Path) -> None:
+    wrong = ("--problem", "n=64,128", "--problem", "m=0", "--engine", "emulated", *TWO)
+    done = process.command("sweep", "tile", *wrong, folder=project)
+    assert done.returncode == 2, "a size that the kernel does not have is said before anything starts"
+    broken = project / "my.cu"
+    broken.write_text(broken.read_text().replace("#if SWIZZLE", "#if SWIZZLE\n#error no swizzle today", 1))
+    failing = process.command(*SWEPT, *TWO, folder=project)
+    assert failing.returncode == 4, failing.stderr
+    states = [row["state"] for row in csv.DictReader(io.StringIO(failing.stdout))]
+    assert sorted(set(states)) == ["done", "failed"]

@@ -1,6 +1,6 @@
-"""The stress kernels: every count of every access as an H100 counted it, from the recorded binaries themselves.
+"""Every count of every access as an H100 counted it, of the stress kernels and of kernels written in Python.
 
-No compiler is needed: a report carries the cubin and the SASS. What is recorded is made by bench/record_stress.py.
+No compiler is needed: what was recorded has the cubins and their SASS.
 """
 
 import hashlib
@@ -16,13 +16,16 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import fills, output
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support.emulation import recorded_code
+from tests.support.marks import needs
 from tests.support.places import RECORDED_STRESS, STRESS
+from tests.support.python_kernels import counted, launched, recorded
 from tests.support.stress import KERNELS, NEEDS_RECORDING
 
-pytestmark = pytest.mark.xdist_group("stress")  # the recording is read once
+TOGETHER = pytest.mark.xdist_group("stress")  # the recording is read once
 # How often its loops go round is the hardware's.
 UNKNOWN = {"atomics-spin"}
 
@@ -38,6 +41,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
 
 @pytest.mark.long
 @NEEDS_RECORDING
+@TOGETHER
 def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]) -> None:
     facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
     assert recordings.keys() == KERNELS.keys()
@@ -47,6 +51,7 @@ def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, 
 
 
 @NEEDS_RECORDING
+@TOGETHER
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_count_is_the_gpus(
     name: str, recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
@@ -73,6 +78,7 @@ def test_every_count_is_the_gpus(
 
 @pytest.mark.long
 @NEEDS_RECORDING
+@TOGETHER
 def test_every_kernel_can_be_emulated_from_its_binary(
     recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]],
 ) -> None:
@@ -97,3 +103,39 @@ def check_emulated(name: str, cubin: Cubin, symbol: str, code: Code) -> None:
         assert all(row.reason for row in counts.unknown)
     else:
         assert not counts.unknown, [(row.sass, row.reason) for row in counts.unknown]
+
+
+# ------------------------------------------------------------------------------------- kernels written in Python
+
+
+NAMES = sorted(recorded()[0]["kernels"])
+
+
+QUICK = ("softmax", "cuda-turn", "gluon-transpose-plain")
+LONG = ("transpose-py-32x32", "matmul-f16-32x32x16", "numba-transpose")
+TIERED = [pytest.param(n, marks=pytest.mark.long if n in LONG else pytest.mark.slow) for n in NAMES if n not in QUICK]
+
+
+def test_outputs_with_a_reference_were_right() -> None:
+    errors = {name: facts["errors"] for name, facts in recorded()[0]["kernels"].items() if facts["errors"]}
+    assert {"matmul-persistent", "softmax", "layer-norm", "transpose-f16", "numba-matmul", "cuda-turn"} <= errors.keys()
+    for name, by_output in errors.items():
+        tolerances = {argument.name: argument.tolerance for argument in launched(name).family.arguments}
+        assert all(error <= tolerances[output] for output, error in by_output.items()), name
+
+
+def test_no_folder_of_the_machine_is_recorded() -> None:
+    content, _ = recorded()
+    accesses = [access for facts in content["kernels"].values() for access in facts["counts"]["accesses"]]
+    files = {place[0] for *_, place in accesses if isinstance(place, list)}
+    assert files
+    assert {file for file in files if not file.startswith(("/tmp/ncu-swizzle/", "/site-"))} == set()
+
+
+@needs(NVDISASM)
+@pytest.mark.parametrize("name", [*QUICK, *TIERED])
+def test_every_count_of_a_kernel_in_python_is_the_gpus(name: str) -> None:
+    row = counted(name)
+    assert [access for access in row.accesses if not access.equal] == [], row.notes
+    assert not row.figures["different"], "threads, predicated-on threads, sectors, tags, divergence"
+    assert row.figures["equal"] >= 0.85 * row.figures.total()
