@@ -10,7 +10,7 @@ from bench.corpus import hostile
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import ProgramOutput
-from ncu_swizzle.engines import failures, machine, measured, ncu
+from ncu_swizzle.engines import machine, measured, ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.failures import MachineState
@@ -208,17 +208,6 @@ def test_every_failure_has_an_error_of_a_size(examples: int) -> None:
         ncu.busy(log)
 
     holds(examples, check, chances, st.integers(-64, 255), st.sampled_from([None, 0]))
-
-
-@examples
-def test_every_failure_s_pattern_ends_in_time(examples: int) -> None:
-    def check(part: str, count: int) -> None:
-        log = failures.Log.of(part * count)
-        for failure in failures.FAILURES:
-            failure.match(log)
-
-    parts = st.sampled_from(LINES) | st.text(alphabet="=ERORWANIGPF \n\"'.:(", min_size=1, max_size=6)
-    holds(examples // 3, check, parts, st.sampled_from([1, 100, 5000]))
 
 
 @examples

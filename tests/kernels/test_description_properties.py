@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.kernels import arguments, catalog, fills, limits, naming, nvcc_options, project
+from ncu_swizzle.kernels import arguments, catalog, fills, naming, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions
@@ -75,27 +75,6 @@ def test_any_argument_is_understood_or_refused(examples: int) -> None:
                     assert fills.scalar(argument, N).dtype == fills.numpy_dtype(argument.dtype)
 
     holds(examples, check, st.lists(TEXTS, max_size=3))
-
-
-@examples
-def test_any_size_of_a_launch_is_understood_or_refused(examples: int) -> None:
-    def check(text: str, what: str) -> None:
-        with contextlib.suppress(NcuSwizzleError):
-            sizes = limits.three(text, what)
-            limits.refuse_bad_sizes(sizes, what, N)
-            assert all(1 <= evaluate(size, N) < 2**31 for size in sizes)
-
-    holds(examples, check, TEXTS, st.sampled_from(["grid", "block"]))
-
-
-@examples
-def test_any_option_of_nvcc_is_split_or_refused(examples: int) -> None:
-    def check(texts: Sequence[str]) -> None:
-        with contextlib.suppress(NcuSwizzleError):
-            assert all(isinstance(option, str) for option in nvcc_options.split(texts, Path("/nowhere")))
-
-    wanted = st.sampled_from([option for options in hostile.SETTINGS["nvcc"] for option in options])
-    holds(examples, check, st.lists(st.text(max_size=20) | wanted, max_size=4))
 
 
 def _settings(file: Path) -> None:

@@ -217,34 +217,6 @@ def test_a_message_is_read_as_it_was_written(examples: int) -> None:
     holds(examples, check, FIELDS, st.binary(max_size=4))
 
 
-@examples
-def test_any_bytes_are_a_message_and_a_result_or_refused(examples: int) -> None:
-    def check(data: bytes) -> None:
-        view = memoryview(data)
-        with contextlib.suppress(*INVALID):
-            for number, value, start in results.fields(view):
-                assert number > 0
-                assert 0 <= start < len(data)
-                assert isinstance(value, int | memoryview)
-        with contextlib.suppress(*INVALID):
-            message = results.Message(view)
-            for name in ("number", "text", "message", "messages", "float32", "float64"):
-                with contextlib.suppress(*INVALID):
-                    getattr(message, name)(1)
-        for read in (
-            lambda: results.source(view),
-            lambda: results.kernel(view, ["a", "b"], {}),
-            *(lambda kind=kind: results.other(kind, view, ["a"]) for kind in results.OTHERS),
-            lambda: results._by_address(view),
-        ):
-            with contextlib.suppress(*INVALID, OverflowError):
-                read()
-        with contextlib.suppress(DamagedFile):
-            container.container_of(container.MAGIC + data, "k.ncu-rep")
-
-    holds(examples, check, st.binary(max_size=200) | FIELDS.map(frames.put_together))
-
-
 def read_or_refused(data: bytes) -> container.Container | None:
     """Return what the container holds; None if it is refused. Counts are decoded as a reader of it would."""
     try:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.corpus import bytewise, hostile, originals, trees
+from bench.corpus import hostile, originals, trees
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile
@@ -206,22 +206,6 @@ def test_hostile_values_under_a_digest_that_fits_are_read_or_refused(examples: i
     holds(examples, field_of_profile, st.sampled_from(sorted(content)), JSON)
     names = st.sampled_from(["pc", "executed", "wavefronts", "ideal", "stack", "at"])
     holds(examples, number_of_instruction, st.integers(0, 19), names, numbers)
-
-
-@examples
-def test_damage_to_a_profile_is_always_noticed(examples: int, tmp_path: Path) -> None:
-    content, file = few_instructions(), tmp_path / "k.json"
-    intact = trees.written(content)
-
-    def check(damage: str, chance: Random) -> None:
-        file.write_bytes(bytewise.TEXT[damage](intact, intact, chance))
-        try:
-            profile = run_folder.load_profile(file)
-        except (BadFile, DamagedFile):
-            return
-        assert json.loads(profile.to_json()) == content, "what is read is what was saved"
-
-    holds(examples, check, st.sampled_from(list(bytewise.TEXT)), chances)
 
 
 # --------------------------------------------------------------------------- requests within a profile
