@@ -17,6 +17,7 @@ from ncu_swizzle.commands import doctor
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status, bad, good
 from ncu_swizzle.engines.machine import Ran, System
 from ncu_swizzle.kernels import device, toolchain
+from tests.support.marks import executable
 from tests.support.places import table
 from tests.support.process import Typed
 
@@ -167,13 +168,6 @@ def test_a_named_ncu_is_the_one_and_a_trial_that_fails_is_a_cross() -> None:
     assert not doctor.examine(made(), trial=lambda ncu: bad("trial", "failed", "try")).able
 
 
-def tool(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    (folder / name).chmod(0o755)
-    return folder / name
-
-
 def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
@@ -183,7 +177,7 @@ def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypa
         monkeypatch.setenv("PATH", f"{tmp_path}/{number}:/bin")
         for program, text in (("nvcc", nvcc), ("nvdisasm", nvdisasm)):
             if text:
-                tool(tmp_path / str(number), program, text)
+                executable(tmp_path / str(number) / program, text)
         diagnosis = doctor.examine(made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
         assert not diagnosis.able
         assert diagnosis.computes == (not name)
@@ -227,9 +221,7 @@ def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(typed:
 
 def test_programs_that_hang_are_named(tmp_path: Path) -> None:
     for name in ("ncu", "nvcc", "nvidia-smi"):
-        program = tmp_path / name
-        program.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
-        program.chmod(0o755)
+        executable(tmp_path / name, "exec sleep 600")
 
     class Hanging(System):
         def which(self, name: str) -> str | None:

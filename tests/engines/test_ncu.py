@@ -18,7 +18,7 @@ from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
 from ncu_swizzle.engines.settings import Done, Launches
 from ncu_swizzle.kernels import catalog
-from tests.support.marks import without_gpu
+from tests.support.marks import executable, without_gpu
 from tests.support.properties import chances, examples, holds
 
 
@@ -46,11 +46,8 @@ def test_progress_follows_the_replay_passes() -> None:
     assert [done.fraction for done in seen] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1]
 
 
-def program(path: Path, version: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho Version {version} '(build 1)'\n", encoding="utf-8")
-    path.chmod(0o755)
-    return path
+def telling_version(path: Path, version: str) -> Path:
+    return executable(path, f"echo Version {version} '(build 1)'")
 
 
 class Elsewhere(System):
@@ -76,14 +73,14 @@ def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="was not found") as lacking:
         machine.find(system=here)
     assert "--engine recorded" in lacking.value.hint
-    old = program(tmp_path / "opt/nvidia/nsight-compute/2024.3.2/ncu", "1.0")
+    old = telling_version(tmp_path / "opt/nvidia/nsight-compute/2024.3.2/ncu", "1.0")
     assert machine.find(system=here) == old
-    on_path = program(tmp_path / "bin/ncu", "2024.3.2.0")
+    on_path = telling_version(tmp_path / "bin/ncu", "2024.3.2.0")
     assert machine.find(system=here) == on_path, "2024.3.2.0 is no older than 2024.3.2, and PATH comes first"
-    newest = program(tmp_path / "opt/nvidia/nsight-compute/2025.10.1/ncu", "1.0")
-    program(tmp_path / "opt/nvidia/nsight-compute/2025.9.0/ncu", "1.0")
+    newest = telling_version(tmp_path / "opt/nvidia/nsight-compute/2025.10.1/ncu", "1.0")
+    telling_version(tmp_path / "opt/nvidia/nsight-compute/2025.9.0/ncu", "1.0")
     assert machine.find(system=here) == newest, "10 is more than 9"
-    toolkit = program(tmp_path / "usr/local/cuda-13.1/bin/ncu", "2026.1.0.0")
+    toolkit = telling_version(tmp_path / "usr/local/cuda-13.1/bin/ncu", "2026.1.0.0")
     assert machine.find(system=here) == toolkit, "the toolkit's is asked for its version"
     (tmp_path / "cuda/bin").mkdir(parents=True)
     (tmp_path / "cuda/bin/ncu").symlink_to(toolkit)
@@ -95,9 +92,9 @@ def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
 
 def test_an_ncu_that_does_not_tell_its_version_comes_last(tmp_path: Path) -> None:
     here = Elsewhere(tmp_path)
-    silent = program(tmp_path / "bin/ncu", "unknown")
+    silent = telling_version(tmp_path / "bin/ncu", "unknown")
     assert machine.find(system=here) == silent
-    telling = program(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
+    telling = telling_version(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
     assert machine.find(system=here) == telling
 
 

@@ -22,6 +22,8 @@ from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
 from ncu_swizzle.reports.options import EMULATED
 from tests.support.recordings import Recorded
+from tests.support.reports import spoiled
+from tests.support.shown import with_metrics
 
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
 
@@ -42,12 +44,10 @@ def emulated(profile: Profile) -> Profile:
 
 def without(profile: Profile, access: str, **unknown: None) -> Profile:
     """Return an emulated profile that does not know one access's wavefronts."""
-    index = next(n for n, one in enumerate(profile.instructions) if one.access == access)
-    one = dataclasses.replace(profile.instructions[index], wavefronts=None, ideal=None, **unknown)
-    instructions = (*profile.instructions[:index], one, *profile.instructions[index + 1 :])
-    metrics = {name: metric for name, metric in profile.metrics.items() if name not in (WAVEFRONTS, IDEAL)}
-    note = f"{profile.kernel.name}: unknown wavefronts of the access {one.sass}: its address was loaded from memory."
-    return dataclasses.replace(profile, instructions=instructions, metrics=metrics, notes=(note,))
+    sass = next(one.sass for one in profile.instructions if one.access == access)
+    part = spoiled(profile, access, wavefronts=None, ideal=None, **unknown)
+    note = f"{profile.kernel.name}: unknown wavefronts of the access {sass}: its address was loaded from memory."
+    return with_metrics(dataclasses.replace(part, notes=(note,)), {WAVEFRONTS: None, IDEAL: None})
 
 
 def test_a_total_with_an_unknown_is_unknown_and_the_others_are_not(recorded: Recorded) -> None:

@@ -14,10 +14,12 @@ from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import compared, judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named, unknown
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused, unlike
+from tests.support.reports import spoiled
+from tests.support.shown import with_metrics
 
 FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 
@@ -38,11 +40,6 @@ def against(*profiles: Profile) -> Baseline:
 
 def with_baseline(*texts: str, **more: object) -> Policy:
     return asking(*texts, baseline=Path("base.json"), **more)
-
-
-def with_metrics(profile: Profile, **values: float) -> Profile:
-    metrics = {**profile.metrics, **{name: Metric(value) for name, value in values.items()}}
-    return dataclasses.replace(profile, metrics=metrics)
 
 
 # ---------------------------------------------------------------------------------------------- limits
@@ -113,7 +110,7 @@ def test_every_launch_has_to_hold(recorded: Recorded) -> None:
     )
     more = 5 * sum(one.access == "STS" for one in clean.instructions)
     total = (clean.number(WAVEFRONTS) or 0) + more
-    worse = with_metrics(dataclasses.replace(clean, instructions=instructions), **{WAVEFRONTS: total})
+    worse = with_metrics(dataclasses.replace(clean, instructions=instructions), {WAVEFRONTS: total})
     (check,) = judge([clean, worse, clean], Policy()).checks
     assert (check.outcome, check.actual) == (FAIL, more)
 
@@ -139,27 +136,15 @@ def test_recorded_figures_do_not_count_unless_they_may(recorded: Recorded) -> No
     assert judge([guessed], Policy(allow_recorded=True)).outcome is OPEN, "recorded ones may, no others"
 
 
-def first_store(**fields: None) -> Callable[[Profile], Profile]:
-    """Return a function that replaces fields of a profile's first STS."""
-
-    def spoil(profile: Profile) -> Profile:
-        index = next(n for n, one in enumerate(profile.instructions) if one.access == "STS")
-        instructions = list(profile.instructions)
-        instructions[index] = dataclasses.replace(instructions[index], **fields)
-        return dataclasses.replace(profile, instructions=tuple(instructions))
-
-    return spoil
-
-
 SPOILED: dict[str, Callable[[Profile], Profile]] = {
     "no ideal": lambda profile: dataclasses.replace(
         profile, metrics={name: metric for name, metric in profile.metrics.items() if name != IDEAL}
     ),
     "no instructions": lambda profile: dataclasses.replace(profile, instructions=()),
-    "one count is missing": first_store(wavefronts=None),
-    "one ideal is missing": first_store(ideal=None),
-    "NaN": lambda profile: with_metrics(profile, **{WAVEFRONTS: math.nan}),
-    "another sum": lambda profile: with_metrics(profile, **{WAVEFRONTS: 1}),
+    "one count is missing": lambda profile: spoiled(profile, "STS", wavefronts=None),
+    "one ideal is missing": lambda profile: spoiled(profile, "STS", ideal=None),
+    "NaN": lambda profile: with_metrics(profile, {WAVEFRONTS: math.nan}),
+    "another sum": lambda profile: with_metrics(profile, {WAVEFRONTS: 1}),
 }
 
 
@@ -183,7 +168,7 @@ def test_a_baseline_without_counts_is_no_standard(recorded: Recorded) -> None:
 def test_a_kernel_without_shared_memory_has_no_conflicts(recorded: Recorded) -> None:
     full = measured(recorded("kernel2"))
     other = tuple(one for one in full.instructions if not one.access)
-    none = with_metrics(dataclasses.replace(full, instructions=other), **{WAVEFRONTS: 0, IDEAL: 0})
+    none = with_metrics(dataclasses.replace(full, instructions=other), {WAVEFRONTS: 0, IDEAL: 0})
     assert judge([none], asking("max-excessive 0", "max-degree 1", "max-degree STS=1")).outcome is PASS
 
 
@@ -256,7 +241,7 @@ def test_another_problem_is_inconclusive_and_another_compiler_is_not(recorded: R
     assert [check.kernel for check in judge([same, other], Policy()).checks] == ["kernel2 #1", "kernel2 #2"]
     assert judge([measured(same, cuda="99", driver="99")], with_baseline(), against(same)).outcome is PASS
     foreign = dataclasses.replace(same, problem={})
-    assert judge([with_metrics(foreign, launch__grid_dim_x=7)], with_baseline(), against(foreign)).outcome is OPEN
+    assert judge([with_metrics(foreign, {"launch__grid_dim_x": 7})], with_baseline(), against(foreign)).outcome is OPEN
     assert judge([foreign], with_baseline(), against(foreign)).outcome is PASS
 
 

@@ -34,6 +34,7 @@ from tests.support.gate_profiles import (
 from tests.support.hostile import CHECKS
 from tests.support.marks import needs
 from tests.support.recordings import Recorded
+from tests.support.reports import spoiled
 from tests.support.repositories import EXCESSIVE, git, repository
 
 
@@ -156,12 +157,9 @@ def test_any_growth_of_any_access_kind_fails_and_nothing_else(recorded: Recorded
 
 def test_growth_of_one_kind_fails_even_if_another_shrank_by_more(recorded: Recorded) -> None:
     before = as_k(recorded("kernel1"))
-    at = {kind: next(n for n, i in enumerate(before.instructions) if i.access == kind) for kind in ("LDSM", "STS")}
-    instructions = list(before.instructions)
-    fewer, more = instructions[at["LDSM"]], instructions[at["STS"]]
-    instructions[at["LDSM"]] = dataclasses.replace(fewer, wavefronts=(fewer.wavefronts or 0) - 10)
-    instructions[at["STS"]] = dataclasses.replace(more, wavefronts=(more.wavefronts or 0) + 10)
-    (check,) = judged(dataclasses.replace(before, instructions=tuple(instructions)), run_of(0, before)).checks
+    first = {row.access: row.wavefronts or 0 for row in reversed(before.instructions)}
+    fewer = spoiled(before, "LDSM", wavefronts=first["LDSM"] - 10)
+    (check,) = judged(spoiled(fewer, "STS", wavefronts=first["STS"] + 10), run_of(0, before)).checks
     assert check.outcome is Outcome.failed
     assert "STS has 10 more" in check.message
 

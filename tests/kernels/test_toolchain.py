@@ -1,6 +1,5 @@
 """CUDA's tools: where they are looked for, and what is said where they are missing or fail."""
 
-import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
-from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
+from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS, executable
 from tests.support.places import RECORDINGS
 from tests.support.refusals import refused, unlike
 
@@ -27,35 +26,27 @@ PTX = b"""
 """
 
 
-def program(folder: Path, name: str, text: str = "exit 0") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / name
-    file.write_text(f"#!/bin/sh\n{text}\n")
-    file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    return file
-
-
 def test_tools_are_found_in_the_order_that_the_module_promises(
     bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packaged = program(tmp_path / "packaged", NVCC)
+    packaged = executable(tmp_path / "packaged" / NVCC)
     assert Toolchain().find(NVCC) == packaged
-    toolkit = program(tmp_path / "toolkit" / "bin", NVCC)
+    toolkit = executable(tmp_path / "toolkit" / "bin" / NVCC)
     assert Toolchain().find(NVCC) == toolkit
-    on_path = program(bare, NVCC)
+    on_path = executable(bare / NVCC)
     assert Toolchain().find(NVCC) == on_path
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    home = program(tmp_path / "home" / "bin", NVCC)
+    home = executable(tmp_path / "home" / "bin" / NVCC)
     assert Toolchain().find(NVCC) == home
-    named = program(tmp_path / "named", "nvcc-13")
+    named = executable(tmp_path / "named" / "nvcc-13")
     assert Toolchain(named).find(NVCC) == named
 
 
 def test_a_tool_that_the_named_toolkit_lacks_is_taken_from_elsewhere(bare: Path, tmp_path: Path) -> None:
-    named = program(tmp_path / "named", NVCC)
-    beside = program(tmp_path / "named", PTXAS)
-    program(bare, PTXAS)
-    elsewhere = program(tmp_path / "packaged", NVDISASM)
+    named = executable(tmp_path / "named" / NVCC)
+    beside = executable(tmp_path / "named" / PTXAS)
+    executable(bare / PTXAS)
+    elsewhere = executable(tmp_path / "packaged" / NVDISASM)
     assert Toolchain(named).find(PTXAS) == beside
     assert Toolchain(named).find(NVDISASM) == elsewhere
 
@@ -64,7 +55,7 @@ def test_without_tools_the_error_says_what_to_install(bare: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nvdisasm was not found") as caught:
         Toolchain().find(NVDISASM)
     assert "pip install 'ncu-swizzle[nvcc]'" in caught.value.hint
-    program(bare, NVCC)
+    executable(bare / NVCC)
     assert Toolchain().lacking(NVCC) == ""
     assert Toolchain().lacking() == "nvdisasm was not found"
 
@@ -89,7 +80,7 @@ def test_packages_are_found_without_importing_them(tmp_path: Path, monkeypatch: 
 def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
     # What nvcc 13.0 prints where there is no gcc.
     said = "echo 'gcc: No such file or directory'; echo 'nvcc fatal   : Failed to preprocess host compiler properties.'"
-    program(bare, NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
+    executable(bare / NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
     with pytest.raises(EnvironmentLacking, match=r"C\+\+ compiler") as caught:
         toolchain.cubin(*catalog.shipped().named("transpose-plain"), ARCH, Toolchain())
     assert "g++" in caught.value.hint
@@ -103,7 +94,7 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
         f"echo once >> {counter}\n"
         f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/cubin "$2"'
     )
-    program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
+    executable(bare / NVCC, f"PATH=/usr/bin:/bin\n{text}")
     family, kernel = catalog.shipped().named("transpose-plain")
     assert (
         toolchain.cubin(family, kernel, ARCH, Toolchain())
@@ -129,7 +120,7 @@ def test_a_cached_cubin_of_no_use_is_compiled_again(bare: Path, tmp_path: Path) 
         'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
         f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/right "$2"'
     )
-    program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
+    executable(bare / NVCC, f"PATH=/usr/bin:/bin\n{text}")
     key = toolchain.cache_key(family, kernel, ARCH, Toolchain().version())
     for cached in (b"", b"garbage", b"\x7fELF", right[: len(right) // 2], other):
         cache.save(toolchain.KIND, key, cached)
@@ -198,7 +189,7 @@ def test_what_is_no_cubin_cannot_be_disassembled() -> None:
 
 
 def test_a_tool_that_fails_says_how_it_ended(bare: Path) -> None:
-    program(bare, NVCC, "echo wrong; exit 3")
+    executable(bare / NVCC, "echo wrong; exit 3")
     with pytest.raises(ProgramFailed, match="wrong"):
         Toolchain().version()
 
@@ -206,7 +197,7 @@ def test_a_tool_that_fails_says_how_it_ended(bare: Path) -> None:
 def test_a_disassembler_that_hangs_gets_time_by_the_size_of_its_input(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(bare, NVDISASM, "exec /bin/sleep 100")
+    executable(bare / NVDISASM, "exec /bin/sleep 100")
     monkeypatch.setattr(toolchain, "ALLOWED_S", 0.3)
     with pytest.raises(TimeLimit, match="x cannot be disassembled: nvdisasm was still running after") as raised:
         Toolchain().disassemble(b"\x7fELF", "x")
@@ -217,7 +208,7 @@ def test_a_disassembler_that_hangs_gets_time_by_the_size_of_its_input(
 
 def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = 400_000
-    program(bare, NVDISASM, f"exec {sys.executable} -c \"print('0123456789' * {lines})\"")
+    executable(bare / NVDISASM, f"exec {sys.executable} -c \"print('0123456789' * {lines})\"")
     assert Toolchain().disassemble(b"", "x") == "0123456789" * lines + "\n"
     monkeypatch.setattr(toolchain, "DISASSEMBLY_BYTES", 1 << 20)
     with pytest.raises(BadFile, match="printed more than 1 MiB"):
@@ -227,19 +218,19 @@ def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.
 def test_a_cubin_is_disassembled_once(bare: Path) -> None:
     calls = bare.parent / "calls"
     version = '[ "$1" = --version ] && echo "release 13.0, V13.0.88" && exit'
-    program(bare, NVDISASM, f'{version}\nread -r line < "$2"\necho "SASS of $line"\necho x >> {calls}')
+    executable(bare / NVDISASM, f'{version}\nread -r line < "$2"\necho "SASS of $line"\necho x >> {calls}')
     texts = [toolchain.disassembly(code, "x", Toolchain()) for code in (b"one\n", b"two\n", b"one\n")]
     assert texts == ["SASS of one\n", "SASS of two\n", "SASS of one\n"]
     assert calls.read_text() == "x\n" * 2
     assert toolchain.disassembly(b"one\n", "x", Toolchain(), cached=False) == texts[0]
     assert calls.read_text() == "x\n" * 3
-    program(bare, NVDISASM, "exit 3")
+    executable(bare / NVDISASM, "exit 3")
     with pytest.raises(BadFile, match="x cannot be disassembled"):
         toolchain.disassembly(b"one\n", "x", Toolchain())
 
 
 def test_a_tool_s_memory_is_limited(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(bare, NVDISASM, f'exec {sys.executable} -c "print(len(bytes(1 << 30)))"')
+    executable(bare / NVDISASM, f'exec {sys.executable} -c "print(len(bytes(1 << 30)))"')
     assert Toolchain().disassemble(b"", "x") == f"{1 << 30}\n"
     monkeypatch.setattr(toolchain, "MEMORY_BYTES", 600 << 20)
     with pytest.raises(BadFile, match="MemoryError"):

@@ -13,6 +13,7 @@ from ncu_swizzle.base import child
 from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit
 from ncu_swizzle.reports import container
 from tests.support import fake_ncu, process
+from tests.support.marks import executable
 from tests.support.places import RECORDINGS
 from tests.support.processes import alive
 
@@ -111,13 +112,6 @@ worker.join()
 """
 
 
-def script(file: Path, *lines: str) -> Path:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("\n".join(["#!/bin/bash", *lines, ""]), encoding="utf-8")
-    file.chmod(0o755)
-    return file
-
-
 def environment(work: Path, **more: str) -> dict[str, str]:
     own = {"PIDS": str(work.parent / "pids"), "TMPDIR": str(work.parent / "tmp")}
     return process.environment(XDG_CACHE_HOME=str(work.parent / "cache"), **own, **more)
@@ -148,8 +142,8 @@ def killed(work: Path, arguments: tuple[str, ...], number: int, **more: str) -> 
 def fake_tools(work: Path, compiles: str) -> Path:
     """Return an nvcc, beside which is an nvdisasm that fails."""
     version = 'case "$1" in --version) echo "release 13.0, V13.0.88"; exit;; esac'
-    script(work.parent / "bin" / "nvdisasm", version, "exit 1")
-    return script(work.parent / "bin" / "nvcc", version, compiles)
+    executable(work.parent / "bin" / "nvdisasm", version, "exit 1", shell="/bin/bash")
+    return executable(work.parent / "bin" / "nvcc", version, compiles, shell="/bin/bash")
 
 
 @pytest.mark.long
@@ -169,7 +163,7 @@ def test_a_compiler_and_what_it_starts_end(work: Path) -> None:
 
 @pytest.mark.long
 def test_the_reader_of_reports_ends(work: Path, report_file: Path) -> None:
-    shell = script(work.parent / "bin" / "slow", TREE)
+    shell = executable(work.parent / "bin" / "slow", TREE, shell="/bin/bash")
     code = f"import subprocess\ndef load_report(path):\n    subprocess.run([{str(shell)!r}])\n"
     (work.parent / "bin" / "ncu_report.py").write_text(code, encoding="utf-8")
     path = os.pathsep.join([str(work.parent / "bin"), process.environment()["PYTHONPATH"]])

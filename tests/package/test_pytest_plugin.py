@@ -12,12 +12,14 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands.answers import WORST_SHOWN, ConflictError
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Metric, Profile
+from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Profile
 from tests.support import fake_ncu
 from tests.support.documentation import snippets
 from tests.support.marks import without_gpu
 from tests.support.places import ROOT, text
 from tests.support.recordings import Recorded
+from tests.support.reports import spoiled
+from tests.support.shown import with_metrics
 
 RECORDED = ("--ncu-swizzle-engine", "recorded")
 
@@ -48,17 +50,12 @@ def test_a_failure_shows_the_worst_lines_and_a_kernel_without_conflicts_passes(r
 
 def uncertain(profile: Profile) -> dict[str, Profile]:
     """Return profiles of which the counts cannot be told, by what is said of each."""
-    rows = profile.instructions
-    one = next(index for index, row in enumerate(rows) if row.access == "LDSM")
-    blank = (*rows[:one], replace(rows[one], wavefronts=None), *rows[one + 1 :])
-    lacking = {name: metric for name, metric in profile.metrics.items() if name != IDEAL}
-    nan, other = ({**profile.metrics, WAVEFRONTS: Metric(value)} for value in (float("nan"), 1))
     return {
-        f"lacks {IDEAL}": replace(profile, metrics=lacking),
-        "ncu counted no wavefronts of 1 of its instructions": replace(profile, instructions=blank),
+        f"lacks {IDEAL}": with_metrics(profile, {IDEAL: None}),
+        "ncu counted no wavefronts of 1 of its instructions": spoiled(profile, "LDSM", wavefronts=None),
         "its report lists no instructions": replace(profile, instructions=()),
-        f"{WAVEFRONTS} is not a number": replace(profile, metrics=nan),
-        "add up to": replace(profile, metrics=other),
+        f"{WAVEFRONTS} is not a number": with_metrics(profile, {WAVEFRONTS: float("nan")}),
+        "add up to": with_metrics(profile, {WAVEFRONTS: 1}),
     }
 
 

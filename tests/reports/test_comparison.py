@@ -15,15 +15,10 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import DURATION, Metric, Profile, UnknownCounts
+from ncu_swizzle.reports.model import DURATION, Profile, UnknownCounts
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
-
-
-def timed(profile: Profile, value: float | None) -> Profile:
-    """Return the profile with another duration, or none."""
-    others = {name: metric for name, metric in profile.metrics.items() if name != DURATION}
-    return dataclasses.replace(profile, metrics=others if value is None else {**others, DURATION: Metric(value)})
+from tests.support.shown import with_metrics
 
 
 def test_the_swizzle_s_effect_in_one_sentence(recorded: Recorded) -> None:
@@ -73,7 +68,7 @@ def test_what_does_not_compare_is_said(recorded: Recorded) -> None:
 
 def test_an_absurd_duration_never_reaches_the_verdict(recorded: Recorded) -> None:
     for value in (float("nan"), float("inf"), 0.0):
-        comparison = compare([recorded("kernel1"), timed(recorded("kernel2"), value)])
+        comparison = compare([recorded("kernel1"), with_metrics(recorded("kernel2"), {DURATION: value})])
         assert comparison.speedup is None
         assert "nan" not in comparison.verdict
         assert "times" not in comparison.verdict
@@ -88,7 +83,7 @@ def test_among_many_the_verdict_is_about_the_fastest_that_competes(recorded: Rec
     assert compare([first, second, library]).judged == (0, 1)
     other = dataclasses.replace(third, problem={**third.problem, "seq": 64})
     assert compare([first, second, other]).judged == (0, 1), "another problem"
-    untimed = [timed(profile, None) for profile in (first, first, second)]
+    untimed = [with_metrics(profile, {DURATION: None}) for profile in (first, first, second)]
     assert compare(untimed).judged == (0, 2), "without times, the least excess"
 
 

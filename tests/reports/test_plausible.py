@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,23 +14,13 @@ from ncu_swizzle.render.formats import to_csv
 from ncu_swizzle.reports import remarks, run_folder
 from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
 from ncu_swizzle.reports.frames import of_comparison, of_profile
-from ncu_swizzle.reports.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Finding, Metric, Profile
+from ncu_swizzle.reports.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Finding, Profile
 from tests.support.gate_profiles import measured
 from tests.support.recordings import Recorded
+from tests.support.reports import spoiled
+from tests.support.shown import with_metrics
 
 Change = Callable[[Profile], Profile]
-
-
-def first(profile: Profile, **fields: Any) -> Profile:
-    """Return the profile with other fields of its first access."""
-    number = next(number for number, one in enumerate(profile.instructions) if one.access)
-    changed = list(profile.instructions)
-    changed[number] = dataclasses.replace(changed[number], **fields)
-    return dataclasses.replace(profile, instructions=tuple(changed))
-
-
-def metric(profile: Profile, name: str, value: float) -> Profile:
-    return dataclasses.replace(profile, metrics={**profile.metrics, name: Metric(value)})
 
 
 def noted(profile: Profile, message: str) -> Profile:
@@ -40,16 +29,16 @@ def noted(profile: Profile, message: str) -> Profile:
 
 
 IMPOSSIBLE: dict[str, Change] = {
-    "negative wavefronts": lambda p: first(p, wavefronts=-1),
-    "negative ideal": lambda p: first(p, ideal=-(1 << 40)),
-    "negative executions": lambda p: first(p, executed=-1),
-    "negative samples": lambda p: first(p, samples={"barrier": -3}),
-    "negative address": lambda p: first(p, pc=-16),
-    "negative line": lambda p: first(p, stack=(("a.cu", -1),)),
-    "negative place": lambda p: first(p, at=-1),
-    "count of 10^20": lambda p: first(p, wavefronts=10**20),
-    "address of 2^64": lambda p: first(p, pc=1 << 64),
-    "samples of 10^30": lambda p: first(p, samples={"barrier": 10**30}),
+    "negative wavefronts": lambda p: spoiled(p, wavefronts=-1),
+    "negative ideal": lambda p: spoiled(p, ideal=-(1 << 40)),
+    "negative executions": lambda p: spoiled(p, executed=-1),
+    "negative samples": lambda p: spoiled(p, samples={"barrier": -3}),
+    "negative address": lambda p: spoiled(p, pc=-16),
+    "negative line": lambda p: spoiled(p, stack=(("a.cu", -1),)),
+    "negative place": lambda p: spoiled(p, at=-1),
+    "count of 10^20": lambda p: spoiled(p, wavefronts=10**20),
+    "address of 2^64": lambda p: spoiled(p, pc=1 << 64),
+    "samples of 10^30": lambda p: spoiled(p, samples={"barrier": 10**30}),
     "negative grid": lambda p: dataclasses.replace(p, launch=dataclasses.replace(p.launch, grid=(-1, 1, 1))),
     "negative index": lambda p: dataclasses.replace(p, launch=dataclasses.replace(p.launch, index=-1)),
     "negative size": lambda p: dataclasses.replace(p, problem={"n": -1}),
@@ -57,13 +46,13 @@ IMPOSSIBLE: dict[str, Change] = {
     "negative SMs": lambda p: dataclasses.replace(p, machine=dataclasses.replace(p.machine, sm_count=-1)),
     "negative error": lambda p: dataclasses.replace(p, errors={"y": -1.0}),
     "infinite error": lambda p: dataclasses.replace(p, errors={"y": float("inf")}),
-    "negative duration": lambda p: metric(p, DURATION, -7.0),
-    "negative total": lambda p: metric(p, WAVEFRONTS, -7),
-    "negative stalls": lambda p: metric(p, STALLED + "barrier", -7),
-    "negative dimension": lambda p: metric(p, "launch__grid_dim_x", -7),
-    "infinite metric": lambda p: metric(p, DURATION, float("inf")),
-    "metric that is NaN": lambda p: metric(p, WAVEFRONTS, float("nan")),
-    "metric of 10^30": lambda p: metric(p, WAVEFRONTS, 10**30),
+    "negative duration": lambda p: with_metrics(p, {DURATION: -7.0}),
+    "negative total": lambda p: with_metrics(p, {WAVEFRONTS: -7}),
+    "negative stalls": lambda p: with_metrics(p, {STALLED + "barrier": -7}),
+    "negative dimension": lambda p: with_metrics(p, {"launch__grid_dim_x": -7}),
+    "infinite metric": lambda p: with_metrics(p, {DURATION: float("inf")}),
+    "metric that is NaN": lambda p: with_metrics(p, {WAVEFRONTS: float("nan")}),
+    "metric of 10^30": lambda p: with_metrics(p, {WAVEFRONTS: 10**30}),
 }
 
 
@@ -79,7 +68,7 @@ MOST = (1 << 64) - 1  # what ncu stores is unsigned: a negative count would read
 
 
 def extremes(profile: Profile) -> Profile:
-    return metric(first(profile, wavefronts=MOST, pc=MOST, samples={"barrier": MOST}), WAVEFRONTS, MOST)
+    return with_metrics(spoiled(profile, wavefronts=MOST, pc=MOST, samples={"barrier": MOST}), {WAVEFRONTS: MOST})
 
 
 def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Recorded, tmp_path: Path) -> None:
@@ -97,15 +86,15 @@ def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Reco
 # ------------------------------------------------------------------------------------------------ doubts
 
 ABSURD: list[tuple[Change, str]] = [
-    (lambda p: metric(p, SHARED_PIPE, 250.0), "is 250.0 %"),
-    (lambda p: metric(p, SHARED_PIPE, -3.0), "is -3.0 %"),
-    (lambda p: metric(p, WAVEFRONTS, -5), f"{WAVEFRONTS} is -5"),
-    (lambda p: metric(p, IDEAL, 1 << 63), f"{IDEAL} is 9,223,372"),
-    (lambda p: metric(p, WAVEFRONTS, float("nan")), f"{WAVEFRONTS} is nan"),
-    (lambda p: first(p, wavefronts=1), "has 1 wavefronts, fewer than"),
-    (lambda p: first(p, executed=0), "was never executed"),
-    (lambda p: first(p, ideal=-1), "has -1 ideal wavefronts"),
-    (lambda p: first(p, wavefronts=1 << 63), "wavefronts: its counts"),
+    (lambda p: with_metrics(p, {SHARED_PIPE: 250.0}), "is 250.0 %"),
+    (lambda p: with_metrics(p, {SHARED_PIPE: -3.0}), "is -3.0 %"),
+    (lambda p: with_metrics(p, {WAVEFRONTS: -5}), f"{WAVEFRONTS} is -5"),
+    (lambda p: with_metrics(p, {IDEAL: 1 << 63}), f"{IDEAL} is 9,223,372"),
+    (lambda p: with_metrics(p, {WAVEFRONTS: float("nan")}), f"{WAVEFRONTS} is nan"),
+    (lambda p: spoiled(p, wavefronts=1), "has 1 wavefronts, fewer than"),
+    (lambda p: spoiled(p, executed=0), "was never executed"),
+    (lambda p: spoiled(p, ideal=-1), "has -1 ideal wavefronts"),
+    (lambda p: spoiled(p, wavefronts=1 << 63), "wavefronts: its counts"),
 ]
 
 
@@ -122,26 +111,23 @@ def test_absurd_counts_are_told_and_never_judged(recorded: Recorded) -> None:
 
 def test_doubts_are_about_what_they_are_about(recorded: Recorded) -> None:
     profile = recorded("kernel2")
-    at = next(number for number, one in enumerate(profile.instructions) if one.access == "LDSM")
-    changed = list(profile.instructions)
-    changed[at] = dataclasses.replace(changed[at], executed=0)
-    doubtful = dataclasses.replace(profile, instructions=tuple(changed))
+    doubtful = spoiled(profile, "LDSM", executed=0)
     assert remarks.about_counts(doubtful, "LDSM")
     assert remarks.about_counts(doubtful, "STS") == ""
     for duration in (0.0, -7.0):
-        timed = metric(profile, DURATION, duration)
+        timed = with_metrics(profile, {DURATION: duration})
         assert remarks.about_time(timed)
         assert any(DURATION in doubt for doubt in remarks.doubts(timed))
     share = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
-    assert remarks.doubts(metric(profile, share, -0.01)) == [], "it rounds to zero"
-    assert remarks.doubts(metric(profile, share, -1.0)) != []
+    assert remarks.doubts(with_metrics(profile, {share: -0.01})) == [], "it rounds to zero"
+    assert remarks.doubts(with_metrics(profile, {share: -1.0})) != []
     for name in ("kernel1", "kernel2", "tma-128", "reference-attention"):
         assert remarks.doubts(recorded(name)) == [], "it was really measured"
 
 
 def test_fewer_wavefronts_than_the_ideal_leave_the_excess_unknown(recorded: Recorded) -> None:
     profile = recorded("kernel1")
-    damaged = first(profile, wavefronts=1)
+    damaged = spoiled(profile, wavefronts=1)
     access = next(instruction for instruction in damaged.instructions if instruction.access)
     assert access.implausible
     assert (access.excessive, access.degree) == (None, None)

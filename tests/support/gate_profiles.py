@@ -12,6 +12,7 @@ from ncu_swizzle.gate.history import RUN, RunLabel
 from ncu_swizzle.gate.tracks import Track, tracks
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.reports.model import DURATION, Metric, Profile
+from tests.support.reports import spoiled
 
 HOSTILE = "</script>\n::error file=x::|`<b>&\x00\u202e]]>%0A##[error]"
 
@@ -77,11 +78,7 @@ def as_k(profile: Profile, milliseconds: float = 2.0, **machine: str) -> Profile
 
 def unknown(profile: Profile) -> Profile:
     """Return the profile with an access that ncu counted nothing for."""
-    first = next(at for at, each in enumerate(profile.instructions) if each.access and each.wavefronts)
-    spoiled = dataclasses.replace(profile.instructions[first], ideal=None)
-    return dataclasses.replace(
-        profile, instructions=(*profile.instructions[:first], spoiled, *profile.instructions[first + 1 :])
-    )
+    return spoiled(profile, next(each.access for each in profile.instructions if each.wavefronts), ideal=None)
 
 
 def rows_of(*given: Given) -> pd.DataFrame:

@@ -23,13 +23,17 @@ needs_cc = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="nee
 without_gpu = pytest.mark.skipif(not device.absent(), reason="about machines without a GPU")
 
 
-RUNS = '#!/bin/sh\ntouch "{marker}"\n{then}\n'
 PYTHON = "open({marker!r}, 'w').close()\n"
+
+
+def executable(file: Path, *lines: str, shell: str = "/bin/sh") -> Path:
+    """Write a program of a shell's lines."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join([f"#!{shell}", *lines, ""]), encoding="utf-8")
+    file.chmod(0o755)
+    return file
 
 
 def program(file: Path, marker: Path, then: str = "exit 1") -> Path:
     """Write a program that leaves the marker, then does something else."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(RUNS.format(marker=marker, then=then), encoding="utf-8")
-    file.chmod(0o755)
-    return file
+    return executable(file, f'touch "{marker}"', then)

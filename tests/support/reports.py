@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -64,6 +65,14 @@ def without(profile: Profile, *metrics: str) -> Profile:
             for i in profile.instructions
         ),
     )
+
+
+def spoiled(profile: Profile, access: str = "", **fields: Any) -> Profile:
+    """Return the profile with other fields of its first access to shared memory, or of its first one of a kind."""
+    rows = list(profile.instructions)
+    first = next(number for number, row in enumerate(rows) if row.access and access in ("", row.access))
+    rows[first] = dataclasses.replace(rows[first], **fields)
+    return dataclasses.replace(profile, instructions=tuple(rows))
 
 
 EMPTY = Profile(
