@@ -32,10 +32,9 @@ from tests.support.gate_profiles import (
     unknown,
 )
 from tests.support.hostile import CHECKS
-from tests.support.marks import needs
 from tests.support.recordings import Recorded
 from tests.support.reports import spoiled
-from tests.support.repositories import EXCESSIVE, git, repository
+from tests.support.repositories import git, repository
 
 
 def test_the_commit_that_brought_a_conflict_is_marked_and_the_last_good_one_stays(recorded: Recorded) -> None:
@@ -262,30 +261,3 @@ def test_the_commit_is_the_named_one_or_that_of_the_profiles(recorded: Recorded,
     for folder in (inside, outside):
         with pytest.raises(UsageError, match=r"git knows no commit|is not in a git repository"):
             history.label_of("no-such-branch", False, [profile], folder)
-
-
-@pytest.mark.long
-@needs_fleet
-@needs("ptxas", "nvdisasm")
-def test_a_kernel_over_commits_without_a_gpu(tmp_path: Path) -> None:
-    """Each commit is emulated and added as CI would; the commit with the conflict fails the gate, and is shown."""
-    folder = tmp_path / "r"
-    names = repository(folder, 4, planted=2)
-    codes = []
-    for name in names:
-        git(folder, "checkout", "-q", name)
-        command = ("turn", "--engine", "emulated")
-        if codes:
-            codes.append(process.command("check", *command, "--history", "../h", folder=folder).returncode)
-        else:
-            codes.append(0)
-        done = process.command("history", "add", *command, "--folder", "../h", "--commit", "HEAD", folder=folder)
-        assert done.returncode == 0, done.stderr
-    again = process.command("history", "add", *command, "--folder", "../h", "--commit", "HEAD", folder=folder)
-    assert again.stdout.startswith("Already there:")
-    assert codes == [0, 0, 1, 1]
-    shown = process.command("history", "show", "turn", "--folder", "../h", "--html", "h.html", folder=folder)
-    lines = {line.split()[0]: line for line in shown.stdout.splitlines() if line}
-    assert ["→" in lines[name[:12]] for name in names] == [False, False, True, False]
-    assert sum(int(each) for each in lines[names[2][:12]].split()[2:4]) == EXCESSIVE
-    assert names[2][:12] in (folder / "h.html").read_text(encoding="utf-8")
