@@ -470,7 +470,7 @@ class MutatedCase:
         content = bytearray(tiled.encoded())
         if (step := of("step_outer")) > 1:  # Tiled has none
             struct.pack_into("<I", content, STEPS, struct.unpack_from("<I", content, STEPS)[0] | step - 1 << 3)
-            struct.pack_into("<I", content, COPIED, box[0] * -(-box[1] // step) * tiled.element_bytes)
+            struct.pack_into("<I", content, COPIED, box[0] * -(-box[1] // step) * tiled.bits // 8)
         return bytes(content)
 
 

@@ -4,11 +4,11 @@
 
 enum { MAP_BYTES = 128, MOST_RANK = 5, UNKNOWN_CODE = 15, ENTRY_FOUND = 0 };
 
-// By CUtensorMapDataType: the code in the map, and bytes of an element. 4- and 6-bit types came with Blackwell, where we
-// have no driver: how it encodes them is not known.
+// By CUtensorMapDataType: the code in the map, and bits of an element.
 static const struct {
-    unsigned code, bytes;
-} MAP_TYPES[] = {{0, 1}, {1, 2}, {2, 4}, {3, 4}, {4, 8}, {5, 8}, {6, 2}, {7, 4}, {9, 8}, {10, 2}, {8, 4}, {7 | 512, 4}, {8 | 512, 4}};
+    unsigned code, bits;
+} MAP_TYPES[] = {{0, 8},   {1, 16},  {2, 32}, {3, 32},       {4, 64},       {5, 64}, {6, 16}, {7, 32},
+                 {9, 64}, {10, 16}, {8, 32}, {7 | 512, 32}, {8 | 512, 32}, {11, 4}, {12, 4}, {13, 6}};
 
 static void put(unsigned char *map, int at, uint64_t value, int bytes) { memcpy(map + at, &value, (size_t)bytes); }
 
@@ -38,18 +38,15 @@ API int cuTensorMapEncodeTiled(unsigned char *map, unsigned type, unsigned rank,
     if (!map || !rank || rank > MOST_RANK) {
         return INVALID_VALUE;
     }
-    encode_shape(map, type, rank, address, sizes, strides, steps, interleave << 11 | plain << 13 | fill << 15 | promotion << 17);
-    uint64_t copied = type < sizeof MAP_TYPES / sizeof *MAP_TYPES ? MAP_TYPES[type].bytes : 0;
+    encode_shape(map, type, rank, address, sizes, strides, steps,
+                 interleave << 11 | plain << 13 | fill << 15 | promotion << 17 | (swizzle - plain) << 19);
+    uint64_t copied = type < sizeof MAP_TYPES / sizeof *MAP_TYPES ? MAP_TYPES[type].bits : 0;
     for (unsigned axis = 0; axis < rank; ++axis) {
         map[55 + axis] = (unsigned char)(box[axis] - 1);
         copied *= box[axis] / steps[axis];  // the driver rounds down
     }
-    put(map, 64, copied, 4);
+    put(map, 64, copied / 8, 4);
     put(map, 72, PATTERNS[plain], 4);
-    if (swizzle > plain) {  // larger atoms of Blackwell: ours, beyond what the hardware reads
-        memcpy(map + 112, "atoms", 5);
-        map[117] = (unsigned char)swizzle;
-    }
     return OK;
 }
 

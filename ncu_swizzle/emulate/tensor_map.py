@@ -16,27 +16,34 @@ from ncu_swizzle.smem.operations import Bools, Ints
 #
 # The encoding is documented nowhere. Where its fields are was found by encoding maps that differ in one argument
 # (tests/data/tensor_maps_h100.jsonl.gz). The driver also stores the product of these fields; a map in which the two
-# differ is not understood.
+# differ is not understood. What came with Blackwell, where we have no driver, is from the instructions that ptxas 13.0
+# makes of tensormap.replace for sm_100a: the codes of packed types, and the atoms of the 128-byte swizzle.
 
 
 TENSOR_MAP_BYTES = 128
-ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2)  # by the type's code
+ELEMENT_BITS = (8, 16, 32, 32, 64, 64, 16, 32, 32, 64, 16, 4, 4, 6)  # in global memory, by the type's code
 _MODE, _STEPS, _OUTER_BOX, _PIXELS, _COPIED = 8, 52, 56, 60, 64  # bytes from the map's start
 _STRIDES, _HIGH_STRIDES, _SIZES, _PATTERN = 12, 28, 32, 72
 _IM2COL = 1  # of the mode word
-_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512)  # by CUtensorMapDataType
+_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512, 11, 12, 13)  # by CUtensorMapDataType
 _FLAG = 512  # of types that are rounded on their way
+# CUtensorMapDataTypes of 16 values of 4 or 6 bits, which fill 16 bytes of shared memory but in the first, which has 32.
+PACKED, PADDED_4, PADDED_6 = 13, 14, 15
+PADDED = (PADDED_4, PADDED_6)
+_WIDE, _FAR = 128, 32  # padded types: elements that a box has and a size is a multiple of; bytes of address and strides
 MOST_RANK, MOST_BOX, LEAST_INTERLEAVED = 5, 256, 3
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
-# Larger atoms of the 128-byte swizzle came with Blackwell, where we have no driver: how it encodes them is not known.
-# Ours is beyond what the hardware reads, and says so.
-_ATOMS_AT, _ATOMS = 112, b"atoms"
-_MODE_128 = 3
+_MODE_128, _MODE_ATOMS_32 = 3, 4
+_ATOMS_AT = 19  # bit of the mode word from which on 3 say how large the atoms of the 128-byte swizzle are
 
 
 def element_bytes(data_type: int) -> int:
-    """Return the size of a CUtensorMapDataType."""
-    return ELEMENT_BYTES[_CODES[data_type] & 15]
+    """Return the size of a CUtensorMapDataType of whole bytes."""
+    return _bits(_CODES[data_type]) // 8
+
+
+def _bits(code: int) -> int:
+    return ELEMENT_BITS[code & 15]
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,7 @@ class Tiled:
         code = _CODES[self.data_type]
         mode = len(self.sizes) - 1 << 4 | code << 7 | self.interleave << 11
         plain = min(self.swizzle, _MODE_128)
-        mode |= plain << 13 | self.fill << 15 | self.promotion << 17
-        if self.swizzle > plain:
-            struct.pack_into("<5sB", content, _ATOMS_AT, _ATOMS, self.swizzle)
-        copied = math.prod(self.box) * element_bytes(self.data_type)
+        mode |= plain << 13 | self.fill << 15 | self.promotion << 17 | self.swizzle - plain << _ATOMS_AT
         struct.pack_into("<QI", content, 0, self.address, mode)
         for axis, stride in enumerate(self.strides):
             # A stride counts 16 bytes and has 36 bits: 32 in its word, and 4 of the byte that it shares with another
@@ -73,24 +77,40 @@ class Tiled:
             struct.pack_into("<I", content, _SIZES + 4 * axis, size - 1)
         for place, length in enumerate(self.box):
             content[_STEPS + 3 + place] = length - 1
-        struct.pack_into("<I", content, _COPIED, copied)
+        struct.pack_into("<I", content, _COPIED, self.copied)
         struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[plain])
         return bytes(content)
 
     @property
-    def element_bytes(self) -> int:
-        return element_bytes(self.data_type)
+    def bits(self) -> int:
+        """The bits of an element in global memory."""
+        return _bits(_CODES[self.data_type])
+
+    @property
+    def shared_bits(self) -> int:
+        """The bits that an element takes in shared memory."""
+        return 8 if self.data_type in PADDED else self.bits
+
+    @property
+    def copied(self) -> int:
+        """The bytes that an mbarrier counts for a box: gaps between packed values are not among them (CUTLASS)."""
+        return math.prod(self.box) * self.bits // 8
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of a row of the box."""
-        return self.box[0] * self.element_bytes
+        """The bytes of a row of the box in shared memory."""
+        return self.box[0] * self.shared_bits // 8
+
+    @property
+    def steps(self) -> Ints:
+        """How far apart elements are in global memory along each dimension, in bits."""
+        return np.array([self.bits, *(8 * stride for stride in self.strides)])
 
     @property
     def extent(self) -> int:
         """The bytes from its first element to the end of its last."""
         steps = zip(self.sizes[1:], self.strides, strict=True)
-        return self.sizes[0] * self.element_bytes + sum((size - 1) * stride for size, stride in steps)
+        return self.sizes[0] * self.bits // 8 + sum((size - 1) * stride for size, stride in steps)
 
     @property
     def overlap(self) -> tuple[int, int] | None:
@@ -98,7 +118,7 @@ class Tiled:
 
         A stride of 0 repeats elements on purpose.
         """
-        inside = self.sizes[0] * self.element_bytes
+        inside = self.sizes[0] * self.bits // 8
         for stride, size in sorted(zip(self.strides, self.sizes[1:], strict=True)):
             if size > 1 and stride:
                 if stride < inside:
@@ -113,7 +133,7 @@ class Tiled:
         if self.swizzle and self.row_bytes > span:
             return (
                 f"a box of {self.box[0]} elements, {self.row_bytes} bytes wide, exceeds the {span}-byte swizzle: "
-                f"at most {span // self.element_bytes} elements"
+                f"at most {8 * span // self.shared_bits} elements"
             )
         if self.row_bytes % CHUNK:
             return f"rows of {self.row_bytes} bytes in a box: a multiple of 16 fits"
@@ -123,6 +143,17 @@ class Tiled:
             return f"a box of {' x '.join(map(str, self.box))}: at most {MOST_BOX} in each dimension"
         if self.interleave and len(self.sizes) < LEAST_INTERLEAVED:
             return "interleaved layouts have at least 3 dimensions: no interleave fits"
+        return self._refused_padded() if self.data_type in PADDED else ""
+
+    def _refused_padded(self) -> str:
+        """Return why it is refused of a type with gaps (cuda.h, cuTensorMapEncodeTiled)."""
+        if self.box[0] != _WIDE or self.sizes[0] % _WIDE:
+            words = f"{self.box[0]} elements in a row of the box, {self.sizes[0]} in one of the matrix"
+            return f"{words}: of packed types with gaps, {_WIDE} and a multiple of it fit"
+        if self.address % _FAR or any(stride % _FAR for stride in self.strides):
+            return f"the matrix's address and strides must be multiples of {_FAR} bytes for packed types with gaps"
+        if self.swizzle not in (0, _MODE_128, _MODE_ATOMS_32):
+            return "packed types with gaps take no swizzle but the 128-byte one, with atoms of 16 or 32 bytes"
         return ""
 
 
@@ -133,8 +164,9 @@ def decoded(tensor_map: bytes) -> Tiled | None:
     if mode & _IM2COL or code not in _CODES or rank > MOST_RANK or steps & 0xFFFFFF & (1 << 3 * rank) - 1:
         return None
     # Refused above: element strides, of which 3 bits per dimension hold the stride less 1.
-    address = struct.unpack_from("<Q", tensor_map, 0)[0]
-    atoms, larger = struct.unpack_from("<5sB", tensor_map, _ATOMS_AT)
+    address, plain, atoms = struct.unpack_from("<Q", tensor_map, 0)[0], mode >> 13 & 3, mode >> _ATOMS_AT & 7
+    if plain + atoms >= len(BOX_SPANS) or (atoms and plain < _MODE_128):
+        return None
     low = [struct.unpack_from("<I", tensor_map, _STRIDES + 4 * axis)[0] for axis in range(rank - 1)]
     high = [tensor_map[_HIGH_STRIDES + axis // 2] >> 4 * (axis % 2) & 15 for axis in range(rank - 1)]
     return Tiled(
@@ -143,7 +175,7 @@ def decoded(tensor_map: bytes) -> Tiled | None:
         sizes=tuple(struct.unpack_from("<I", tensor_map, _SIZES + 4 * axis)[0] + 1 for axis in range(rank)),
         strides=tuple((part | more << 32) << 4 for part, more in zip(low, high, strict=True)),
         box=tuple(tensor_map[_STEPS + 3 + place] + 1 for place in range(rank)),
-        swizzle=larger if atoms == _ATOMS and larger < len(BOX_SPANS) else mode >> 13 & 3,
+        swizzle=plain + atoms,
         interleave=mode >> 11 & 3,
         promotion=mode >> 17 & 3,
         fill=mode >> 15 & 1,
@@ -152,7 +184,9 @@ def decoded(tensor_map: bytes) -> Tiled | None:
 
 def copied_bytes(tensor_map: bytes) -> int | None:
     """Return the bytes that one copy writes to shared memory, those outside of the tensor included; None if unclear."""
-    copied = _box_bytes(tensor_map)
+    copied, code = _box_bytes(tensor_map), struct.unpack_from("<I", tensor_map, _MODE)[0] >> 7 & 15
+    if code >= _CODES[PACKED]:  # what the driver stores of packed types is not known
+        return copied
     return copied if copied == struct.unpack_from("<I", tensor_map, _COPIED)[0] else None
 
 
@@ -176,7 +210,7 @@ def _box_bytes(tensor_map: bytes) -> int | None:
         struct.unpack_from("<I", tensor_map, at)[0] for at in (_MODE, _STEPS, _OUTER_BOX, _PIXELS)
     )
     rank, code = (mode >> 4 & 7) + 1, mode >> 7 & 15
-    if code >= len(ELEMENT_BYTES):
+    if code >= len(ELEMENT_BITS):
         return None
     inner = (steps >> 24) + 1  # elements of a box row, or channels
     if mode & _IM2COL:
@@ -184,7 +218,7 @@ def _box_bytes(tensor_map: bytes) -> int | None:
     else:
         box = [inner, *((outer >> 8 * axis & 0xFF) + 1 for axis in range(rank - 1))]
         elements = math.prod(-(-size // ((steps >> 3 * axis & 7) + 1)) for axis, size in enumerate(box))
-    return int(elements * ELEMENT_BYTES[code])
+    return int(elements * ELEMENT_BITS[code]) // 8
 
 
 NOTHING, OTHER = -1, -2  # that wrote a chunk, but for copies
@@ -192,11 +226,12 @@ UNKNOWN_PHASE = -1
 
 
 @functools.lru_cache(maxsize=64)
-def _within(box: tuple[int, ...], element: int) -> Ints:
+def _within(box: tuple[int, ...], bits: int) -> Ints:
     """Return the coordinates of each chunk's first element in its box, (chunks, rank)."""
-    per_row = box[0] * element // CHUNK
+    wide = 8 * CHUNK // bits
+    per_row = box[0] // wide
     number = np.arange(per_row * math.prod(box[1:]))
-    axes = [number % per_row * (CHUNK // element)]
+    axes = [number % per_row * wide]
     rest = number // per_row
     for extent in box[1:]:
         axes.append(rest % extent)
@@ -221,7 +256,7 @@ class BoxCopy:
     over: bool = False  # something else was written over it
 
     def __post_init__(self) -> None:
-        self.read = np.zeros(len(_within(self.tensor.box, self.tensor.element_bytes)), bool)
+        self.read = np.zeros(len(_within(self.tensor.box, self.tensor.shared_bits)), bool)
 
     @property
     def stage(self) -> tuple[int, int]:
@@ -230,17 +265,17 @@ class BoxCopy:
 
     def coordinates(self, part: Ints | slice = slice(None)) -> Ints:
         """Return the coordinates of some chunks' first elements, (chunks, rank), innermost first."""
-        chosen: Ints = _within(self.tensor.box, self.tensor.element_bytes)[part] + np.array(self.corner)
+        chosen: Ints = _within(self.tensor.box, self.tensor.shared_bits)[part] + np.array(self.corner)
         return chosen
 
     def scaled(self, sizes: tuple[int, ...], element: int) -> tuple[int, ...]:
         """Return sizes or coordinates with the innermost in elements of so many bytes."""
-        return (sizes[0] * self.tensor.element_bytes // element, *sizes[1:])
+        return (sizes[0] * self.tensor.shared_bits // (8 * element), *sizes[1:])
 
     def named(self, at: Ints, element: int) -> str:
         """Return scaled coordinates in words, as the tensor map counts them."""
         innermost, *others = at[: len(self.corner)].tolist()
-        return f"({', '.join(map(str, [innermost * element // self.tensor.element_bytes, *others]))})"
+        return f"({', '.join(map(str, [innermost * 8 * element // self.tensor.shared_bits, *others]))})"
 
     @property
     def cut_off(self) -> bool:
@@ -266,9 +301,9 @@ class BoxCopy:
         at = self.coordinates()[self.inside()]
         if not len(at):
             return None
-        strides = np.array([self.tensor.element_bytes, *self.tensor.strides])
-        bytes_ = self.tensor.address + at @ strides
-        return int(bytes_.min()), int(bytes_.max()) + CHUNK
+        chunk = CHUNK * self.tensor.bits // self.tensor.shared_bits
+        bytes_ = self.tensor.address + at @ self.tensor.steps // 8
+        return int(bytes_.min()), int(bytes_.max()) + chunk
 
 
 class PlacedBoxes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,16 +20,18 @@ from ncu_swizzle.emulate.effects import HALVES, UMMA, effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.scale_factors import ScaleFactors
 from ncu_swizzle.emulate.tensor_map import NOTHING
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.smem.descriptors import CHUNK, GROUP
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
+from ncu_swizzle.smem.operations import WORD, Bools, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 SIXTEENTHS, ROWS_OF_ONE = 8, 16  # the 128 lanes in parts of 16, which no layout divides
+WARP_LANES, UNIT_BITS = 32, UNIT.bit_length() - 1
 NOBODY = -1
 OPCODES = UMMA | {"LDTM", "STTM", "UTCATOMSWS", "UTCBAR", "UTCCP", "UTCSHIFT"}
 
@@ -87,9 +89,13 @@ class TensorRecord:
     unallocated: set[str] = field(default_factory=set)  # what was done to columns while none were allocated
     freed: bool = False  # whether anything was
     starved: tuple[int, int, int] | None = None  # an allocation that failed: its instruction, units, units taken
+    scales: ScaleFactors = field(init=False)
     _machine: Machine | None = None
     _owner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _unread: Bools = field(default_factory=lambda: np.zeros(0, bool))
+
+    def __post_init__(self) -> None:
+        self.scales = ScaleFactors(self.record)
 
     def owner(self, m: Machine) -> Ints:
         """Return the number of the write that each place has last been written by, (B, 8, 512)."""
@@ -97,6 +103,7 @@ class TensorRecord:
             self._machine, self.pending = m, {}
             self._owner = np.full((len(m.blocks), SIXTEENTHS, COLUMNS), NOBODY, np.int64)
             self._unread = np.zeros(self._owner.shape, bool)
+            self.scales.begin(len(m.blocks))
         return self._owner
 
     def allowed(self, access: TensorAccess) -> bool:
@@ -130,6 +137,7 @@ class TensorRecord:
                 f"it overwrites results in {access.columns} that nothing has read",
                 codes.TENSOR_ORDER,
             )
+        self.scales.overwrite(access.block, slice(access.first, access.end), results=issuer is not None)
         done = TensorWrite(offset, issuer is not None, issuer is None)
         owner[here] = len(self.writes)
         self._unread[here] = issuer is not None
@@ -238,6 +246,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             chain = blocks[0], column
             if not adds_up:
                 record.chains.end(chain)
+                tensors.scales.end(chain)
             described = (
                 [("A", first | others[0] << 32), ("B", low | high << 32)] if in_shared else [("B", low | high << 32)]
             )
@@ -250,7 +259,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             if shape.sparse or any(one is None for one in seen):
                 record.leave(f"{instruction.text} is not followed", lost=True)
                 continue
-            MatrixProduct(
+            origins = MatrixProduct(
                 record=record,
                 placed=record.placed(m),
                 instruction=instruction,
@@ -258,6 +267,9 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 seen=tuple(one for one in seen if one is not None),
                 chain=chain,
             ).judge(m)
+            if scales and len(origins) == len("AB"):
+                columns = [_split(address & 0x3FFFFFFF)[1] for address in others[-2:]]
+                tensors.scales.judge(offset, shape, blocks, columns, chain, (origins[0], origins[1]))
             record.count()
 
     return step
@@ -358,6 +370,7 @@ class _Issued:
 # Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
 _WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
 _COPY_COLUMNS = {"128dp128bit": 4, "4dp256bit": 8}
+OF_FACTORS = "4x32dp128bit"  # 32 rows of 16 bytes, to all four parts of the lanes
 
 
 def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
@@ -408,12 +421,11 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
 
 def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
-    """Return the step that judges a tcgen05.cp from shared to tensor memory, or a shift."""
-    offset, copies = instruction.offset, instruction.opcode == "UTCCP"
-    guard = operands.guard_operands(instruction.guard)
+    """Return the step that judges a tcgen05.cp from shared to tensor memory."""
+    offset, guard = instruction.offset, operands.guard_operands(instruction.guard)
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
-    source = next((operand for operand in instruction.operands if operand.kind == MEMORY), None)
-    readers = [operands.address(target), *(_halves(source) if source else [])]
+    source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
+    readers = [operands.address(target), *_halves(source)]
     shape = next((word for word in instruction.modifiers if "dp" in word), "")
     columns = 8 if not shape else _COPY_COLUMNS.get(shape, 4)
     pair = instruction.has("2CTA")
@@ -425,22 +437,57 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             tensors.record.leave(f"which columns {instruction.text} writes is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            address, *halves = (of_row(value, row) for value in values)
-            column = _split(address)[1]
+            address, low, high = (of_row(value, row) for value in values)
+            column, descriptor = _split(address)[1], UmmaDescriptor.of_bits(low | high << 32)
             for block in _blocks(m, row, pair):
                 access = TensorAccess(
                     machine=m,
                     offset=offset,
                     block=block,
                     first=column,
-                    count=columns if copies else UNIT,
+                    count=columns,
                     parts=range(SIXTEENTHS),
                     what="it writes",
                 )
                 if tensors.allowed(access):
-                    tensors.write(access if copies else replace(access, count=columns), issuer=None)
-                if copies:
-                    _check_source(tensors.record, m, offset, block, UmmaDescriptor.of_bits(halves[0] | halves[1] << 32))
+                    tensors.write(access, issuer=None)
+                _check_source(tensors.record, m, offset, block, descriptor)
+                if shape == OF_FACTORS and not descriptor.refused:
+                    tensors.scales.copy(tensors.record.placed(m), block, column, descriptor)
+
+    return step
+
+
+def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
+    """Return the step that judges a tcgen05.shift: 32 bytes of a warp's 32 lanes, all but the last of which change."""
+    offset, guard = instruction.offset, operands.guard_operands(instruction.guard)
+    address, pair = operands.address(instruction.operands[0]), instruction.has("2CTA")
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        values = _values(m, [address])
+        if doubtful.any() or values is None:
+            tensors.record.leave(f"which columns {instruction.text} moves is not known")
+            return
+        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+            lane, column = _split(of_row(values[0], row))
+            if lane % WARP_LANES:
+                message = f"it begins in lane {lane} of tensor memory: {lane // WARP_LANES * WARP_LANES} would fit"
+                tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
+                continue
+            for block in _blocks(m, row, pair):
+                access = TensorAccess(
+                    machine=m,
+                    offset=offset,
+                    block=block,
+                    first=column,
+                    count=K_BYTES // WORD,
+                    parts=range(lane // ROWS_OF_ONE, (lane + WARP_LANES) // ROWS_OF_ONE),
+                    what="it moves rows of",
+                )
+                if tensors.allowed(access):
+                    tensors.read(access, by_threads=False)
+                    tensors.write(access, issuer=int(m.view.warps[row]), adds=True)
 
     return step
 
@@ -502,7 +549,8 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
         for before in reversed(instructions[:index]):
             if wanted is None or not effects(before).writes >> wanted & 1:
                 continue
-            if before.opcode in ("SHF", "USHF") and before.operands[2].number == UNIT.bit_length() - 1:
+            # Of SHF.R.U32.HI, the last operand is what is shifted.
+            if before.opcode in ("SHF", "USHF") and before.has("R") and before.operands[2].number == UNIT_BITS:
                 found[before.offset] = allocation.offset
             if before.opcode != "R2UR":
                 break
@@ -584,7 +632,8 @@ def _commit_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 _STEPS: dict[str, Callable[[TensorRecord, SassInstruction], Step | None]] = {
     **dict.fromkeys(UMMA, product_step),
     **dict.fromkeys(("LDTM", "STTM"), _access_step),
-    **dict.fromkeys(("UTCCP", "UTCSHIFT"), _copy_step),
+    "UTCCP": _copy_step,
+    "UTCSHIFT": _shift_step,
     "UTCATOMSWS": _allocation_step,
     "UTCBAR": _commit_step,
     "BPT": _trap_step,

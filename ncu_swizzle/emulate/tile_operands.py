@@ -45,11 +45,11 @@ class OperandOrigin:
         outside = ((at < 0) | (at >= sizes)) & ~self.moving[: len(sizes)] & ~self.along[: len(sizes)]
         return bool((outside & (at != before)).any()) if self.copy.map_at == first.copy.map_at else False
 
-    def addresses(self) -> Ints:
-        """Return the address of each element in global memory, by k."""
-        tensor, rank = self.copy.tensor, len(self.copy.corner)
-        strides = np.array([self.element, *tensor.strides])
-        return np.asarray(tensor.address + self.at[:, :rank] @ strides)
+    @property
+    def steps(self) -> Ints:
+        """How far apart elements are in global memory along each dimension of the tensor, in bits."""
+        tensor = self.copy.tensor
+        return np.array([8 * self.element * tensor.bits // tensor.shared_bits, *tensor.steps[1:]])
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_maj
         where = f"row {row}, k {k} is at {int(addresses[tuple(missing)]):#x}"
         return Reading(f"{where}, where no copy has written anything", missing=True)
     copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
-    if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.element_bytes % element), None):
+    unit = 8 * element  # bits
+    if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.shared_bits % unit), None):
         return Reading(f"the box at {odd.corner} begins inside of an element of {element} bytes")
     if flipped := next((copy for copy in copies.values() if copy.tensor.swizzle == FLIPPED), None):
         return Reading(f"the box at {flipped.corner} has the halves of every other chunk of 16 bytes exchanged")
@@ -110,7 +111,7 @@ def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: i
     for number, copy in copies.items():
         here = owner == number
         coordinates = copy.coordinates(part[here])
-        coordinates[:, 0] = coordinates[:, 0] * copy.tensor.element_bytes // element
+        coordinates[:, 0] = coordinates[:, 0] * copy.tensor.shared_bits // (8 * element)
         at[here, : len(copy.corner)] = coordinates
     return at
 
@@ -201,9 +202,10 @@ def distances(first: OperandOrigin, here: OperandOrigin) -> set[int]:
     tensor = first.copy.tensor
     sizes = first.copy.scaled(tensor.sizes, first.element)
     by_coordinates = {int(linear(step[None], first.along | (step != 0), sizes)[0])}
-    pitch = math.gcd(*np.diff(first.addresses()).tolist())
-    bytes_ = int(step[: len(tensor.sizes)] @ np.array([first.element, *tensor.strides]))
-    return by_coordinates | ({bytes_ // pitch} if pitch and bytes_ % pitch == 0 else set())
+    rank = len(tensor.sizes)
+    pitch = math.gcd(*np.diff(first.at[:, :rank] @ first.steps).tolist())
+    bits = int(step[:rank] @ first.steps)
+    return by_coordinates | ({bits // pitch} if pitch and bits % pitch == 0 else set())
 
 
 def together(first: Pair, here: Pair) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.tensor_map import MOST_BOX, BoxCopy, PlacedBoxes, Tiled
-from ncu_swizzle.emulate.tile_operands import Key, Pair, Reading, distances, read_operand, together
+from ncu_swizzle.emulate.tensor_map import MOST_BOX, PACKED, PADDED_4, PADDED_6, BoxCopy, PlacedBoxes, Tiled
+from ncu_swizzle.emulate.tile_operands import Key, OperandOrigin, Pair, Reading, distances, read_operand, together
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, Descriptor
 from ncu_swizzle.smem.operations import Ints
@@ -180,7 +180,14 @@ def _maps(tensor: Tiled) -> Iterator[tuple[str, Tiled]]:
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
 ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that change values on their way
 HALF, WORD = 2, 4
-_OF_MAPS = {6: "f16", 9: "bf16"}  # by CUtensorMapDataType: the two of two bytes that are not just bits
+# By CUtensorMapDataType: its name, and the types of elements that it brings, of those that are not just bits.
+_OF_MAPS = {
+    6: ("f16", ("f16",)),
+    9: ("bf16", ("bf16",)),
+    PACKED: ("16U4_ALIGN8B", ("packed e2m1",)),
+    PADDED_4: ("16U4_ALIGN16B", ("e2m1",)),
+    PADDED_6: ("16U6_ALIGN16B", ("e2m3", "e3m2")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,8 +201,8 @@ class MatrixProduct:
     seen: tuple[OperandSeen, ...]  # B alone if A is in registers or in tensor memory
     chain: Key
 
-    def judge(self, m: Machine) -> None:
-        """Record what does not fit; else what was read."""
+    def judge(self, m: Machine) -> list[OperandOrigin]:
+        """Record what does not fit; else what was read. Return where operands come from, if all were followed."""
         readings = [self._read(one, self.placed) for one in self.seen]
         for reading in readings:
             for number in reading.owners:
@@ -221,6 +228,8 @@ class MatrixProduct:
             self._values(readings)
             self._mark(readings)
             self.record.followed += any(reading.k is not None for reading in readings)
+        origins = [reading.origin for reading in readings if reading.origin is not None]
+        return origins if fits and len(origins) == len(readings) else []
 
     def _read(
         self, one: OperandSeen, placed: PlacedBoxes, at: Descriptor | None = None, major: bool | None = None
@@ -246,11 +255,11 @@ class MatrixProduct:
                     f"the tensor map of {one.side} is of type TFLOAT32, which rounds words of 4 bytes, and "
                     f"{self.record.reader} reads elements of {one.element}: a type of {one.element} bytes would fit",
                 )
-            elif one.kind and _OF_MAPS.get(tensor.data_type, one.kind) != one.kind and one.element == HALF:
+            elif one.kind and (why := _other_type(one, tensor.data_type)):
                 self.record.add(
                     self.instruction.offset,
                     f"type {one.side}",
-                    f"the tensor map of {one.side} is of type {_OF_MAPS[tensor.data_type]}, and {self.record.reader} "
+                    f"the tensor map of {one.side} is of type {why}, and {self.record.reader} "
                     f"takes its elements for {one.kind}",
                 )
             elif tensor.data_type in FLUSHED and one.element != WORD:
@@ -362,6 +371,12 @@ class MatrixProduct:
             rows = self.record.rows.setdefault((self.block, one.side), {})
             for row, cut in zip(reading.rows.tolist(), reading.cut.tolist(), strict=True):
                 rows[row] = rows.get(row, True) and cut  # in another product, K ends there and not the rows
+
+
+def _other_type(one: OperandSeen, data_type: int) -> str:
+    """Return the name of a tensor map's type that does not have the operand's elements; empty if it may."""
+    name, kinds = _OF_MAPS.get(data_type, ("", (one.kind,)))
+    return name if one.kind not in kinds and (one.element == HALF or data_type >= PACKED) else ""
 
 
 def _origins(a: Reading, b: Reading) -> Pair:

@@ -10,7 +10,6 @@ from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tensor_map import BoxCopy, PlacedBoxes
 from ncu_swizzle.emulate.tile_operands import Chains, Pair
-from ncu_swizzle.smem.descriptors import CHUNK
 from ncu_swizzle.smem.operations import Ints
 
 # Where what TMA writes to shared memory and what wgmma reads there do not fit; importing this loads no emulator.
@@ -161,7 +160,7 @@ class TileRecord:
         block, barrier, lacking = m.starved[0]
         copies = [copy for copy in self.placed(m).copies if (copy.counted_in, copy.barrier) == (block, barrier)]
         phase = max((copy.phase for copy in copies), default=0)
-        brought = sum(len(copy.read) * CHUNK for copy in copies if copy.phase == phase)
+        brought = sum(copy.tensor.copied for copy in copies if copy.phase == phase)
         at = copies[-1].offset if copies else offset
         what = f"{brought + lacking:,} bytes are expected, and the boxes have {brought:,}"
         self.add(at, "bytes", f"the wait at the mbarrier at {barrier:#x} never ends: {what}")

@@ -21,7 +21,7 @@ from ncu_swizzle.smem.descriptors import (
     Descriptor,
     swizzled,
 )
-from ncu_swizzle.smem.operations import LINE, Ints
+from ncu_swizzle.smem.operations import LINE, WORD, Ints
 
 # ---------------------------------------------------------------------------------------------- shared memory
 
@@ -105,10 +105,9 @@ _FORMATS = {
     "UTCHMMA": {0: ("f16", 2), 1: ("bf16", 2), 2: ("tf32", 4)},
     "UTCIMMA": {0: ("u8", 1), 1: ("s8", 1)},
     "UTCQMMA": {0: ("e4m3", 1), 1: ("e5m2", 1), 3: ("e2m3", 1), 4: ("e3m2", 1), 5: ("e2m1", 1)},
-    "UTCOMMA": {1: ("e2m1", 1)},  # two in a byte: K counts bytes here
+    "UTCOMMA": {1: ("packed e2m1", 1)},  # two in a byte: K counts bytes here
 }
 _RESULTS = {0: "f16", 1: "f32", 2: "s32"}
-K_ONLY = frozenset(("e2m3", "e3m2"))  # and all that is packed: no MN-major form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,8 @@ class UmmaShape:
     opcode: str
     pair: bool  # cta_group::2
     stationary: bool  # tcgen05.mma.ws
-    scaled: bool  # it has scale factors
+    factors: int  # scale factors of a row that it takes; 0 without block scaling
+    exponents: bool  # these are of ue8m0, not ue4m3
     m: int
     n: int
     a_format: int
@@ -132,11 +132,13 @@ class UmmaShape:
     @classmethod
     def of_bits(cls, bits: int, opcode: str, modifiers: tuple[str, ...], *, scaled: bool) -> UmmaShape:
         """Return what the 32 bits of an instruction descriptor say."""
+        factors = 1 if opcode != "UTCOMMA" else 4 if "4X" in modifiers else 2
         return cls(
             opcode=opcode,
             pair="2CTA" in modifiers,
             stationary="WS" in modifiers,
-            scaled=scaled,
+            factors=factors if scaled else 0,
+            exponents=bool(bits >> 23 & 1),
             m=(bits >> 24 & 31) << 4,
             n=(bits >> 17 & 63) << 3,
             a_format=bits >> 7 & 7,
@@ -178,7 +180,7 @@ class UmmaShape:
         a, b = self.types
         if self.opcode == "UTCHMMA" and (a == "tf32") != (b == "tf32"):
             return f"its types are {a} and {b}, of which one instruction takes only one width"
-        wanted = {"UTCIMMA": (2,)}.get(self.opcode, (1,) if self.scaled or a == "tf32" else (0, 1))
+        wanted = {"UTCIMMA": (2,)}.get(self.opcode, (1,) if self.factors or a == "tf32" else (0, 1))
         if self.d_format not in wanted:
             fits = " or ".join(f"{code} ({_RESULTS[code]})" for code in wanted)
             return f"its type of D is {self.d_format}; {fits} would fit"
@@ -190,7 +192,7 @@ class UmmaShape:
         elif self.pair:
             fits = dict.fromkeys((128, 256), range(16, 257, 16))
         else:
-            fits = dict.fromkeys((128,) if self.scaled else (64, 128), range(8, 257, 8))
+            fits = dict.fromkeys((128,) if self.factors else (64, 128), range(8, 257, 8))
         if self.m not in fits:
             return f"M is {self.m}: {' or '.join(map(str, fits))} would fit"
         if self.n not in fits[self.m]:
@@ -201,14 +203,18 @@ class UmmaShape:
 
     def _refused_major(self) -> str:
         for side, mn_major, name in zip("AB", (self.a_mn_major, self.b_mn_major), self.types, strict=True):
-            if mn_major and (self.opcode == "UTCOMMA" or name in K_ONLY or name == "e2m1"):
+            if mn_major and self.opcode == "UTCOMMA":
                 return f"{side} is {name} and MN-major: only K-major fits"
         return ""
 
     def _refused_scales(self) -> str:
+        if 0 < self.factors < WORD and not self.exponents:
+            return "its scale factors are of type ue4m3 (bit 23): 1, ue8m0, would fit"
         for side, number in zip("AB", self.scale_ids, strict=True):
-            if self.opcode == "UTCOMMA" and number % 2:
-                return f"its scale factor ID of {side} is {number}: 0 or 2 would fit, as it takes two of the four bytes"
+            if self.factors and number % self.factors:
+                fits = " or ".join(map(str, range(0, WORD, self.factors)))
+                takes = f"it takes {self.factors} of the four bytes"
+                return f"its scale factor ID of {side} is {number}: {fits} would fit, as {takes}"
         return ""
 
     # ------------------------------------------------------------------------------------------ tensor memory

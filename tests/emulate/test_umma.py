@@ -1,21 +1,26 @@
 """tcgen05: what is said of mutated layouts, against an oracle of our own; no Blackwell was at hand."""
 
 import re
+import struct
 
 import pytest
 
+from bench.gemms import A, followed
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import Sass, parse_instruction
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.effects import effects
+from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded
+from ncu_swizzle.emulate.tensor_probes import roundings
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 from tests.support.umma_cases import UmmaCase, right_cases
 from tests.support.umma_mutations import mutated_cases
 
-MUTATED = 1100  # of some 18,000
+MUTATED = 1100  # of some 44,000
 RIGHT = {case.label: case for case in right_cases()}
 PER_TILE = 4  # instructions
 LONG = pytest.mark.long
-RIGHT_TOO = [pytest.param(label, marks=LONG) for label in ("f16 2 128x64 64", "i8 1 64x64 16")]
+RIGHT_TOO = [pytest.param(label, marks=LONG) for label in ("f16 2 128x64 64", "i8 1 64x64 16", "mxf4 2 256x128 64")]
 
 
 def of_label(label: str) -> UmmaCase:
@@ -23,7 +28,9 @@ def of_label(label: str) -> UmmaCase:
     return next(case for case in mutated_cases(bases) if case.label == label)
 
 
-@pytest.mark.parametrize("label", ["f16 1 128x128 128", "tf32 1 mm 128", *RIGHT_TOO])
+@pytest.mark.parametrize(
+    "label", ["f16 1 128x128 128", "tf32 1 mm 128", "e2m3 1 km 128", "nvf4 1 128x64 128", *RIGHT_TOO]
+)
 def test_what_computes_right_results_is_not_flagged(label: str) -> None:
     case = RIGHT[label]
     assert case.fate == "right"
@@ -52,6 +59,16 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
         ("f16 1 128x128 128 column 32", codes.TENSOR_COLUMNS, "columns 32 to 159"),
         ("tf32 1 mm 128 a layout 2", codes.TILE, "32-byte atoms"),
         pytest.param("f16 1 128x128 128 instruction bit 7", codes.VALUES, "takes its elements for bf16", marks=LONG),
+        ("e2m1 1 128x128 128 map a dtype 15", codes.VALUES, "of type 16U6_ALIGN16B, and tcgen05.mma takes"),
+        ("e3m2 1 128x128 128 map b sizes x0.5", codes.TENSOR_MAP, "128 and a multiple of it fit"),
+        ("mxf4 1 128x128 128 instruction bit 23", codes.INSTRUCTION, "1, ue8m0, would fit"),
+        ("nvf4 1 128x128 128 instruction bit 29", codes.INSTRUCTION, "is 1: 0 would fit"),
+        ("nvf4 1 128x128 128 scales_a stride 64", codes.TILE, "row 8 has those 64 bytes from those of row 0, and 128"),
+        ("mxf8 1 128x64 128 scales_b reads 1", codes.TILE, "they begin with word 1 of 16 bytes"),
+        ("mxf8 1 128x128 128 instruction bit 5", codes.ALONG_K, "do not advance along K as B does"),
+        pytest.param("mxf4 1 128x128 128 scales_a further 0", codes.ALONG_K, "as A does", marks=LONG),
+        pytest.param("mxf4 1 128x256 32 scales_b column -4", codes.TENSOR_ORDER, "of several tensor maps", marks=LONG),
+        pytest.param("mxf4 1 128x128 128 scales_b column 0", codes.TENSOR_ORDER, "takes results of a", marks=LONG),
     ],
 )
 def test_what_computes_wrong_results_is_named(label: str, code: str, said: str) -> None:
@@ -75,6 +92,41 @@ def test_descriptors_are_read_as_they_are_encoded() -> None:
         True,
     )
     assert not shape.refused
+
+
+def test_packed_types_and_larger_atoms_are_encoded_as_ptxas_replaces_them() -> None:
+    # tensormap.replace writes the type to bits 7 to 10 of the mode word, and the atoms to bits 19 to 21.
+    for data_type, code, bits in ((13, 11, 4), (14, 12, 4), (15, 13, 6)):
+        tensor = Tiled(A, data_type, (256, 64), (256,), (128, 64), 4)
+        content = tensor.encoded()
+        mode = struct.unpack_from("<I", content, 8)[0]
+        assert (mode >> 7 & 15, mode >> 13 & 3, mode >> 19 & 7) == (code, 3, 1)
+        assert decoded(content) == tensor
+        assert copied_bytes(content) == 128 * 64 * bits // 8  # gaps are not counted
+
+
+@pytest.mark.parametrize(
+    ("lane", "column", "stored", "code", "said"),
+    [
+        (32, 8, 16, "", ""),
+        (16, 0, 8, codes.TENSOR_LANES, "begins in lane 16 of tensor memory: 0 would fit"),
+        (0, 28, 32, codes.TENSOR_COLUMNS, "columns 28 to 35"),
+        (0, 8, 8, codes.TENSOR_ORDER, "columns 8 to 15 of tensor memory, which nothing has written"),
+    ],
+)
+def test_a_shift_is_of_32_lanes_and_8_columns(lane: int, column: int, stored: int, code: str, said: str) -> None:
+    parameters = struct.pack("<Qiii", A, lane, column, stored)
+    found = followed("shift", "shifted", Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=parameters))
+    assert [misfit.code for misfit in found.misfits] == ([code] if code else [])
+    assert all(said in misfit.message for misfit in found.misfits)
+
+
+@pytest.mark.parametrize(
+    ("shift", "found"), [("R.U32.HI UR4, URZ, 0x5, UR6", {0: 16}), ("L.U32 UR4, UR6, 0x5, URZ", {})]
+)
+def test_only_a_shift_to_the_right_makes_units_of_columns(shift: str, found: dict[int, int]) -> None:
+    sass = [f"USHF.{shift}", "UTCATOMSWS.FIND_AND_SET.ALIGN UP0, UR5, UR4"]
+    assert roundings([parse_instruction(Sass(16 * k, text)) for k, text in enumerate(sass)]) == found
 
 
 @pytest.mark.slow

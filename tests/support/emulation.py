@@ -32,7 +32,11 @@ from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
 
 DATA = ALL_DATA / "emulate"
-ARCHS = {**dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a"), "umma": "sm_100a"}  # the others: sm_90
+ARCHS = {
+    **dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a"),
+    "shift": "sm_100a",
+    "umma": "sm_100a",
+}  # the others: sm_90
 OUT, IN = 0x7F0000000000, 0x7F1000000000
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tests.support.narrow_types import PackedMap
 from tests.support.umma_cases import UmmaCase
-from tests.support.umma_oracle import ELEMENT, Side, TensorMap, Umma, timed
+from tests.support.umma_oracle import BOX, FACTORS, Side, TensorMap, Umma, timed
 
 # A field of a side, and what is put in its place: numbers, or a factor of what it was.
 SIDE: tuple[tuple[str, tuple[Any, ...]], ...] = (
@@ -40,9 +41,24 @@ LAUNCH: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("column", (8, 32)),
     ("commits", (0,)),
 )
-# Bits of the instruction descriptor that are turned over: types, majors, M, N, sparse.
-BITS = (5, 7, 8, 10, 15, 16, 18, 20, 24, 26, 27, 28)
-BITS_OF_BYTES = tuple(bit for bit in BITS if bit not in (7, 10))  # which type a byte has, no tensor map says
+# Of the scale factors: which they are along K and across it, from the first on, is for the kernel to say.
+SCALES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("start", (16, BOX)),
+    ("stride", (16, 64, 256)),
+    ("layout", (2, 3)),
+    ("version", (0,)),
+    ("column", ("+1", "+32", "-4", 0)),
+    ("reads", (1, 4, -4, 32)),
+    ("further", (0,)),
+    ("deep", ("x0.5",)),
+    ("at", ("+128", "+64")),
+)
+# Types of the other packed maps: a box is as wide.
+OTHER_MAPS = {13: (14,), 14: (15, 13), 15: (14, 13)}
+# Bits of the instruction descriptor that are turned over: majors, M, N, sparse; of types; of scale factors.
+BITS = (15, 16, 18, 20, 24, 26, 27, 28)
+TYPES = {"a": (7, 8), "b": (10, 11)}
+OF_SCALES = (4, 5, 29, 30)
 
 
 def _changed(value: Any, how: Any) -> Any:
@@ -78,11 +94,34 @@ def _mutations(g: Umma) -> Iterator[tuple[str, Umma]]:
                     f"map {name} {field} {how}",
                     replace(changed, expected=changed.brought) if field == "box" else changed,
                 )
+        for data_type in OTHER_MAPS.get(tensor.dtype, ()) if isinstance(tensor, PackedMap) else ():
+            changed = replace(g, **{f"map_{name}": replace(tensor, dtype=data_type)})
+            yield f"map {name} dtype {data_type}", replace(changed, expected=changed.brought)
     for field, values in LAUNCH:
         for how in values:
             yield f"{field} {how}", replace(g, **{field: _changed(getattr(g, field), how)})
-    for bit in (*(BITS if ELEMENT[g.kind] > 1 else BITS_OF_BYTES), *((4,) if g.kind in ("tf32", "i8") else ())):
+    for name in ("scales_a", "scales_b") if g.factors else ():
+        for field, values in SCALES:
+            for how in values:
+                scales = replace(getattr(g, name), **{field: _changed(getattr(getattr(g, name), field), how)})
+                changed = replace(g, **{name: scales})
+                yield f"{name} {field} {how}", replace(changed, expected=changed.brought)
+    for bit in sorted(_bits(g)):
         yield f"instruction bit {bit}", replace(g, instruction=g.instruction ^ 1 << bit)
+
+
+def _bits(g: Umma) -> Iterator[int]:
+    """Yield the bits of the instruction descriptor that make a difference which can be known."""
+    yield from BITS
+    if g.factors:
+        yield from OF_SCALES
+        yield from (23,) if FACTORS[g.kind][1] == "ue8m0" else ()
+    else:
+        yield 5
+        yield from (4,) if g.kind in ("tf32", "i8") else ()
+    for name, tensor in (("a", g.map_a), ("b", g.map_b)):
+        if tensor.dtype:  # which type a byte has, no tensor map says
+            yield from TYPES[name]
 
 
 def mutated_cases(cases: Iterable[UmmaCase]) -> Iterator[UmmaCase]:

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.tile_oracle import Array, TensorMap, encoded, values_of
+from tests.support.narrow_types import FLOATS, PackedMap, bits_of, codes_of, packed, table
 
-ELEMENT = {"f16": 2, "tf32": 4, "f8": 1, "i8": 1, "mxf8": 1}
-VALUES = {"f16": "f16", "tf32": "tf32", "f8": "e4m3", "i8": "s8", "mxf8": "e4m3"}  # as tile_oracle names them
-FORMATS = {"f16": {0: "f16"}, "tf32": {2: "tf32"}, "f8": {0: "e4m3"}, "i8": {1: "s8"}, "mxf8": {0: "e4m3"}}
-RESULTS = {"f16": (1,), "tf32": (1,), "f8": (1,), "i8": (2,), "mxf8": (0, 1, 2, 3)}  # mxf8: scale-factor bits are there
+# By type of an operand: bytes of an element in shared memory, and its code in the instruction descriptor. `fp4` is
+# e2m1, two in a byte; types narrower than a byte take 16 bytes for 16 values otherwise.
+ELEMENT = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, **dict.fromkeys(FLOATS, 1), "fp4": 1}
+CODED = (*FLOATS, "fp4")
+CODES = {"f16": 0, "bf16": 1, "tf32": 2, "s8": 1, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "fp4": 1}
+# By block-scaled kind: the scale factors of a row that an instruction takes, and their type.
+FACTORS = {"mxf8": (1, "ue8m0"), "mxf4": (2, "ue8m0"), "nvf4": (4, "e4m3")}
 # By layout: bytes of a row, rows of the pattern, and the address bits that its XOR takes and changes.
 LAYOUTS = {0: (16, 8, 0, 4), 1: (128, 4, 2, 5), 2: (128, 8, 3, 4), 4: (64, 8, 2, 4), 6: (32, 8, 1, 4)}
 COLUMNS, LANES, SHARED, POISON = 512, 128, 227 << 10, 0x7F
@@ -48,10 +52,33 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Scales:
+    """What a kernel is told of one operand's scale factors: tests/data/emulate/umma.cu says what the fields mean."""
+
+    at: int = 0
+    stage: int = 0
+    start: int = 0
+    rows: int = 0
+    deep: int = 0
+    total: int = 0
+    further: int = 0
+    column: int = 0
+    reads: int = 0
+    stride: int = 128
+    version: int = 1
+    layout: int = 0
+
+    @property
+    def boxes(self) -> int:
+        return self.rows * self.deep
+
+
+@dataclass(frozen=True)
 class Umma:
     """A launch: C = A * B^T by one block, or pair, of `m` x `n`; A and B have twice as many rows."""
 
     kind: str
+    types: tuple[str, str]
     group: int
     m: int
     n: int
@@ -70,26 +97,38 @@ class Umma:
     freed: int = 128
     column: int = 0
     loaded: int = 64
-    scales_a: int = 0
-    scales_b: int = 0
+    scales_a: Scales = Scales()
+    scales_b: Scales = Scales()
     commits: int = 1
     waits: int = 1
 
     @property
+    def factors(self) -> int:
+        """Scale factors of a row that an instruction takes; 0 without."""
+        return FACTORS[self.kind][0] if self.kind in FACTORS else 0
+
+    @property
     def k(self) -> int:
-        return self.tiles * self.steps * 32 // ELEMENT[self.kind]
+        return self.tiles * self.steps * 32 // ELEMENT[self.types[0]] * (2 if self.types[0] == "fp4" else 1)
 
     @property
-    def bytes_a(self) -> int:
-        return 2 * self.m * self.k * ELEMENT[self.kind]
-
-    @property
-    def bytes_b(self) -> int:
-        return 2 * self.n * self.k * ELEMENT[self.kind]
+    def sizes(self) -> tuple[int, int]:
+        """The bytes of A and B in global memory."""
+        a, b = (2 * n * self.k * map_bits(one) // 8 for n, one in zip((self.m, self.n), self.types, strict=True))
+        return a, b
 
     @property
     def brought(self) -> int:
-        return self.group * (self.a.boxes * self.map_a.copied + self.b.boxes * self.map_b.copied)
+        scales = BOX * (self.scales_a.boxes + self.scales_b.boxes)
+        return self.group * (self.a.boxes * self.map_a.copied + self.b.boxes * self.map_b.copied + scales)
+
+
+BOX = 512  # bytes of scale factors: four of 128 rows
+
+
+def map_bits(kind: str) -> int:
+    """Return the bits of an element in global memory."""
+    return 4 if kind == "fp4" else bits_of(kind) if kind in FLOATS else 8 * ELEMENT[kind]
 
 
 def outcome(g: Umma) -> str:
@@ -100,8 +139,14 @@ def outcome(g: Umma) -> str:
     if (m, n) != (g.m, g.n):
         return "wrong"  # what it was made for is not what it computes
     a, b = _matrices(g)
-    buffers = [_buffer(g, matrix, how) for matrix, how in zip((a, b), g.arrangements, strict=True)]
+    buffers = [_buffer(g, matrix, which) for which, matrix in enumerate((a, b))]
     expected = a @ b.T
+    if g.factors:
+        scales = [_factors(g, n, seed) for seed, n in enumerate((g.m, g.n))]
+        buffers += [_scale_buffer(g, factors) for factors in scales]
+        vector = g.k // scales[0].shape[1]
+        a, b = (x * np.repeat(scale, vector, axis=1)[: len(x)] for x, scale in zip((a, b), scales, strict=True))
+        expected = a @ b.T
     found = _pair(g, buffers, (a_mn, b_mn), 0, 0)
     return "right" if np.array_equal(found, _spread(g, expected[: g.m, : g.n]), equal_nan=True) else "wrong"
 
@@ -113,12 +158,18 @@ def _decoded(bits: int) -> tuple[int, int, bool, bool, tuple[int, int, int]]:
 
 def _valid(g: Umma) -> bool:
     """Return whether the instruction is one (PTX ISA, "tcgen05.mma"; CUTLASS's assertions where it allows more)."""
-    m, n, _, _, (a, b, d) = _decoded(g.instruction)
-    if a not in FORMATS[g.kind] or b not in FORMATS[g.kind] or d not in RESULTS[g.kind] or g.instruction >> 2 & 1:
+    m, n, a_mn, b_mn, (a, b, d) = _decoded(g.instruction)
+    if (a, b) != tuple(CODES[one] for one in g.types) or g.instruction >> 2 & 1:
+        return False
+    if not g.factors and d != (2 if g.kind == "i8" else 1):
+        return False
+    if g.factors and (g.instruction >> 23 & 1) != (FACTORS[g.kind][1] == "ue8m0"):
+        return False
+    if "fp4" in g.types and (a_mn or b_mn):
         return False
     if g.group == 2:
         return m in (128, 256) and n % 16 == 0 and 16 <= n <= 256
-    return m in ((128,) if g.kind == "mxf8" else (64, 128)) and n % 8 == 0 and 8 <= n <= 256
+    return m in ((128,) if g.factors else (64, 128)) and n % 8 == 0 and 8 <= n <= 256
 
 
 def _fate(g: Umma) -> str:
@@ -131,9 +182,9 @@ def _fate(g: Umma) -> str:
         "allocation": g.allocated not in (32, 64, 128, 256, 512) or g.freed != g.allocated,
         "hang": g.expected > g.brought or bool(g.waits and not g.commits),
         "wrong": g.expected < g.brought,  # bytes that nobody waits for
-        "invalid": not _valid(g) or any(s.version != 1 or s.layout not in LAYOUTS for s in sides),
+        "invalid": not _valid(g) or any(s.version != 1 or s.layout not in LAYOUTS for s in (*sides, *_scales(g))),
         "atoms": any(s.layout == 1 for s in sides) and not _atoms(g),
-        "columns": right > g.allocated or g.column + g.loaded > g.allocated or _scales_beyond(g),
+        "columns": right > g.allocated or g.column + g.loaded > g.allocated or _scales_collide(g, right),
         "unread": _not_all_read(g),
         "fault": any(first % 128 for first, _ in places),
     }
@@ -151,8 +202,15 @@ def _atoms(g: Umma) -> bool:
     return g.kind == "tf32" and all(mn for s, mn in ((g.a, a_mn), (g.b, b_mn)) if s.layout == 1)
 
 
-def _scales_beyond(g: Umma) -> bool:
-    return g.kind == "mxf8" and max(g.scales_a + 4, g.scales_b + 8) > g.allocated
+def _scales(g: Umma) -> tuple[Scales, ...]:
+    return (g.scales_a, g.scales_b) if g.factors else ()
+
+
+def _scales_collide(g: Umma, right: int) -> bool:
+    """Return whether scale factors go where D or others are, or beyond what is allocated."""
+    ends = sorted((s.column, s.column + 4 * s.boxes) for s in _scales(g))
+    taken = [(g.column, right), *ends, (g.allocated, COLUMNS + 1)]
+    return bool(ends) and any(before[1] > after[0] for before, after in itertools.pairwise(taken))
 
 
 def _columns(m: int, n: int, group: int) -> int:
@@ -167,12 +225,16 @@ def _not_all_read(g: Umma) -> bool:
 def _places(g: Umma) -> Iterator[tuple[int, int]]:
     spans = {0: 16, 1: 32, 2: 64}
     for side, tensor in ((g.a, g.map_a), (g.b, g.map_b)):
-        row = tensor.extents[0] * _map_bytes(tensor)
+        row = tensor.row_bytes if isinstance(tensor, PackedMap) else tensor.extents[0] * _map_bytes(tensor)
         pitch = max(row, spans.get(tensor.swizzle, 128) if tensor.swizzle else 0)
         length = math.prod(tensor.extents[1:]) * pitch
         for box, stage in itertools.product(range(side.boxes), range(g.stages)):
             first = g.base + side.at + stage * side.stage + box * side.apart
             yield first, first + length
+    for scales in _scales(g):
+        for stage in range(g.stages):
+            first = g.base + scales.at + stage * scales.stage
+            yield first, first + BOX * scales.boxes
 
 
 def _map_bytes(tensor: TensorMap) -> int:
@@ -181,14 +243,38 @@ def _map_bytes(tensor: TensorMap) -> int:
 
 def _matrices(g: Umma) -> tuple[Array, Array]:
     choose = np.random.default_rng(1)
-    return choose.integers(-8, 9, (2 * g.m, g.k)), choose.integers(-8, 9, (2 * g.n, g.k))
+    most = 4 if any(map_bits(one) < 8 for one in g.types) else 8  # what all of the types have
+    return choose.integers(-most, most + 1, (2 * g.m, g.k)), choose.integers(-most, most + 1, (2 * g.n, g.k))
 
 
-def _buffer(g: Umma, matrix: Array, arrangement: str) -> Array:
-    kind = VALUES[g.kind]
-    content = encoded(kind, matrix if arrangement == "k" else matrix.T).reshape(-1)
-    behind = encoded(kind, np.random.default_rng(9).integers(-8, 9, (1 << 20) // ELEMENT[g.kind])).reshape(-1)
-    return np.concatenate([content, behind])
+def _factors(g: Umma, n: int, seed: int) -> Array:
+    """Return the scale factors of a matrix, (128 rows or more, K / vector): 2^-3 to 2^3."""
+    deep = g.tiles * g.steps * g.factors
+    return np.asarray(2.0 ** np.random.default_rng(seed).integers(-3, 4, (max(128, 2 * n), deep)))
+
+
+def _stored(kind: str, matrix: Array) -> Array:
+    """Return rows as they are in global memory, bytes."""
+    if kind in CODED:
+        named = "e2m1" if kind == "fp4" else kind
+        return packed(codes_of(named, matrix), bits_of(named)).reshape(-1)
+    return encoded(kind, matrix).reshape(-1)
+
+
+def _buffer(g: Umma, matrix: Array, which: int) -> Array:
+    kind = g.types[which]
+    content = _stored(kind, matrix if g.arrangements[which] == "k" else matrix.T)
+    behind = np.random.default_rng(9).integers(-8, 9, 1 << 18)
+    return np.concatenate([content, behind.astype(np.uint8) if kind in CODED else _stored(kind, behind)])
+
+
+def _scale_buffer(g: Umma, factors: Array) -> Array:
+    """Return scale factors as bytes in global memory: 512 for 128 rows by four, those of the same rows in a row."""
+    codes = codes_of(FACTORS[g.kind][1], factors)
+    rows, deep = codes.shape
+    # (rows / 128, four parts of 32 rows, 32, K / 4, 4): word w of 16 bytes is of rows 32 w to 32 w + 31.
+    content = codes.reshape(rows // 128, 4, 32, deep // 4, 4).transpose(0, 3, 2, 1, 4).reshape(-1)
+    return np.concatenate([content, np.full(1 << 16, POISON, np.uint8)])
 
 
 def _spread(g: Umma, wanted: Array) -> Array:
@@ -208,21 +294,60 @@ def _spread(g: Umma, wanted: Array) -> Array:
 
 def _pair(g: Umma, buffers: Sequence[Array], across: tuple[bool, bool], y: int, x: int) -> Array:
     shared = np.full((g.group, 2 * SHARED), POISON, np.uint8)
+    factors = np.full((g.group, 32, COLUMNS, 4), POISON, np.uint8)  # as a quarter of the lanes has them
     d = np.zeros((g.m, g.n))
     for t in range(g.tiles):
         for rank in range(g.group):
             _fill(g, g.a, g.map_a, buffers[0], shared[rank], y, rank, t)
             _fill(g, g.b, g.map_b, buffers[1], shared[rank], x, rank, t)
+            for which, one in enumerate(_scales(g)):
+                first = y * g.group + rank if which == 0 else x * one.rows
+                _take_scales(g, one, buffers[2 + which], shared[rank], factors[rank], first, t)
         for step in range(g.steps):
-            a = np.concatenate(
-                [_operand(g, g.a, shared[r], g.m // g.group, across[0], t, step) for r in range(g.group)]
-            )
-            b = np.concatenate(
-                [_operand(g, g.b, shared[r], g.n // g.group, across[1], t, step) for r in range(g.group)]
-            )
+            a = [_operand(g, 0, shared[r], g.m // g.group, across[0], t, step) for r in range(g.group)]
+            b = [_operand(g, 1, shared[r], g.n // g.group, across[1], t, step) for r in range(g.group)]
             with np.errstate(all="ignore"):
-                d = d + a @ b.T
+                d = d + _product(g, a, np.concatenate(b), factors, step)
     return _spread(g, d)
+
+
+def _product(g: Umma, a: Sequence[Array], b: Array, factors: Array, step: int) -> Array:
+    """Return what an instruction adds, (m, n): rows of A by the block that has them, all of B."""
+    if not g.factors:
+        return np.asarray(np.concatenate(a) @ b.T)
+    parts = []
+    for rank, rows in enumerate(a):
+        of_a, of_b = (
+            _read_scales(g, one, factors[rank], len(matrix), step, g.instruction >> bit & 3)
+            for one, matrix, bit in zip(_scales(g), (rows, b), (29, 4), strict=True)
+        )
+        vector = rows.shape[1] // g.factors
+        parts.append((rows * np.repeat(of_a, vector, axis=1)) @ (b * np.repeat(of_b, vector, axis=1)).T)
+    return np.concatenate(parts)
+
+
+def _take_scales(g: Umma, one: Scales, content: Array, shared: Array, factors: Array, first: int, t: int) -> None:
+    """Copy a tile's scale factors of one operand to shared memory, and on to tensor memory."""
+    at = g.base + one.at + t % g.stages * one.stage
+    for i in range(one.boxes):
+        box = (first + i // one.deep) * one.total + t * one.further + i % one.deep
+        shared[at + BOX * i :][:BOX] = content[BOX * box :][:BOX]
+    row, byte = np.arange(32)[:, None], np.arange(16)
+    for i in range(one.boxes):
+        plain = at + one.start + BOX * i + row // 8 * one.stride + row % 8 * 16 + byte
+        bits, first_bit = LAYOUTS[one.layout][2:]
+        place = plain ^ ((plain >> 7) & ((1 << bits) - 1)) << first_bit
+        column = one.column + 4 * (i % one.deep * one.rows + i // one.deep)
+        factors[:, column : column + 4] = shared[place].reshape(32, 4, 4)
+
+
+def _read_scales(g: Umma, one: Scales, factors: Array, rows: int, step: int, flipped: int) -> Array:
+    """Return the scale factors that an instruction takes, (rows, their number)."""
+    factor = step * g.factors
+    row, column = np.arange(rows), one.column + one.reads + factor // 4 * 4 * one.rows
+    byte = (factor % 4 ^ flipped) + np.arange(g.factors)
+    codes = factors[row[:, None] % 32, column + row[:, None] // 32, byte % 4]
+    return np.asarray(table(FACTORS[g.kind][1])[codes])
 
 
 def _fill(g: Umma, side: Side, tensor: TensorMap, buffer: Array, shared: Array, block: int, rank: int, t: int) -> None:
@@ -261,9 +386,22 @@ def operand_bytes(side: Side, start: int, rows: int, across: bool, element: int)
     return result
 
 
-def _operand(g: Umma, side: Side, shared: Array, rows: int, across: bool, t: int, step: int) -> Array:
+def _operand(g: Umma, which: int, shared: Array, rows: int, across: bool, t: int, step: int) -> Array:
+    """Return the values of an operand, (rows, K)."""
+    side, kind = (g.a, g.b)[which], g.types[which]
     start = g.base + side.at + t % g.stages * side.stage + side.start
     start += step % side.per * side.pair + step // side.per * side.further
-    at = operand_bytes(side, start, rows, across, ELEMENT[g.kind])
-    inside = (at >= 0) & (at < len(shared))
-    return values_of(VALUES[g.kind], np.where(inside, shared[np.where(inside, at, 0)], POISON).astype(np.uint8))
+    at = operand_bytes(side, start, rows, across, ELEMENT[kind])
+    inside = (at >= 0) & (at < len(shared) - 16)
+    at = np.where(inside, at, 0)
+    if kind == "fp4":
+        two = shared[at]
+        return np.asarray(table("e2m1")[np.concatenate([two & 15, two >> 4], axis=2)].reshape(rows, -1))
+    if kind in FLOATS:
+        # Of 16 bytes, as many values are in the first 8, 12 or 16, whatever their width.
+        bits, value = bits_of(kind), at % 16
+        low = at - value + value * bits // 8
+        words = shared[low] | shared[low + 1].astype(np.uint16) << 8
+        codes = words >> value * bits % 8 & (1 << bits) - 1
+        return np.asarray(np.where(inside, table(kind)[codes], np.nan)[..., 0])
+    return values_of(kind, np.where(inside, shared[at], POISON).astype(np.uint8))

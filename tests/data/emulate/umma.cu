@@ -14,16 +14,28 @@ struct Side {
     uint32_t low, high;          // the descriptor's words, but for the address
 };
 
+// Scale factors of one operand, of the block-scaled kinds: in global memory as 512 bytes for 128 rows by four factors, which
+// tcgen05.cp takes to tensor memory as they are.
+struct Scales {
+    int at, stage;            // bytes from the base to the tile's, and between stages
+    int rows, deep, total;    // 128 rows of the tile, and four factors along K of the tile and of the matrix: how many
+    int further;              // from one tile to the next: of `deep`
+    int column, reads;        // of tensor memory, from the first that is allocated: copied to; and read from there on
+    int start;                // bytes / 16 from the tile's to where the descriptor begins
+    uint32_t high;            // the upper half of the descriptor
+};
+
 struct Shape {
     Side a, b;
+    Scales scales_a, scales_b;
     int base, expected, tiles, steps, stages; // bytes; bytes of a stage; tiles along K, instructions of one; stages
     uint32_t instruction;                     // descriptor
     int allocated, freed, column, loaded;     // columns of tensor memory: taken, given back, where D is, read of it
-    int scales_a, scales_b;                   // columns of scale factors (mxf8)
     int commits, waits;                       // whether the last tile is committed, and waited for
+    int factors;                              // of a row, that an instruction takes
 };
 
-enum Kind { kF16, kTf32, kF8, kI8, kMxf8 };
+enum Kind { kF16, kTf32, kF8, kI8, kMxf8, kMxf4, kNvf4 };
 
 namespace {
 
@@ -56,6 +68,28 @@ __device__ void load(const CUtensorMap &map, const Side &s, uint32_t tile, int b
     }
 }
 
+// Scale factors of a tile: 512 bytes each, those of the same rows side by side.
+template <int group>
+__device__ void load_scales(const CUtensorMap &map, const Scales &s, uint32_t tile, int row, int t, uint32_t barrier) {
+    if (group == 2) barrier &= 0xFEFFFFFF;
+#pragma unroll 1
+    for (int i = 0; i < s.rows * s.deep; i++) {
+        const uint32_t target = tile + 512 * i;
+        const int at[3] = {0, 32 * ((row + i / s.deep) * s.total + t * s.further + i % s.deep), 0};
+        if (group == 2) COPY("2d", ".cta_group::2", "{%3, %4}"); else COPY("2d", "", "{%3, %4}");
+    }
+}
+
+// To tensor memory: four columns for 128 rows, those of the same factors side by side.
+template <int group> __device__ void copy_scales(const Scales &s, uint32_t tile, uint32_t tensor) {
+#pragma unroll 1
+    for (int i = 0; i < s.rows * s.deep; i++) {
+        const uint64_t from = (uint64_t)s.high << 32 | (((tile & 0xFFFFFF) + 512 * i >> 4) + s.start & 0x3FFF);
+        asm volatile("tcgen05.cp.cta_group::%2.32x128b.warpx4 [%0], %1;"
+                     ::"r"(tensor + s.column + 4 * (i % s.deep * s.rows + i / s.deep)), "l"(from), "n"(group) : "memory");
+    }
+}
+
 __device__ uint64_t descriptor(const Side &s, uint32_t tile, int step) {
     const uint32_t address = (tile & 0xFFFFFF) + s.start + step % s.per * s.pair + step / s.per * s.further;
     return (uint64_t)s.high << 32 | (s.low | (address >> 4 & 0x3FFF));
@@ -72,10 +106,14 @@ __device__ void multiply(uint32_t d, uint64_t a, uint64_t b, uint32_t instructio
     if (kind == kF8) MULTIPLY("f8f6f4", "");
     if (kind == kI8) MULTIPLY("i8", "");
     if (kind == kMxf8) MULTIPLY("mxf8f6f4.block_scale", "[%5], [%6], ");
+    if (kind == kMxf4) MULTIPLY("mxf4.block_scale.scale_vec::2X", "[%5], [%6], ");
+    if (kind == kNvf4) MULTIPLY("mxf4nvf4.block_scale.scale_vec::4X", "[%5], [%6], ");
 }
 
 template <int kind, int group>
-__device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, uint32_t *c, const Shape &shape) {
+__device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, const CUtensorMap &map_scales_a,
+                     const CUtensorMap &map_scales_b, uint32_t *c, const Shape &shape) {
+    constexpr bool scaled = kind >= kMxf8;
     extern __shared__ __align__(1024) char shared[];
     __shared__ __align__(8) uint64_t barriers[9];
     __shared__ uint32_t tensor;
@@ -105,13 +143,29 @@ __device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, uint32_
                 asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(full + 8 * stage), "r"(shape.expected) : "memory");
             load<group>(map_a, shape.a, a, blockIdx.y, rank, t, full + 8 * stage);
             load<group>(map_b, shape.b, b, x, rank, t, full + 8 * stage);
+            const uint32_t sa = tiles + shape.scales_a.at + stage * shape.scales_a.stage;
+            const uint32_t sb = tiles + shape.scales_b.at + stage * shape.scales_b.stage;
+            if (scaled) {
+                load_scales<group>(map_scales_a, shape.scales_a, sa, blockIdx.y * group + rank, t, full + 8 * stage);
+                load_scales<group>(map_scales_b, shape.scales_b, sb, x * shape.scales_b.rows, t, full + 8 * stage);
+            }
             if (rank == 0) {
                 wait(full + 8 * stage, turn & 1);
                 asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+                if (scaled) {
+                    copy_scales<group>(shape.scales_a, sa, tensor);
+                    copy_scales<group>(shape.scales_b, sb, tensor);
+                }
 #pragma unroll 1
-                for (int step = 0; step < shape.steps; step++)
-                    multiply<kind, group>(d, descriptor(shape.a, a, step), descriptor(shape.b, b, step), shape.instruction,
-                                          tensor + shape.scales_a, tensor + shape.scales_b, t + step > 0);
+                for (int step = 0; step < shape.steps; step++) {
+                    const int factor = step * shape.factors, word = factor / 4 * 4;
+                    const uint32_t which = scaled ? factor % 4 << 4 | factor % 4 << 29 : 0; // of the four bytes
+                    multiply<kind, group>(d, descriptor(shape.a, a, step), descriptor(shape.b, b, step),
+                                          shape.instruction ^ which,
+                                          tensor + shape.scales_a.column + shape.scales_a.reads + word * shape.scales_a.rows,
+                                          tensor + shape.scales_b.column + shape.scales_b.reads + word * shape.scales_b.rows,
+                                          t + step > 0);
+                }
                 const uint16_t both = 3;
                 if (group == 2)
                     asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
@@ -162,9 +216,10 @@ __device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, uint32_
 
 #define KERNEL(name, kind, group)                                                                                      \
     extern "C" __global__ void __cluster_dims__(group, 1, 1) __launch_bounds__(128)                                    \
-        name(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, uint32_t *c,                \
+        name(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,                             \
+             const __grid_constant__ CUtensorMap scales_a, const __grid_constant__ CUtensorMap scales_b, uint32_t *c,  \
              const __grid_constant__ Shape shape) {                                                                    \
-        gemm<kind, group>(a, b, c, shape);                                                                             \
+        gemm<kind, group>(a, b, scales_a, scales_b, c, shape);                                                         \
     }
 
 KERNEL(f16_1, kF16, 1)
@@ -177,3 +232,7 @@ KERNEL(i8_1, kI8, 1)
 KERNEL(i8_2, kI8, 2)
 KERNEL(mxf8_1, kMxf8, 1)
 KERNEL(mxf8_2, kMxf8, 2)
+KERNEL(mxf4_1, kMxf4, 1)
+KERNEL(mxf4_2, kMxf4, 2)
+KERNEL(nvf4_1, kNvf4, 1)
+KERNEL(nvf4_2, kNvf4, 2)
