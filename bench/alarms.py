@@ -72,12 +72,12 @@ class Row:
 
 
 def subjects(folders: list[Path]) -> Iterator[tuple[str, str]]:
-    """Yield where each program is from, and its name or path."""
-    yield from ((CATALOGUE, kernel.name) for _, kernel in catalog.shipped() if not kernel.library)
-    yield from ((PYTHON, name) for name in python_kernels.recorded()[0]["kernels"])
+    """Yield where each program is from, and its name or path: first what takes long."""
+    yield from ((CATALOGUE, kernel.name) for _, kernel in reversed(list(catalog.shipped())) if not kernel.library)
     for folder in folders:
-        for kind in (recorded_programs.recordings, replayed_launches.programs):
+        for kind in (replayed_launches.programs, recorded_programs.recordings):
             yield from ((str(folder), str(path)) for path in kind(folder).values())
+    yield from ((PYTHON, name) for name in python_kernels.recorded()[0]["kernels"])
 
 
 def emulations(source: str, name: str) -> Iterator[Emulate]:
