@@ -20,7 +20,7 @@
 
 const int REPEATS = 15;
 const int SHORT = 8, LONG = 40;
-const int CHAINS = 4, TURNS = 64; // of a rate
+const int CHAINS = 4, TURNS = 1024; // of a rate: many, or the last warp's end counts
 const int SHARED_BYTES = 160 << 10;
 
 #define CHECK(call)                                                                                     \
@@ -212,7 +212,7 @@ template <int span> struct InGlobal {
         return reinterpret_cast<uint64_t>(context.given.global) + lane * span;
     }
 };
-struct LoadL1 : InGlobal<16> {
+template <int span> struct LoadL1 : InGlobal<span> {
     static __device__ __forceinline__ void step(uint64_t &x, Context &) {
         asm volatile("ld.global.ca.u64 %0, [%0];" : "+l"(x)::"memory");
     }
@@ -512,9 +512,10 @@ __global__ void each_line(long long *out, const uint64_t *first, int lines) {
 }
 
 enum Way { READ, WRITE, COPY };
+const int AHEAD = 4; // loads of a thread in flight
 
 // Each block goes over its share of `bytes`, `passes` times; the cycles of the last pass, per block.
-template <Way way> __global__ void __launch_bounds__(1024) stream(long long *out, uint4 *to, const uint4 *from, size_t count, int passes) {
+template <Way way> __global__ void __launch_bounds__(1024, 2) stream(long long *out, uint4 *to, const uint4 *from, size_t count, int passes) {
     __shared__ long long first, last;
     uint4 sum = {threadIdx.x, 0, 0, 0};
     for (int pass = 0; pass < passes; ++pass) {
@@ -523,10 +524,10 @@ template <Way way> __global__ void __launch_bounds__(1024) stream(long long *out
         long long start = now();
         size_t stride = size_t(gridDim.x) * blockDim.x;
 #pragma unroll 1
-        for (size_t at = size_t(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += 8 * stride) {
-            uint4 x[8];
+        for (size_t at = size_t(blockIdx.x) * blockDim.x + threadIdx.x; at < count; at += AHEAD * stride) {
+            uint4 x[AHEAD];
 #pragma unroll
-            for (int number = 0; number < 8; ++number) {
+            for (int number = 0; number < AHEAD; ++number) {
                 x[number] = sum;
                 if (way != WRITE)
                     asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -535,7 +536,7 @@ template <Way way> __global__ void __launch_bounds__(1024) stream(long long *out
                                  : "memory");
             }
 #pragma unroll
-            for (int number = 0; number < 8; ++number) {
+            for (int number = 0; number < AHEAD; ++number) {
                 if (way != READ) to[at + number * stride] = x[number];
                 else sum.x ^= x[number].x, sum.y ^= x[number].y, sum.z ^= x[number].z, sum.w ^= x[number].w;
             }
@@ -575,6 +576,26 @@ __global__ void straight(long long *out, float a, int sections, int passes) {
     float sum = 0;
     for (float value : x) sum += value;
     if (sum == 12345.0f) out[100] = 1;
+}
+
+// Straight-line code that is short, for ncu: the first lines of a kernel may come otherwise than the rest.
+template <int count> __global__ void short_code(float *to, float a) {
+    float x[8] = {a, a, a, a, a, a, a, a};
+#pragma unroll
+    for (int number = 0; number < count; ++number)
+        asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[number % 8]) : "f"(a));
+    if (x[0] + x[1] + x[2] + x[3] + x[4] + x[5] + x[6] + x[7] == 12345.0f) *to = a;
+}
+
+// Cycles and nanoseconds of as many cycles.
+__global__ void spin(long long *out, long long cycles) {
+    long long start = now(), begin, end;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin)::"memory");
+    while (now() - start < cycles) {
+    }
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)::"memory");
+    out[0] = now() - start;
+    out[1] = end - begin;
 }
 
 __global__ void nothing() {}
@@ -631,18 +652,14 @@ void latency(const std::string &name, int threads = 32, int cluster = 1, double 
     say(name, "cycles", values);
 }
 
-// Warp instructions per cycle of an SM, of one SM alone and of all; what `per_step` instructions count as.
-template <class Operation> void rate_of(const std::string &name, double per_step = 1) {
-    for (int blocks : {1, processors}) {
-        std::vector<double> values;
-        for (int repeat = 0; repeat < REPEATS; ++repeat) {
-            launch(rate<Operation>, blocks, 1024, 1, out, operands);
-            std::vector<long long> cycles = results(blocks);
-            std::nth_element(cycles.begin(), cycles.begin() + blocks / 2, cycles.end());
-            values.push_back(32.0 * CHAINS * TURNS * per_step / cycles[blocks / 2]);
-        }
-        say(name + (blocks == 1 ? ", one SM" : ", all SMs"), "per cycle and SM", values);
+// Warp instructions per cycle of one SM, alone.
+template <class Operation> void rate_of(const std::string &name, double per_step = 1, int threads = 1024) {
+    std::vector<double> values;
+    for (int repeat = 0; repeat < REPEATS; ++repeat) {
+        launch(rate<Operation>, 1, threads, 1, out, operands);
+        values.push_back(threads / 32 * double(CHAINS) * TURNS * per_step / results(1)[0]);
     }
+    say(name + ", rate", "per cycle and SM", values);
 }
 
 template <class Operation> void both(const std::string &name, double per_step = 1) {
@@ -677,6 +694,13 @@ uint64_t *ring(uint64_t *memory, size_t bytes, size_t stride) {
             reinterpret_cast<uint64_t>(memory + order[(number + 1) % lines] * (stride / 8));
     CHECK(cudaMemcpy(memory, content.data(), bytes, cudaMemcpyHostToDevice));
     return memory + order[0] * (stride / 8);
+}
+
+double clock_mhz() {
+    spin<<<1, 1>>>(out, 20'000'000);
+    CHECK(cudaDeviceSynchronize());
+    std::vector<long long> taken = results(2);
+    return 1000.0 * taken[0] / taken[1];
 }
 
 void memory_latencies(char *large, size_t large_bytes) {
@@ -715,7 +739,7 @@ void memory_latencies(char *large, size_t large_bytes) {
 
 template <Way way> void stream_of(const std::string &name, char *large, size_t bytes, size_t apart, int passes) {
     for (int blocks : {1, processors, 2 * processors}) {
-        size_t count = bytes / sizeof(uint4) / (size_t(blocks) * 1024 * 8) * (size_t(blocks) * 1024 * 8);
+        size_t count = bytes / sizeof(uint4) / (size_t(blocks) * 1024 * AHEAD) * (size_t(blocks) * 1024 * AHEAD);
         if (blocks == 1) count = std::min(count, size_t(4 << 20) / sizeof(uint4)); // else it takes long
         std::vector<double> values;
         for (int repeat = 0; repeat < 7; ++repeat) {
@@ -749,10 +773,10 @@ void instructions() {
         }
 }
 
-CUtensorMap box_map(void *memory, uint32_t rows) { // of 32 words by `rows`
+CUtensorMap box_map(void *memory, uint32_t words, uint32_t rows) {
     CUtensorMap map;
     cuuint64_t sizes[2] = {32, 4096}, strides[1] = {128};
-    cuuint32_t box[2] = {32, rows}, steps[2] = {1, 1};
+    cuuint32_t box[2] = {words, rows}, steps[2] = {1, 1};
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(dlsym(library, "cuTensorMapEncodeTiled"));
     CUresult result = encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, memory, sizes, strides, box, steps,
@@ -765,8 +789,8 @@ CUtensorMap box_map(void *memory, uint32_t rows) { // of 32 words by `rows`
     return map;
 }
 
-template <int bytes> void boxes(const std::string &name, void *memory) {
-    CUtensorMap host = box_map(memory, bytes / 128), *device;
+template <int bytes, int width = 128> void boxes(const std::string &name, void *memory) {
+    CUtensorMap host = box_map(memory, width / 4, bytes / width), *device;
     CHECK(cudaMalloc(&device, sizeof host));
     CHECK(cudaMemcpy(device, &host, sizeof host, cudaMemcpyHostToDevice));
     operands.map = device;
@@ -788,8 +812,17 @@ void launches(char *large) {
                 pass_on<<<blocks, threads>>>(reinterpret_cast<uint32_t *>(large + (1 << 30)), reinterpret_cast<uint32_t *>(large));
                 CHECK(cudaDeviceSynchronize());
             }
+        for (size_t kilobytes : {256, 4096}) { // ncu has emptied L2: 2,048 loads that miss, or as many and 3 times as many hits
+            const uint64_t *start = ring(reinterpret_cast<uint64_t *>(large), kilobytes << 10, kilobytes << 10 >> 11);
+            for (int steps : {2048, 8192}) launch(chase, 1, 1, 1, out, start, steps);
+        }
         for (int sections : {1, 2, 4, 8, 16, 32, 64})
             for (int blocks : {1, 132}) launch(straight, blocks, 128, 1, out, 1.0f, sections, 1);
+        float *to = reinterpret_cast<float *>(large);
+        launch(short_code<8>, 132, 128, 1, to, 1.0f);
+        launch(short_code<32>, 132, 128, 1, to, 1.0f);
+        launch(short_code<64>, 132, 128, 1, to, 1.0f);
+        launch(short_code<128>, 132, 128, 1, to, 1.0f);
     }
 }
 
@@ -811,6 +844,7 @@ int main(int count, char **words) {
         return 0;
     }
 
+    say("clock of the SMs", "MHz", {clock_mhz(), clock_mhz(), clock_mhz()});
     std::vector<uint64_t> own(1 << 18);
     for (size_t word = 0; word < own.size(); ++word)
         own[word] = reinterpret_cast<uint64_t>(large) + word / 2 * 16; // both words of 16 bytes name them
@@ -852,6 +886,14 @@ int main(int count, char **words) {
     both<LoadConflicted<8>>("LDS.32, 8 wavefronts");
     both<LoadConflicted<32>>("LDS.32, 32 wavefronts");
     both<StoreLoad>("STS and LDS");
+    for (int threads : {32, 64, 128, 256}) { // warps 0 to 3 are on a sub-core each
+        std::string warps = ", " + std::to_string(threads / 32) + " warps";
+        rate_of<LoadShared>("LDS.32" + warps, 1, threads);
+        rate_of<LoadConflicted<8>>("LDS.32, 8 wavefronts" + warps, 1, threads);
+        rate_of<Store<4>>("STS.32" + warps, 1, threads);
+        rate_of<Matrix4>("LDSM.M88.4" + warps, 1, threads);
+        rate_of<MmaHalf>("HMMA.16816.F32" + warps, 1, threads);
+    }
     rate_of<Store<4>>("STS.32");
     rate_of<Store<8>>("STS.64");
     rate_of<Store<16>>("STS.128");
@@ -860,7 +902,9 @@ int main(int count, char **words) {
     both<Matrix1>("LDSM.M88");
     both<Matrix2>("LDSM.M88.2");
     both<Matrix4>("LDSM.M88.4");
-    both<LoadL1>("LDG.64 that hits L1, lanes 16 bytes apart");
+    both<LoadL1<16>>("LDG.64 that hits L1, lanes 16 bytes apart");
+    both<LoadL1<32>>("LDG.64 that hits L1, lanes 32 bytes apart");
+    both<LoadL1<128>>("LDG.64 that hits L1, lanes 128 bytes apart");
     both<LoadL1Wide>("LDG.128.STRONG, lanes 16 bytes apart");
     both<LoadL2>("LDG.64 that hits L2, lanes 16 bytes apart");
     both<AtomicL2>("ATOMG.OR.64 in L2, lanes 16 bytes apart");
@@ -899,11 +943,14 @@ int main(int count, char **words) {
     boxes<1024>("UTMALDG.2D, 1 KB", large);
     boxes<4096>("UTMALDG.2D, 4 KB", large);
     boxes<16384>("UTMALDG.2D, 16 KB", large);
+    boxes<4096, 16>("UTMALDG.2D, 4 KB, rows of 16 bytes", large);
+    boxes<4096, 32>("UTMALDG.2D, 4 KB, rows of 32 bytes", large);
+    boxes<4096, 64>("UTMALDG.2D, 4 KB, rows of 64 bytes", large);
     instructions();
     memory_latencies(large, large_bytes);
-    stream_of<READ>("L2 read, 16 MB", large, 16 << 20, size_t(1) << 30, 3);
-    stream_of<WRITE>("L2 write, 16 MB", large, 16 << 20, size_t(1) << 30, 3);
-    stream_of<COPY>("L2 copy, 8 MB", large, 8 << 20, size_t(1) << 30, 3);
+    stream_of<READ>("L2 read, 18 MB", large, 18 << 20, size_t(1) << 30, 3);
+    stream_of<WRITE>("L2 write, 18 MB", large, 18 << 20, size_t(1) << 30, 3);
+    stream_of<COPY>("L2 copy, 18 MB", large, 18 << 20, size_t(1) << 30, 3);
     stream_of<READ>("DRAM read, 1 GB", large, size_t(1) << 30, size_t(1) << 30, 1);
     stream_of<WRITE>("DRAM write, 1 GB", large, size_t(1) << 30, size_t(1) << 30, 1);
     stream_of<COPY>("DRAM copy, 1 GB", large, size_t(1) << 30, size_t(1) << 30, 1);

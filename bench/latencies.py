@@ -28,6 +28,8 @@ MEASURED = Path(__file__).with_suffix(".json")
 ARCH = "arch=compute_90a,code=sm_90a"
 SHORT, LONG = 8, 40  # steps, as in latencies.cu
 METRICS = {"sm__cycles_elapsed.max": "elapsed", "sm__cycles_active.avg": "active", "gpu__time_duration.sum": "ns"}
+OTHERS, LAUNCHES = 49, 67  # launches before those of `straight`, and of all, in each repetition
+CHASES = {-4: "256 KB, 2048 steps", -3: "256 KB, 8192 steps", -2: "4 MB, 2048 steps", -1: "4 MB, 8192 steps"}
 CODE_KB = (4, 8, 16, 32, 64, 128, 256)
 # What does not belong to a step, or a step has none of: addresses, waiting, what ptxas puts between.
 BESIDE = frozenset({"MOV", "NOP", "S2R", "LDC", "UMOV", "UIADD3", "ULDC", "IMAD", "VIADD", "SHF", "ISETP", "PLOP3"})
@@ -53,9 +55,12 @@ def launches(program: Path) -> list[dict[str, Any]]:
     table = done.stdout[done.stdout.index('"ID"') :]
     groups: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for number, row in enumerate(row for row in csv.DictReader(io.StringIO(table)) if row["ID"]):
-        name = row["Kernel Name"].partition("(")[0]
-        if name == "straight":  # its length is not in the row: 24 and 21 launches of the others come first
-            name += f", {CODE_KB[(number % 59 - 45) // 2]} KB"
+        name = row["Kernel Name"].rpartition("(")[0]
+        place = number % LAUNCHES - OTHERS  # what a launch is given is not in its row
+        if name == "straight":
+            name += f", {CODE_KB[place // 2]} KB"
+        if name == "chase":
+            name += f", {CHASES[place]}"
         group = groups.setdefault((name, row["Grid Size"], row["Block Size"]), {})
         for metric, short in METRICS.items():
             group.setdefault(short, []).append(float(row[metric].replace(",", "")))
