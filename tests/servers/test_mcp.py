@@ -1,22 +1,46 @@
 """The MCP server as a client of the SDK sees it, started as a user's agent starts it."""
 
 import asyncio
+import os
 import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.agents import NEEDS_MCP, text, with_client
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, LAUNCH, TRANSPOSE
-from tests.support.places import RECORDINGS
+from tests.support.places import RECORDINGS, ROOT
 from tests.support.processes import processes_in
 
+NEEDS_MCP = pytest.mark.skipif(not find_spec("mcp"), reason="mcp is not installed: pip install 'ncu-swizzle[servers]'")
 pytestmark = [NEEDS_MCP, NEEDS_ALL]
 TOOLS = {"list_kernels", "lint", "explain", "suggest", "fix", "profile", "compare", "check", "read_report"}
 GEMM = sorted((RECORDINGS / "gemm").glob("*.ncu-rep"))
 MOST = 8000  # characters: 2,000 tokens of four
+
+
+def with_client(folder: Path, use: Callable[[Any], Awaitable[None]], *options: str, limit_s: float = 110) -> None:
+    """Start the server in a folder, as an agent does, and use a client that is connected to it."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["-m", "ncu_swizzle", "serve", "mcp", *options]
+
+    async def connected() -> None:
+        server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=str(folder))
+        async with Client(server) as client:
+            await use(client)
+
+    asyncio.run(asyncio.wait_for(connected(), limit_s))
+
+
+def text(result: Any) -> str:
+    return str(result.content[0].text)
 
 
 def test_tools_are_listed_wrong_calls_refused_nothing_else_is_read_or_run_and_answers_have_pages(
