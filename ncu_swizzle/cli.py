@@ -12,7 +12,7 @@ import typer
 
 from ncu_swizzle.base.errors import UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import capture, explain, fix, gate, helping, output, profile, report, sweep, tools
+from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, report, sweep, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
 from ncu_swizzle.servers import commands as serving
 
@@ -20,7 +20,6 @@ from ncu_swizzle.servers import commands as serving
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 PROGRAM = "ncu-swizzle"
-FORMATS = ("--json", "--markdown", "--csv", "--html", "--svg", "--sarif", "--junit")
 EXIT_CODES = """\b
 Exit codes:
   0  fine                                   4  a program or ncu failed
@@ -106,7 +105,6 @@ def _run() -> int:
 
 def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
-    helping.refuse(sys.argv[1:])
     command = typer.main.get_command(app)
     try:
         with command.make_context(PROGRAM, sys.argv[1:] or ["--help"]) as context:
@@ -124,8 +122,6 @@ def _usage_error(error: Any) -> UsageError:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         raise SystemExit(UsageError.exit_code)
-    if sys.argv[-1] in FORMATS and getattr(error, "option_name", "") == sys.argv[-1]:  # which took no file before
-        raise UsageError(f"{sys.argv[-1]} takes a file, or - for stdout", shlex.join([PROGRAM, *sys.argv[1:], "-"]))
     context = getattr(error, "ctx", None)
     named = context.command_path if context else shlex.join([PROGRAM, *sys.argv[1:2]])
     return UsageError(" ".join(error.format_message().split()), f"{named} --help")
