@@ -44,25 +44,6 @@ def list_rules() -> None:
     listing.show_pack(pack.sections(), pack.rules(), Output())
 
 
-@app.command("check")
-@grouped
-def check(request: Annotated[Request, Only("ncu")]) -> None:
-    """Check that ncu lists every section and rule of the pack."""
-    from ncu_swizzle.base.errors import ProgramFailed
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.engines import machine
-    from ncu_swizzle.render import listing
-    from ncu_swizzle.reports import pack
-
-    ncu_path = machine.find(request.ncu)
-    listed = pack.check(ncu_path)
-    listing.show_listed(ncu_path, listed, Output())
-    if not all(entry.found for entry in listed):
-        raise ProgramFailed(
-            "ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: check the files there"
-        )
-
-
 @app.command("install")
 def install(dest: DestOption = None) -> None:
     """Copy the pack to the folder that ncu and ncu-ui search; never overwrite other files."""

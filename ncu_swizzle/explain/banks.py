@@ -37,8 +37,7 @@ def drawn(query: ExplainQuery, maps: Sequence[BankMap], title: str, *, svg: bool
     from ncu_swizzle.render import banks, page
 
     if query.show == BITS:
-        bits = banks.bit_picture(mapping.bits(maps[-1].mapping, query.row))
-        return page.render_bits_svg(bits, title) if svg else page.render_bits(bits, title)
+        raise UsageError("--show bits is printed, or written as JSON", "--json - prints it as JSON")
     if query.show in ("", MAP):
         return page.render_banks_svg(maps, title) if svg else page.render_banks(maps, title)
     if query.show == PLACES:

@@ -1,4 +1,4 @@
-"""Bank maps of a comparison, of a tile and of its memory, side by side; and addresses in binary."""
+"""Bank maps of a comparison, of a tile and of its memory, side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.observed import ObservedTile
@@ -24,7 +24,7 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.bankmap import BankMap, loads, worst_request
-from ncu_swizzle.smem.mapping import BitRow, Bits, Places
+from ncu_swizzle.smem.mapping import Places
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import Comparison
@@ -177,66 +177,3 @@ def _costs(tiles: Sequence[Tile]) -> dict[Key, int]:
 def board(memory: Sequence[Places], titles: Sequence[str]) -> Board:
     """Return memory before and after, side by side."""
     return Board(pictures=tuple(map(memory_picture, memory, titles)), gloss=MEMORY_KEY)
-
-
-# Byte addresses in binary, before and after a swizzle: the bits that it reads and those it changes.
-
-MOST_ROWS = 256
-LEFT, TOP, LINE, BASELINE = 176, 40, 18, 13  # pixels; the margin holds a label and the address
-DIGIT, GAP = 15, 96  # pixels of a digit, and between the two addresses
-COLOURS = {"S": 19, "T": 4, "B": 27}  # of the banks' palette: sources, targets, both
-
-
-class Band(NamedTuple):
-    """A column of bits that are read or changed."""
-
-    x: int
-    letter: str
-    colour: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class BitPicture:
-    """Addresses in binary, ready to draw: `rows` lie LINE apart, the digits of `bits` addresses DIGIT apart."""
-
-    note: str
-    bits: int
-    left: int = LEFT
-    right: int
-    top: int = TOP
-    digit: int = DIGIT
-    line: int = LINE
-    baseline: int = BASELINE
-    bands: tuple[Band, ...]
-    numbers: tuple[tuple[int, int], ...]  # x and bit
-    rows: tuple[BitRow, ...]
-
-    @property
-    def width(self) -> int:
-        return self.right + self.bits * DIGIT + 8
-
-    @property
-    def height(self) -> int:
-        return TOP + len(self.rows) * LINE + 6
-
-
-def bit_picture(bits: Bits) -> BitPicture:
-    """Return the picture of these addresses."""
-    shown, hidden = bits.rows[:MOST_ROWS], len(bits.rows[MOST_ROWS:])
-    right = LEFT + bits.width * DIGIT + GAP
-    places = [[start + place * DIGIT for place in range(bits.width)] for start in (LEFT, right)]
-    swizzle = " S: source bits, XORed into T, the target bits; B: both." if bits.source else ""
-    more = f" {hidden:,} more are not shown." if hidden else ""
-    return BitPicture(
-        note=f"Byte addresses in binary, before and after.{swizzle} Addresses in bold change.{more}",
-        bits=bits.width,
-        right=right,
-        bands=tuple(
-            Band(x, letter, COLOURS[letter])
-            for side in places
-            for x, letter in zip(side, bits.legend, strict=True)
-            if letter in COLOURS
-        ),
-        numbers=tuple((x + DIGIT // 2, bits.width - 1 - place) for side in places for place, x in enumerate(side)),
-        rows=shown,
-    )

@@ -18,7 +18,7 @@ from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.render import findings
-from ncu_swizzle.reports.pack import LaunchFindings, Listed, PackRule
+from ncu_swizzle.reports.pack import LaunchFindings, PackRule
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import TimedFamily
@@ -87,14 +87,6 @@ def show_pack(sections: Sequence[str], rules: Sequence[PackRule], console: Conso
         for rule in (rule for rule in rules if rule.section == section):
             table.add_row(rule.name, rule.description)
         console.print(table)
-
-
-def show_listed(ncu: Path, listed: Sequence[Listed], console: Console) -> None:
-    """Print which of the pack's sections and rules ncu lists."""
-    console.print(table_line(str(ncu)))
-    for item in listed:
-        mark = ("✓", "green") if item.found else ("✗ not listed:", "red")
-        console.print(table_line("  ", mark, f" {item.kind} {item.name}"))
 
 
 # Kernel times on an 80-column terminal.

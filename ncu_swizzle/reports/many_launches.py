@@ -65,7 +65,7 @@ def _lacking(profiles: Sequence[Profile]) -> list[str]:
     missing = dict.fromkeys(name for profile in lacking for name in profile.missing)
     return [
         f"{len(lacking)} of {len(profiles)} launches lack metrics: {', '.join(missing)}. "
-        f"Collect them with: {remarks.command_for_all(lacking[0])}"
+        f"Collect them with: {remarks.command_for_all()}"
     ]
 
 

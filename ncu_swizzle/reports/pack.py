@@ -11,16 +11,16 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ncu_swizzle.base import bounds, child, paths
+from ncu_swizzle.base import paths
 from ncu_swizzle.base.cache import sha256
-from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed, reason
+from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, reason
 from ncu_swizzle.base.files import brief, not_writable, read_bytes, write_atomically, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import attribution, memory
@@ -119,7 +119,6 @@ def to_json(launches: Sequence[LaunchFindings]) -> str:
 
 
 MANIFEST = "ncu-swizzle.manifest.json"
-LIST_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -260,34 +259,3 @@ def _manifest(folder: Path) -> dict[str, str]:
     if outside:
         raise DamagedFile(f"{file} names files outside its folder: {', '.join(outside)}", "remove it by hand")
     return names
-
-
-# -------------------------------------------------------------------------------------------------- check
-
-
-@dataclass(frozen=True)
-class Listed:
-    """One section or rule of the pack, and whether ncu lists it."""
-
-    kind: str
-    name: str
-    found: bool
-
-
-def check(ncu: Path) -> tuple[Listed, ...]:
-    """Ask ncu to list sections and rules with the pack's folder; raise ProgramFailed if it fails."""
-    return (
-        *_listed(ncu, "section", "--list-sections", sections()),
-        *_listed(ncu, "rule", "--list-rules", tuple(rule.name for rule in rules())),
-    )
-
-
-def _listed(ncu: Path, kind: str, option: str, names: tuple[str, ...]) -> Iterator[Listed]:
-    outcome = child.run([str(ncu), "--section-folder", str(paths.rules()), option], LIST_TIMEOUT_S, Path.cwd())
-    if outcome.status:
-        raise ProgramFailed(
-            f"{ncu} {option} exited with code {outcome.status}; its last lines:\n{bounds.last_lines(outcome.log)}",
-            "run it by hand, or name another ncu with --ncu",
-        )
-    words = {line.split()[0] for line in outcome.log.splitlines() if line.strip()}
-    return (Listed(kind, name, name in words) for name in names)

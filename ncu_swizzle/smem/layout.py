@@ -253,18 +253,16 @@ def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, 
 # ---------------------------------------------------------------------------------------------- fragments
 
 
-# Which lane holds which element of mma.m16n8k8 and mma.m16n8k16 with 16-bit operands, and of ldmatrix.
+# Which lane holds which element of mma.m16n8k8 and mma.m16n8k16 with 16-bit operands.
 #
-# Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16; "ldmatrix", the
-# fragment layout of .m8n8 with .b16: lane i holds elements 2 (i mod 4) and the next of row i / 4, with .trans of column
-# i / 4, in one 32-bit register per matrix.
+# Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16.
 
 
 @dataclass(frozen=True, eq=False)
 class Fragment:
     """One operand: the lane that holds element (row, column), and its index within the lane."""
 
-    name: str  # A, B, C, or ldmatrix's matrix
+    name: str  # A, B or C
     lane: Ints  # (rows, columns)
     element: Ints
 
@@ -288,17 +286,6 @@ def fragments(depth: int) -> tuple[Fragment, ...]:
         _by_pairs("B", b_column, b_row),  # like A, along its columns
         _by_pairs("C", *np.indices((16, 8))),
     )
-
-
-def matrices(count: int, transposed: bool = False) -> tuple[Fragment, ...]:
-    """Return the 8x8 matrices of ldmatrix.x<count>, 1, 2 or 4; element 2 n and 2 n + 1 are register n's halves.
-
-    Row r of matrix n is at the address that lane 8 n + r gives.
-    """
-    row, column = np.indices((8, 8))
-    across, down = (row, column) if transposed else (column, row)
-    lane = down * 4 + across // 2
-    return tuple(Fragment(f"matrix {number}", lane, 2 * number + across % 2) for number in range(count))
 
 
 def _by_pairs(name: str, row: Ints, column: Ints) -> Fragment:

@@ -1,6 +1,7 @@
 """``ncu-swizzle profile -- PROGRAM`` for real: a C++ program, PyTorch and Triton, and reports of any section set."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -173,13 +174,11 @@ def test_the_command_that_completes_a_report_does(built: Path, tmp_path: Path) -
     found = data(profile(built, "report", str(file), "--launch", "2", "-o", str(tmp_path / "p.html"), "--json", "-"))
     (warning,) = found["warnings"]
     suggested = warning.split("Collect it with: ")[1]
-    assert "--launch-skip 2" in suggested
-    done = subprocess.run(
-        suggested.replace("--export complete", f"--export {tmp_path}/complete"),
-        shell=True, cwd=built, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    assert "-s 2 " in suggested
+    typed = suggested.removeprefix("ncu-swizzle profile ").replace("PROGRAM", "./several --size 512")
+    done = profile(built, "profile", "-o", str(tmp_path / "complete"), *shlex.split(typed))
     assert done.returncode == 0, done.stdout
-    (complete,) = reader.read(tmp_path / "complete.ncu-rep")
+    (complete,) = ncu_swizzle.read(tmp_path / "complete")
     assert complete.missing == ()
     assert complete.kernel.function == found["profiles"][0]["kernel"]["function"]
     assert list(complete.grid) == [16, 16, 1]

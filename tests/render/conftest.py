@@ -50,7 +50,7 @@ def written(recorded: Recorded, html: str, tmp_path_factory: pytest.TempPathFact
     hostile   names, sources and SASS that try to break out of the page, or to hide and to reorder its text
     long      5,000 instructions of a source of 3,000 lines, in two versions
     transpose bank maps of 32 x 32 cells
-    map, bits what `explain --show phases` and `--show bits` write as HTML
+    map       what `explain --show phases` writes as HTML
     """
     folder = tmp_path_factory.mktemp("pages")
 
@@ -79,7 +79,6 @@ def _rendered(name: str, recorded: Recorded) -> str:
     pictures = {
         "many": lambda: _program(plain, swizzled),
         "map": lambda: report.render_board(banks.phases(maps)[0], "a map"),
-        "bits": lambda: report.render_bits(banks.bit_picture(mapping.bits(tile)), "bits"),
     }
     return report.render(compare(compared[name]())) if name in compared else pictures[name]()
 

@@ -76,7 +76,7 @@ PICTURES = {"three": "figure", "four": "figure", "foreign": "figure", "many": "#
         "three",
         *(
             pytest.param(name, marks=pytest.mark.long)
-            for name in ("four", "foreign", "many", "hostile", "transpose", "map", "bits")
+            for name in ("four", "foreign", "many", "hostile", "transpose", "map")
         ),
     ],
 )
@@ -148,9 +148,8 @@ def test_pages_follow_the_reader_into_the_dark_and_can_be_read_there(browser: Br
         pytest.param("four", ("",), marks=pytest.mark.long),
         pytest.param("foreign", ("",), marks=pytest.mark.long),
         pytest.param("map", ("body",), marks=pytest.mark.long),
-        pytest.param("bits", ("body",), marks=pytest.mark.slow),
         pytest.param("many", ("header", "#kernels"), marks=pytest.mark.slow),
-        pytest.param("three", ("#banks", "#units", ".stallbars", "#fragments"), marks=pytest.mark.slow),
+        pytest.param("three", ("#banks", "#units", ".stallbars"), marks=pytest.mark.slow),
     ],
 )
 def test_axe_finds_no_violation(browser: Browser, written: Written, name: str, parts: Sequence[str]) -> None:

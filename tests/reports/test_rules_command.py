@@ -76,24 +76,6 @@ def test_a_damaged_manifest_removes_nothing(tmp_path: Path) -> None:
         assert everything_in(tmp_path).keys() == {pack.MANIFEST}
 
 
-def test_check_compares_what_ncu_lists(tmp_path: Path) -> None:
-    listed, program = [*pack.sections(), *(rule.name for rule in pack.rules())], tmp_path / "ncu"
-
-    def check(names: list[str], status: int = 0) -> Result:
-        rows = [f"{name}   A name  no  .../{name}.section" for name in names]
-        listing = "\n".join(["Identifier Display Name Enabled Filename", *rows])
-        program.write_text(f"#!/usr/bin/env python3\nprint({listing!r})\nexit({status})\n")
-        program.chmod(0o755)
-        return rules("check", "--ncu", program)
-
-    complete, partial, failed = check(listed), check(listed[:-1]), check(["oh"], status=1)
-    assert (complete.exit_code, complete.output.count("✓")) == (0, len(listed))
-    assert isinstance(partial.exception, NcuSwizzleError)
-    assert partial.exception.exit_code == 4
-    assert f"not listed: rule {listed[-1]}" in partial.output
-    assert "exited with code 1" in str(failed.exception)
-
-
 def test_apply_prints_what_the_pack_says_of_a_profile(recorded: Recorded, tmp_path: Path) -> None:
     saved, profile = tmp_path / "kernel1.json", recorded("kernel1")
     profile.save(saved)

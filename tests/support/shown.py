@@ -27,12 +27,9 @@ from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
 SHOWN = DATA / "shown"
-SKIPPED = {"source", "instructions", "raw", "findings", "banks", "fragments", "data", "origin"}
+SKIPPED = {"source", "instructions", "raw", "findings", "banks", "data", "origin"}
 WHOLE = {"before and after", "six", "99 samples"}  # none names a folder, which would wrap elsewhere
 LARGE = re.compile(r'<section[^>]*id="(source|instructions|raw)".*?</section>', re.DOTALL)
-# What names the checkout's folder: a sentence that is shortened by its width is cut, a command has its name replaced.
-COLLECTING = re.compile(r"(?<=Collect it with: )[^<\"]*")
-FOLDER = re.compile(r"(?<=--section-folder )\S+")
 ROWS = {"tr", "p", "li", "h1", "h2", "h3", "figcaption", "section", "summary", "caption"}
 Scenario = Callable[[Recorded], list[Profile]]
 
@@ -162,7 +159,7 @@ SCENARIOS: dict[str, Scenario] = {
 def text_of(name: str, recorded: Recorded) -> str:
     """Return what is shown of a scenario's profiles beside each other."""
     comparison = compare([replace(profile, sources={}) for profile in SCENARIOS[name](recorded)])
-    html = FOLDER.sub("rules", COLLECTING.sub("…", LARGE.sub("", page.render(comparison))))
+    html = LARGE.sub("", page.render(comparison))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
     console = Console(file=io.StringIO(), width=80)
