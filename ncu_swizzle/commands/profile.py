@@ -127,10 +127,6 @@ def profile(
         _refuse_several(kernels, profiling.capture, formats)
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
-    if request.engine == AUTO and not kernel.endswith(LAUNCHES):
-        from ncu_swizzle.kernels import device
-
-        device.ask_ahead()
     build.refuse_without_launches(kernels or rest)
     if profiling.capture:
         _refuse_capture(kernel, filters)

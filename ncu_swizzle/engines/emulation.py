@@ -9,10 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.errors import (
-    BadFile,
-    DamagedFile,
     Hint,
     NcuSwizzleError,
     ProgramFailed,
@@ -20,7 +17,7 @@ from ncu_swizzle.base.errors import (
     Typed,
     UsageError,
 )
-from ncu_swizzle.base.files import read_bytes, write_atomically
+from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, opened
 from ncu_swizzle.cubin.lines import Location
@@ -35,38 +32,15 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, sour
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import build, fills, recipe
+from ncu_swizzle.kernels import fills, recipe
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
-from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, disassembly, forget
+from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, disassembly
 from ncu_swizzle.reports import python_kernels
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
-
-# The last few disassemblies, remembered: a sweep emulates one cubin at many sizes.
-
-MOST, MOST_CHARACTERS = 8, 4 << 20  # of those kept, and of the longest of them
-
-_texts: dict[tuple[str, str, int], str] = {}  # the last one used is the last
-
-
-def disassembled(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
-    """Return the disassembly of all functions in a cubin; raises what `Toolchain.disassemble` raises.
-
-    Without `cached`, the user's cache is neither read nor written.
-    """
-    program = toolchain.find(NVDISASM)
-    key = (sha256(cubin.data), str(program), program.stat().st_mtime_ns)
-    if (text := _texts.pop(key, None)) is None:
-        text = disassembly(cubin.data, cubin.name, toolchain, cached)
-    if len(text) <= MOST_CHARACTERS:
-        _texts[key] = text
-        for oldest in list(_texts)[:-MOST]:
-            _texts.pop(oldest, None)
-    return text
-
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
@@ -168,22 +142,6 @@ def emulate_target(
     settings = settings or EmulationSettings()
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
-    try:
-        return _emulate_built(target, settings, on_progress)
-    except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
-        if target.compiled:
-            cached = (read_bytes(target.source), target.source.name, settings.toolchain, target.family.arch)
-            forgotten = settings.cached and build.forget(*cached)
-        else:
-            arch = target.family.architecture(target.kernel, ARCH)
-            forgotten = settings.cached and forget(target.family, target.kernel, arch, settings.toolchain)
-        # A cached cubin may be damaged: it is built once more. One that was built just now would be no better.
-        if not forgotten:
-            raise
-    return _emulate_built(target, settings, on_progress)
-
-
-def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnDone) -> Emulated:
     if target.python:
         compiled = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(compiled.target, compiled.code, compiled.compiler, settings, on_progress)
@@ -323,7 +281,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembled(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
     timeout_s = settings.toolchain.timeout_s
     try:
@@ -391,5 +349,5 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
     binary = emulated.binary
-    text = disassembled(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))

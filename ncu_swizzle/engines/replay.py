@@ -26,7 +26,6 @@ from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
-from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import KernelId, LaunchId
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
@@ -37,23 +36,13 @@ TAKEN = frozenset((SHARED_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW >> 32, GLOBALS 
 CAPTURE_MEMORY = "ncu-swizzle capture --memory keeps it"
 
 
-class _Remembering(Toolchain):
-    """A toolchain that disassembles a cubin once: a program launches the kernels of one module in turn."""
-
-    @functools.lru_cache(maxsize=2)  # noqa: B019 - one lives as long as a file is open
-    def disassemble(self, cubin: bytes, name: str) -> str:
-        return super().disassemble(cubin, name)
-
-
 class Replay:
     """The launches of an open file; `builds` are the cubins of a new build, in place of the captured ones."""
 
     def __init__(
         self, file: LaunchesFile, settings: EmulationSettings | None = None, builds: Sequence[Cubin] = ()
     ) -> None:
-        chosen = settings or EmulationSettings()
-        toolchain = _Remembering(chosen.toolchain.nvcc, chosen.toolchain.timeout_s)
-        self.file, self.settings, self.builds = file, replace(chosen, toolchain=toolchain), tuple(builds)
+        self.file, self.settings, self.builds = file, settings or EmulationSettings(), tuple(builds)
         self._cubin = functools.lru_cache(maxsize=8)(lambda sha256: Cubin(file.cubin(sha256), f"{sha256[:12]}.cubin"))
 
     def emulate(self, captured: CapturedLaunch, on_progress: OnDone = unheard) -> Emulated:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -35,25 +34,15 @@ from ncu_swizzle.kernels.toolchain import ARCH, KIND, NVCC, PTXAS, Toolchain, cu
 def assembled(ptx: bytes, name: str, toolchain: Toolchain, cached: bool = True, arch: str = "") -> bytes:
     """Return the cubin of a PTX file of this name, assembled unless cached for the same text and assembler.
 
-    It is for `arch`, by default the file's own target. A cached one that cannot be opened is dropped; see also
-    `forget`. Raises what `Toolchain.assemble` raises.
+    It is for `arch`, by default the file's own target. Raises what `Toolchain.assemble` raises.
     """
     entry = _entry(ptx, name, toolchain, arch) if cached else ""
     if entry and (code := cache.load(KIND, entry)):
-        with contextlib.suppress(NcuSwizzleError):
-            Cubin(code, name)
-            return code
-        cache.drop(KIND, entry)
+        return code
     code = toolchain.assemble(ptx, name, arch)
     if entry:
         cache.save(KIND, entry, code)
     return code
-
-
-def forget(ptx: bytes, name: str, toolchain: Toolchain, arch: str = "") -> bool:
-    """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
-    entry = _entry(ptx, name, toolchain, arch)
-    return bool(entry) and cache.drop(KIND, entry)
 
 
 def _entry(ptx: bytes, name: str, toolchain: Toolchain, arch: str) -> str:

@@ -23,8 +23,7 @@ from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import opened
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import recipe
 from ncu_swizzle.kernels.family import Family, Kernel
 
@@ -50,17 +49,13 @@ class Compiler(Protocol):
 def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached: bool = True) -> bytes:
     """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
 
-    Without `cached` the cache is neither read nor written. One in it that cannot be opened or lacks the kernel is
-    dropped and compiled again; see also `forget`. Raises ProgramFailed (for a user's source: UsageError) if it does not
-    compile, EnvironmentLacking if headers or the compiler are missing.
+    Without `cached` the cache is neither read nor written. Raises ProgramFailed (for a user's source: UsageError) if it
+    does not compile, EnvironmentLacking if headers or the compiler are missing.
     """
     key = cache_key(family, kernel, arch, compiler.version())
     cacheable = cached and recipe.cacheable(family, kernel)
     if cacheable and (kept := cache.load(KIND, key)):
-        with contextlib.suppress(NcuSwizzleError):
-            names.find(opened(kept, family.source(kernel).name), kernel.entry)
-            return kept
-        cache.drop(KIND, key)
+        return kept
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
     try:
         code = compiler.compile(unit, recipe.options(family, kernel), arch, include)
@@ -77,11 +72,6 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached:
     return code
 
 
-def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bool:
-    """Drop the cached cubin, which turned out to be unusable; return whether there was one."""
-    return cache.drop(KIND, cache_key(family, kernel, arch, compiler.version()))
-
-
 def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:
     """Return the cubin's key in the cache, which changes with the sources, the options and the compiler."""
     return f"{slug(kernel.name)}-{arch}-{recipe.digest(family, kernel, arch, compiler_version)[:32]}"
@@ -91,20 +81,32 @@ SASS = "sass"
 MOST_SASS_BYTES = 4 << 20  # of a text in the cache
 
 
-def disassembly(code: bytes, name: str, toolchain: Toolchain, cached: bool = True) -> str:
+def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
     """Return the SASS of all functions in a cubin, disassembled unless cached for the same cubin and nvdisasm.
 
-    Raises what `Toolchain.disassemble` raises.
+    The last few are remembered, too: a sweep emulates one cubin at many sizes, a program launches the kernels of one
+    module in turn. Raises what `Toolchain.disassemble` raises.
     """
+    program = toolchain.find(NVDISASM)
+    return _disassembly(cubin.data, cubin.name, toolchain, cached, program, program.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _disassembly(
+    code: bytes,
+    name: str,
+    toolchain: Toolchain,
+    cached: bool,
+    program: Path,  # noqa: ARG001 - the last two are for the cache
+    changed_ns: int,  # noqa: ARG001
+) -> str:
     key = ""
     with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
         key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM))[:40] if cached else ""
-    if not key:
-        return toolchain.disassemble(code, name)
-    if (kept := cache.load(SASS, key)) is not None:
+    if key and (kept := cache.load(SASS, key)) is not None:
         return kept.decode(errors="replace")
     text = toolchain.disassemble(code, name)
-    if len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:
+    if key and len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:
         cache.save(SASS, key, content)
     return text
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import shlex
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -270,8 +269,6 @@ class _Run:
             if outcome.kept:
                 self._on_point(outcome)
         tasks = _tasks(self._sweep, self._outcomes)
-        loading = threading.Thread(target=_load_what_the_end_needs)
-        loading.start()
         try:
             self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
             return self._finish()
@@ -284,8 +281,6 @@ class _Run:
                 f"the sweep was {error.word}: {done} of {len(self._outcomes)} points are saved in {self._folder}",
                 f"to continue, add -o {shlex.quote(str(self._folder))} --resume to the same command",
             ) from stop
-        finally:
-            loading.join()  # a thread that imports must not outlive the interpreter
 
     @contextmanager
     def _place(self, task: FleetTask) -> Iterator[Path]:
@@ -333,15 +328,6 @@ class _Run:
         table.write(sweep, self._folder)
         write_atomically(self._folder / REPORT, view.render(sweep).encode())
         return sweep
-
-
-def _load_what_the_end_needs() -> None:
-    """Load pandas, Jinja and the templates while the first points run: it takes most of a second."""
-    with suppress(Exception):  # whatever needs it will raise the same error
-        from ncu_swizzle.render.page import environment
-        from ncu_swizzle.sweep import table, view  # noqa: F401
-
-        environment().get_template("sweep/page.html")
 
 
 def conclude(sweep: Sweep) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles
@@ -205,30 +205,3 @@ def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> No
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside the block's .*thread \(.*\) of block \(0, 0, 0\)"):
         launched(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
     launched(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
-
-
-# ---------------------------------------------------------------------------------------------- the cache
-
-
-@NEEDS_ALL
-@pytest.mark.parametrize("cached", ["garbage", "one that nvdisasm rejects"])
-def test_a_cached_cubin_of_no_use_does_not_stick(cached: str, work: Path) -> None:
-    real, tools = Toolchain(), work / "bin"
-    tools.mkdir()
-    rejects = 'tail -c 6 "$2" | grep -q REJECT && { echo "nvdisasm fatal : bad"; exit 1; }'
-    for name, before in (("nvcc", ""), ("nvdisasm", rejects)):
-        (tools / name).write_text(f'#!/bin/sh\n{before}\nexec {real.find(name)} "$@"\n', encoding="utf-8")
-        (tools / name).chmod(0o755)
-    chosen = ("--engine", "emulated", "--nvcc", str(tools / "nvcc"), "--baseline", "none")
-    command = ("profile", "transpose-plain", *chosen, "--csv", "-")
-    first = run(*command)
-    assert first.returncode == 0, first.stderr
-    (entry,) = (work / "cache" / "ncu-swizzle" / "cubins").iterdir()
-    content = cache.load("cubins", entry.name)
-    assert content is not None
-    cache.save("cubins", entry.name, b"garbage" if cached == "garbage" else content + b"REJECT")
-    again = run(*command)
-    assert (again.returncode, again.stdout) == (0, first.stdout), again.stderr
-    made_again = cache.load("cubins", entry.name)
-    assert made_again is not None
-    assert len(made_again) == len(content), "the same but for the names of temporary files"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import catalog, toolchain
@@ -106,26 +105,14 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
     assert counter.read_text().split() == ["once", "once"]
 
 
+def _cubin(name: str) -> Cubin:
+    return Cubin(_recorded_cubin(name), name)
+
+
 def _recorded_cubin(name: str) -> bytes:
     """Return a recorded cubin without the hash that follows _INTERNAL_, which is made anew when a cubin is cached."""
     code = container.inspect(RECORDINGS / "transpose" / f"{name}.ncu-rep").results[0].cubin
     return code.replace(b"_INTERNAL_", b"_OTHERWISE")
-
-
-def test_a_cached_cubin_of_no_use_is_compiled_again(bare: Path, tmp_path: Path) -> None:
-    family, kernel = catalog.shipped().named("transpose-plain")
-    right, other = _recorded_cubin("transpose-plain"), _recorded_cubin("transpose-xor")
-    (tmp_path / "right").write_bytes(right)
-    text = (
-        'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
-        f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/right "$2"'
-    )
-    executable(bare / NVCC, f"PATH=/usr/bin:/bin\n{text}")
-    key = toolchain.cache_key(family, kernel, ARCH, Toolchain().version())
-    for cached in (b"", b"garbage", b"\x7fELF", right[: len(right) // 2], other):
-        cache.save(toolchain.KIND, key, cached)
-        assert toolchain.cubin(family, kernel, ARCH, Toolchain()) == right
-        assert cache.load(toolchain.KIND, key) == right, cached[:9]
 
 
 @pytest.mark.long
@@ -218,15 +205,18 @@ def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.
 def test_a_cubin_is_disassembled_once(bare: Path) -> None:
     calls = bare.parent / "calls"
     version = '[ "$1" = --version ] && echo "release 13.0, V13.0.88" && exit'
-    executable(bare / NVDISASM, f'{version}\nread -r line < "$2"\necho "SASS of $line"\necho x >> {calls}')
-    texts = [toolchain.disassembly(code, "x", Toolchain()) for code in (b"one\n", b"two\n", b"one\n")]
-    assert texts == ["SASS of one\n", "SASS of two\n", "SASS of one\n"]
+    program(bare, NVDISASM, f"{version}\necho SASS\necho x >> {calls}")
+    tools, (one, two) = Toolchain(), (_cubin("transpose-plain"), _cubin("transpose-xor"))
+    assert [toolchain.disassembly(cubin, tools) for cubin in (one, two, one)] == ["SASS\n"] * 3
     assert calls.read_text() == "x\n" * 2
-    assert toolchain.disassembly(b"one\n", "x", Toolchain(), cached=False) == texts[0]
+    toolchain._disassembly.cache_clear()
+    assert toolchain.disassembly(one, tools) == "SASS\n", "from the user's cache"
+    assert calls.read_text() == "x\n" * 2
+    assert toolchain.disassembly(one, tools, cached=False) == "SASS\n"
     assert calls.read_text() == "x\n" * 3
-    executable(bare / NVDISASM, "exit 3")
-    with pytest.raises(BadFile, match="x cannot be disassembled"):
-        toolchain.disassembly(b"one\n", "x", Toolchain())
+    program(bare, NVDISASM, "exit 3")
+    with pytest.raises(BadFile, match="cannot be disassembled"):
+        toolchain.disassembly(one, tools)
 
 
 def test_a_tool_s_memory_is_limited(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
