@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import math
 import posixpath
@@ -21,12 +22,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Union
+from typing import Any, Union
 
 import numpy as np
 
 from ncu_swizzle.base import cache, codes, paths
-from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location
@@ -49,17 +49,14 @@ from ncu_swizzle.reports.model import (
     Violation,
 )
 from ncu_swizzle.reports.options import EMULATED
-from ncu_swizzle.smem import operations
 
-# Dataclasses with NumPy arrays as bytes and back: data only, checked against the types that the classes declare.
+# Dataclasses with NumPy arrays as bytes and back. The cache's digest vouches for the bytes, and an entry's key for the
+# classes.
 #
 # A packed value is zlib-compressed: the length of a JSON text (8 bytes), the text, the arrays one after the other. An
-# array is stored in the smallest type that holds its values.
+# array is stored in the smallest type that holds its values, and stands in the text as {"array": its number}.
 
-MOST_PACKED_BYTES = 256 << 20  # unpacked
 LENGTH_BYTES = 8
-SMALLER = ("u1", "i2", "i4")  # what integers are stored as if they fit
-STORED = frozenset({"|b1", "|u1", "<i2", "<i4", "<i8"})
 Arrays = list[np.ndarray]
 Unpacker = Callable[[Any, Arrays], Any]  # the JSON value and the arrays → the value
 
@@ -68,147 +65,71 @@ def pack(value: Any) -> bytes:
     """Return a dataclass of plain values, tuples, mappings, other dataclasses and arrays of integers and booleans."""
     arrays: Arrays = []
     content = _plain(value, arrays)
-    described = [[array.dtype.str, array.shape] for array in arrays]
+    stored = [_narrowed(array) for array in arrays]
+    described = [(to.dtype.str, array.dtype.str, array.shape) for to, array in zip(stored, arrays, strict=True)]
     text = json.dumps([described, content], separators=(",", ":")).encode()
-    parts = [len(text).to_bytes(LENGTH_BYTES, "little"), text, *(array.tobytes() for array in arrays)]
+    parts = [len(text).to_bytes(LENGTH_BYTES, "little"), text, *(array.tobytes() for array in stored)]
     return zlib.compress(b"".join(parts), level=1)
 
 
 def unpack(kind: Any, data: bytes) -> Any:
-    """Return the value of this type; raise ValueError if the data does not hold one."""
-    try:
-        inflating = zlib.decompressobj()
-        # No more than this, whatever the entry says: a damaged one must not fill the memory.
-        content = inflating.decompress(data, MOST_PACKED_BYTES)
-        if not inflating.eof or inflating.unused_data:
-            raise ValueError("it is too large, or incomplete")
-        end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
-        described, plain = json.loads(content[LENGTH_BYTES:end])
-        return _unpacker(kind)(plain, _arrays(described, content, end))
-    except (TypeError, LookupError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
-        raise ValueError(f"no packed {kind.__name__}: {error}") from error
+    """Return the value of this type that was packed."""
+    content = zlib.decompress(data)
+    position = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
+    described, plain = json.loads(content[LENGTH_BYTES:position])
+    arrays: Arrays = []
+    for stored, dtype, shape in described:
+        array = np.frombuffer(content, stored, math.prod(shape), position)
+        arrays.append(array.reshape(shape).astype(dtype))  # a copy, which can be written to as the original
+        position += array.nbytes
+    return _unpacker(kind)(plain, arrays)
 
 
 def _plain(value: Any, arrays: Arrays) -> Any:
     if dataclasses.is_dataclass(value):
         return [_plain(getattr(value, field.name), arrays) for field in dataclasses.fields(value)]
     if isinstance(value, np.ndarray):
-        arrays.append(_narrowed(value))
-        return len(arrays) - 1
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
     if isinstance(value, Mapping):
         return [[_plain(key, arrays), _plain(item, arrays)] for key, item in value.items()]
     if isinstance(value, tuple):
         return [_plain(item, arrays) for item in value]
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(f"{type(value).__name__} cannot be packed")
+    return value.item() if isinstance(value, np.integer | np.bool_) else value
 
 
 def _narrowed(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "iu" and array.size:
-        low, high = int(array.min()), int(array.max())
-        for name in SMALLER:
-            limits = np.iinfo(name)
-            if limits.min <= low and high <= limits.max:
-                return array.astype(name)
-    return array
-
-
-def _arrays(described: Any, content: bytes, position: int) -> Arrays:
-    arrays = []
-    for name, shape in described:
-        if name not in STORED or any(type(size) is not int or size < 0 for size in shape):
-            raise ValueError(f"no array of {name}")
-        count = math.prod(shape)
-        # A copy can be written to, as the original.
-        arrays.append(np.frombuffer(content, name, count, position).reshape(shape).copy())
-        position += count * np.dtype(name).itemsize
-    if position != len(content):
-        raise ValueError("it has more or fewer bytes than its arrays")
-    return arrays
+    if array.dtype.kind != "i" or not array.size:
+        return array
+    return array.astype(np.min_scalar_type(min(int(array.min()), ~int(array.max()))))  # signed, and holds both
 
 
 @functools.cache
 def _unpacker(hint: Any) -> Unpacker:
-    """Return the function that builds and checks values of a type."""
+    """Return the function that builds values of a type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        unpacker = _unpacker(arguments[0])
-    elif origin in (Union, types.UnionType):
-        unpacker = _optional(arguments)
-    elif origin is tuple:
-        unpacker = _tuple(arguments)
-    elif getattr(origin, "__name__", "") == "NDArray":  # an alias of its own from NumPy 2.5 on
-        unpacker = _array(np.dtype(arguments[0]))
-    elif origin is np.ndarray:
-        unpacker = _array(np.dtype(typing.get_args(arguments[1])[0]))
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
+    if dataclasses.is_dataclass(hint):
+        hints, constructed = typing.get_type_hints(hint), typing.cast(Callable[..., Any], hint)
+        fields = [(field.name, _unpacker(hints[field.name])) for field in dataclasses.fields(hint)]
+        return lambda value, arrays: constructed(
+            **{name: made(part, arrays) for (name, made), part in zip(fields, value, strict=True)}
+        )
+    if origin in (Union, types.UnionType):
+        (some,) = (_unpacker(argument) for argument in arguments if argument is not type(None))
+        return lambda value, arrays: None if value is None else some(value, arrays)
+    if origin is tuple:
+        items = [_unpacker(argument) for argument in arguments if argument is not Ellipsis]
+        made_of = itertools.repeat(items[0]) if Ellipsis in arguments else items
+        return lambda value, arrays: tuple(made(part, arrays) for made, part in zip(made_of, value, strict=False))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = map(_unpacker, arguments)
-        unpacker = lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in _list(value)}  # noqa: E731
-    elif dataclasses.is_dataclass(hint):
-        unpacker = _fields(hint)
-    else:
-        unpacker = _exactly(hint)
-    return unpacker
-
-
-def _tuple(arguments: Sequence[Any]) -> Unpacker:
-    if arguments[-1] is Ellipsis:
-        item = _unpacker(arguments[0])
-        return lambda value, arrays: tuple(item(part, arrays) for part in _list(value))
-    items = [_unpacker(argument) for argument in arguments]
-    return lambda value, arrays: tuple(f(v, arrays) for f, v in zip(items, _list(value), strict=True))
-
-
-def _optional(arguments: Sequence[Any]) -> Unpacker:
-    """Return the unpacker of a type or None."""
-    (hint,) = (argument for argument in arguments if argument is not type(None))
-    unpacker = _unpacker(hint)
-    return lambda value, arrays: None if value is None else unpacker(value, arrays)
-
-
-def _fields(kind: Any) -> Unpacker:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    unpackers = {field.name: _unpacker(hints[field.name]) for field in dataclasses.fields(kind)}
-
-    def unpacked(value: Any, arrays: Arrays) -> Any:
-        values = zip(unpackers.items(), _list(value), strict=True)
-        return kind(**{name: unpacker(each, arrays) for (name, unpacker), each in values})
-
-    return unpacked
-
-
-def _array(dtype: np.dtype[Any]) -> Unpacker:
-    index = _exactly(int)
-
-    def unpacked(value: Any, arrays: Arrays) -> np.ndarray:
-        array = arrays[index(value, arrays)]
-        if (array.dtype.kind == "b") != (dtype.kind == "b"):
-            raise ValueError(f"an array of {array.dtype} in place of {dtype}")
-        return array.astype(dtype)
-
-    return unpacked
-
-
-def _exactly(kind: type) -> Unpacker:
-    def unpacked(value: Any, arrays: Arrays) -> Any:  # noqa: ARG001 - as every unpacker
-        if type(value) is not kind:
-            raise ValueError(f"{type(value).__name__} in place of {kind.__name__}")
-        return value
-
-    return unpacked
-
-
-def _list(value: Any) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{type(value).__name__} in place of a list")
-    return value
+        return lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in value}
+    return lambda value, arrays: arrays[value["array"]] if isinstance(value, dict) else value
 
 
 KIND = "emulations"
 MOST_BYTES = 32 << 20  # of an entry: a few must not evict everything else
+MOST_PACKED_BYTES = 128 << 20  # of the arrays packed into it
 SOURCES = (
     "base/codes.py",
     "emulate/**/*.py",
@@ -232,37 +153,19 @@ def key(binary: Binary, launch: Launch, checked: tuple[bool, ...], disassembler:
 
 
 def load(name: str) -> Counts | None:
-    """Return cached counts; None if there are none, or none that make sense."""
+    """Return cached counts; None if there are none."""
     content = cache.load(KIND, name)
-    if content is None:
-        return None
-    try:
-        counts: Counts = unpack(Counts, content)
-        _refuse_implausible(counts)
-    except (ValueError, MemoryError, NcuSwizzleError):
-        cache.drop(KIND, name)
-        return None
-    return counts
+    return None if content is None else typing.cast(Counts, unpack(Counts, content))
 
 
 def save(name: str, counts: Counts) -> None:
     """Cache counts, unless they take too much room."""
     size = sum(r.addresses.nbytes + r.active.nbytes + r.times.nbytes for r in counts.requests.values())
-    if size > MOST_PACKED_BYTES // 2:
+    if size > MOST_PACKED_BYTES:
         return
     content = pack(counts)
     if len(content) <= MOST_BYTES:
         cache.save(KIND, name, content)
-
-
-def _refuse_implausible(counts: Counts) -> None:
-    """Raise ValueError for requests that no kernel makes; another error of ours for an unknown operation."""
-    for access in counts.requests.values():
-        operations.find(access.op)
-        rows = len(access.times)
-        arrays = [access.addresses, access.active, *([] if access.source is None else [access.source])]
-        if access.times.shape != (rows,) or any(array.shape != (rows, operations.WARP) for array in arrays):
-            raise ValueError("arrays of different sizes")
 
 
 def _feed(digest: Any, value: Any) -> None:

@@ -3,10 +3,8 @@
 import base64
 import gzip
 import hashlib
-import json
 import re
 import struct
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,39 +74,6 @@ def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None
             assert np.array_equal(before, after)
             assert after.flags.writeable
     assert emulated_profile.pack(again) == emulated_profile.pack(counts)
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
-    packed = zlib.decompress(emulated_profile.pack(emulate(histogram(work)).counts))
-    head = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
-    described, content = json.loads(head)
-    rest = packed[8 + len(head) :]
-
-    def joined(*parts: object, more: bytes = rest) -> bytes:
-        altered = json.dumps(parts).encode()
-        return zlib.compress(len(altered).to_bytes(8, "little") + altered + more)
-
-    assert emulated_profile.unpack(Counts, joined(described, content)).blocks == 1
-    wrong_rows = [["x", *row[1:]] for row in content[0]]
-    damaged = [
-        b"", b"garbage", zlib.compress(b""), zlib.compress(packed)[:-1], zlib.compress(packed) + b"x",
-        joined(described, content, more=rest[:-1]), joined(described, content, more=rest + b"\0"),
-        joined(described, content[:-1]), joined(described, [wrong_rows, *content[1:]]), joined([], content),
-        joined([["|O", shape] for _, shape in described], content),
-        joined([[name, [-1]] for name, _ in described], content),
-        joined([[name, [1 << 60, *shape[1:]]] for name, shape in described], content), joined(None, None),
-    ]  # fmt: skip
-    for data in damaged:
-        with pytest.raises(ValueError):  # noqa: PT011 - any
-            emulated_profile.unpack(Counts, data)
-
-
-def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulated_profile, "MOST_PACKED_BYTES", 1000)
-    with pytest.raises(ValueError, match="too large"):
-        emulated_profile.unpack(Counts, zlib.compress(bytes(1001)))
 
 
 # ---------------------------------------------------------------------------------------------- what is kept
@@ -198,30 +163,6 @@ def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypa
     assert entries() == [], "a check within it may have been cut off"
     emulation.emulate_target(target, EmulationSettings(Toolchain(timeout_s=31)))
     assert len(entries()) == 1
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@pytest.mark.parametrize("content", ["garbage", "too few", "no such operation"])
-def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: list[str]) -> None:
-    first = emulate(histogram(work))
-    (entry,) = entries()
-    offset, access = next(iter(first.counts.requests.items()))
-    spoilt = {
-        "garbage": b"garbage",
-        "too few": emulated_profile.pack(
-            replace(first.counts, requests={offset: replace(access, times=access.times[:0])})
-        ),
-        "no such operation": emulated_profile.pack(
-            replace(first.counts, requests={offset: replace(access, op="ld.nothing")})
-        ),
-    }[content]
-    cache.save("emulations", entry.name, spoilt)
-    again = emulate(histogram(work))
-    assert len(emulations) == 2
-    assert again.profile.total == first.profile.total
-    emulate(histogram(work))
-    assert len(emulations) == 2
 
 
 @pytest.mark.long
