@@ -246,14 +246,12 @@ def profile_sweep(
     fleet: FleetOptions,
     variants: Texts = (),
     resume: bool = False,
-    dry_run: bool = False,
     on_progress: Progress = silent,
 ) -> SweepResult:
     """Profile variants over problem sizes: ``profile_sweep("gemm", problem={"n": [1024, 2048]})``.
 
     A point that fails is a row with its error. Nothing is saved unless `export` names a folder; `resume` continues what
-    is there; with `dry_run` nothing runs, and the points are those that would. Other keywords are those of `profile`,
-    and where the points run: ``workers=2``.
+    is there. Other keywords are those of `profile`, and where the points run: ``workers=2``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
     points = sweeping.planned(
@@ -262,10 +260,7 @@ def profile_sweep(
     request = replace(request, options=options)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / slug(points.family.name), destination.force_overwrite)
-        if dry_run:
-            swept = running.planned(points, request, saved, resume, fleet)
-        else:
-            swept = running.run(points, request, saved, resume, on_progress, fleet=fleet)
+        swept = running.run(points, request, saved, resume, on_progress, fleet)
     return SweepResult(**{**vars(swept), "folder": swept.folder if destination.export else None})
 
 

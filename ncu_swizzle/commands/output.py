@@ -23,7 +23,6 @@ from ncu_swizzle.base.errors import (
     EnvironmentLacking,
     InternalError,
     NcuSwizzleError,
-    UsageError,
     of_system,
     reason,
 )
@@ -215,18 +214,6 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
     }
     if not formats.write(makers):
         show_terminal(sweep, Output())
-
-
-def show_plan(sweep: Sweep, formats: Formats, known: bool) -> None:
-    """Print what a sweep would do, or the JSON requested on stdout; `known` tells whether it knows what is reused."""
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import table
-    from ncu_swizzle.sweep.table import show_plan as show_plan_terminal
-
-    if formats.csv or formats.markdown:
-        raise UsageError("--dry-run has no results to tabulate", "--json - prints the plan as JSON")
-    if not formats.write({"json": lambda: table.plan_json(sweep, known)}):
-        show_plan_terminal(sweep, Output(), known)
 
 
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:

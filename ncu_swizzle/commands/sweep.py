@@ -39,9 +39,6 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the points and what is reused; run nothing.")
-    ] = False,
 ) -> None:
     """Profile variants at several sizes: a table and charts.
 
@@ -57,13 +54,8 @@ def sweep(
     from ncu_swizzle.sweep import plan, running
 
     points = planned(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
-    wanted = with_options(request, options)
-    if dry_run:
-        known = not resume or fleet.own or not fleet.given
-        output.show_plan(running.planned(points, wanted, destination, resume, fleet), formats, known)
-        return
     with output.progress() as progress:
-        swept = running.run(points, wanted, destination, resume, progress, fleet=fleet)
+        swept = running.run(points, with_options(request, options), destination, resume, progress, fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)
 

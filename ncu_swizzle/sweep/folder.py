@@ -151,11 +151,6 @@ def clear(folder: Path) -> None:
         shutil.rmtree(folder / POINTS, ignore_errors=True)
 
 
-def saved(folder: Path) -> int:
-    """Return how many points a folder holds."""
-    return sum(1 for _ in (folder / POINTS).glob(f"*/*/{POINT}"))
-
-
 def save_point(staged: Path, folder: Path, point: Point, fingerprint: Fingerprint, where: Whereabouts) -> None:
     """Complete the staging folder of a finished point, whose profile it holds, and rename it to its final path.
 

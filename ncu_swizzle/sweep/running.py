@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, interruption
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, interruption
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.engines.profiles import engine_for, obtain
@@ -23,7 +23,7 @@ from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
 from ncu_swizzle.reports.run_folder import REPORT
-from ncu_swizzle.sweep import cluster, folder, worker
+from ncu_swizzle.sweep import folder, worker
 from ncu_swizzle.sweep.crew import Crew, crew
 from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.plan import (
@@ -37,7 +37,6 @@ from ncu_swizzle.sweep.plan import (
 )
 from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask, Whereabouts
 
-OnPoint = Callable[[PointOutcome], None]
 SAVED_EVERY_S = 2.0  # sweep.json, which lists all points; the points themselves are saved one by one
 SAVING_SHARE = 0.03  # at most, of the time: of 10,000 points it takes half a second
 
@@ -118,54 +117,6 @@ def _weight(plan: Plan, point: Point) -> float:
 # ---------------------------------------------------------------------------------------------- before the first point
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beginning:
-    """What is settled before the first point: the sweep, none of it done, what all points depend on, and the work."""
-
-    sweep: Sweep
-    common: Fingerprint
-    job: FleetJob
-
-
-def begin(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Beginning:
-    """Settle it, without starting or writing anything; raises what stops a sweep before its first point."""
-    fleet.refuse_nonsense()
-    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
-        request_here = replace(request, engine=NCU)  # a cluster may have the GPUs that this machine lacks
-    else:
-        request_here = request
-    engine = engine_for(plan.target(plan.points[0]), request_here)
-    path = folder.choose(plan.family.name, destination, resume)
-    if resume:
-        folder.refuse_another(path, plan.family.name)
-    outcomes = tuple(map(PointOutcome, plan.points))
-    sweep = Sweep(plan=plan, engine=engine.name, outcomes=outcomes, reason=engine.reason, folder=path)
-    job = FleetJob(
-        work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
-        files=worker.files_of(plan.family), moved=_moved,
-    )  # fmt: skip
-    return Beginning(sweep=sweep, common=shared_fingerprint(plan.family, engine.name, request), job=job)
-
-
-def planned(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Sweep:
-    """Return the sweep before its first point, with what `resume` would reuse; raises what would stop it here.
-
-    A cluster is not asked. It decides which saved points its workers could have made, so of them nothing is known.
-    """
-    begun = begin(plan, request, destination, resume, fleet)
-    sweep, path = begun.sweep, begun.sweep.folder
-    if fleet.given and (missing := cluster.missing()):
-        raise EnvironmentLacking(*missing)
-    gpus = {uuid for uuid, _ in cluster.chosen_gpus(fleet)} if fleet.own and not fleet.count else {""}
-    if resume and (fleet.own or not fleet.given):
-        return _on_one_gpu(_with_saved(sweep, begun.common, [_tools(begun.job.common)]), gpus)
-    if resume:
-        return replace(sweep, notes=("The workers of the cluster were not asked which saved points they reuse.",))
-    if path and destination.force_overwrite and (saved := folder.saved(path)):
-        return replace(sweep, notes=(f"-f removes {saved:,} saved points from {path}.",))
-    return sweep
-
-
 def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprint]) -> Sweep:
     """Return the sweep with the points that can be reused, and notes on these and on those that cannot.
 
@@ -231,7 +182,6 @@ def run(
     destination: Destination = Destination(),
     resume: bool = False,
     progress: Progress = silent,
-    on_point: OnPoint = lambda outcome: None,
     fleet: FleetOptions = ALONE,
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
@@ -239,24 +189,37 @@ def run(
     With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
     finished points are kept.
     """
-    begun = begin(plan, request, destination, resume, fleet)
-    sweep, path = begun.sweep, begun.sweep.folder
-    assert path is not None
-    with crew(begun.job, fleet, progress) as workers, folder.opened(path):
+    fleet.refuse_nonsense()
+    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
+        request_here = replace(request, engine=NCU)  # a cluster may have the GPUs that this machine lacks
+    else:
+        request_here = request
+    engine = engine_for(plan.target(plan.points[0]), request_here)
+    path = folder.choose(plan.family.name, destination, resume)
+    if resume:
+        folder.refuse_another(path, plan.family.name)
+    outcomes = tuple(map(PointOutcome, plan.points))
+    sweep = Sweep(plan=plan, engine=engine.name, outcomes=outcomes, reason=engine.reason, folder=path)
+    common = shared_fingerprint(plan.family, engine.name, request)
+    job = FleetJob(
+        work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
+        files=worker.files_of(plan.family), moved=_moved,
+    )  # fmt: skip
+    with crew(job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         if resume:
-            sweep = _with_saved(sweep, begun.common, [member.facts for member in workers.members])
+            sweep = _with_saved(sweep, common, [member.facts for member in workers.members])
             sweep = _on_one_gpu(sweep, {member.where.uuid for member in workers.members})
-        return _Run(sweep, begun.common, workers, on_point).finished()
+        return _Run(sweep, common, workers).finished()
 
 
 class _Run:
     """A sweep while it runs: its outcomes so far, saved as they come."""
 
-    def __init__(self, sweep: Sweep, common: Fingerprint, workers: Crew, on_point: OnPoint) -> None:
+    def __init__(self, sweep: Sweep, common: Fingerprint, workers: Crew) -> None:
         assert sweep.folder is not None
-        self._sweep, self._common, self._workers, self._on_point = sweep, common, workers, on_point
+        self._sweep, self._common, self._workers = sweep, common, workers
         self._folder = sweep.folder
         self._outcomes = list(sweep.outcomes)
         self._numbers = {str(outcome.point): number for number, outcome in enumerate(self._outcomes)}
@@ -265,9 +228,6 @@ class _Run:
 
     def finished(self) -> Sweep:
         """Run what is open, and return the whole sweep."""
-        for outcome in self._outcomes:
-            if outcome.kept:
-                self._on_point(outcome)
         tasks = _tasks(self._sweep, self._outcomes)
         try:
             self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
@@ -303,7 +263,6 @@ class _Run:
             ended = time.monotonic()
             # A save that took t seconds is followed by t / SAVING_SHARE without one: that share of the time at most.
             self._next_save = ended + max(SAVED_EVERY_S, (ended - now) / SAVING_SHARE)
-        self._on_point(outcome)
 
     def _tools(self, where: Whereabouts) -> Fingerprint:
         if where.worker not in self._facts:  # it came later

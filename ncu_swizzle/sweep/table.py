@@ -160,24 +160,6 @@ def _provenance(sweep: Sweep) -> str | dict[str, Any]:
     return {"*": origin, "points": {"*": origin, **lent}} if timed else origin
 
 
-def plan_json(sweep: Sweep, known: bool) -> str:
-    """Return the points of a sweep that was not run as one JSON object; `reused` is null unless that is `known`."""
-    content = {
-        "schema": SCHEMA,
-        "dry_run": True,
-        "family": sweep.plan.family.name,
-        "engine": sweep.engine,
-        "engine_reason": sweep.reason,
-        "folder": str(sweep.folder),
-        "notes": list(sweep.notes),
-        "points": [
-            {"kernel": each.point.kernel, "problem": each.point.sizes, "reused": each.kept if known else None}
-            for each in sweep.outcomes
-        ],
-    }
-    return in_json(content, indent=1)
-
-
 def to_markdown(sweep: Sweep) -> str:
     """Return the table as Markdown for a pull request, rounded."""
     varied = sweep.plan.varied
@@ -401,24 +383,3 @@ def show(sweep: Sweep, console: Console) -> None:
         console.print(table_line(f"failed: {outcome.point}: {outcome.error}", style="red"))
     console.print()
     console.print(table_line(f"Written to {sweep.folder}/: report.html, sweep.json, points/"), soft_wrap=True)
-
-
-def show_plan(sweep: Sweep, console: Console, known: bool) -> None:
-    """Print the points of a sweep that was not run, and which are reused if that is `known`."""
-    reason = f" Nothing can be measured here: {sweep.reason}." if sweep.reason else ""
-    console.print(table_line(f"A plan: nothing was run. Engine: {sweep.engine}.{reason}"))
-    console.print(table_line(f"Folder: {sweep.folder}/"), soft_wrap=True)
-    for note in sweep.notes:
-        console.print(table_line(note, style="dim"))
-    varied = sweep.plan.varied
-    shown = plain_table(title(sweep), "kernel")
-    for name in (*varied, ""):
-        shown.add_column(name, justify="right")
-    for each in sweep.outcomes:
-        state = ("reused" if each.kept else "to run") if known else text.UNKNOWN
-        shown.add_row(each.point.kernel, *(f"{each.point.sizes[name]:,}" for name in varied), state)
-    console.print(shown)
-    console.print()
-    reused = sum(each.kept for each in sweep.outcomes)
-    rest = f": {reused:,} reused, {len(sweep.outcomes) - reused:,} to run" if known else ""
-    console.print(table_line(f"{len(sweep.outcomes):,} points{rest}."))

@@ -219,9 +219,7 @@ def test_captured_launches_are_a_program() -> None:
     assert [one.engine for one in replayed.profiles] == ["emulated"]
 
 
-def test_a_sweep_is_planned_run_and_resumed(tmp_path: Path) -> None:
-    planned = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": [64, 128]}, engine="emulated", dry_run=True)
-    assert (len(planned.outcomes), len(planned.done), planned.folder) == (2, 0, None)
+def test_a_sweep_is_run_and_resumed(tmp_path: Path) -> None:
     how: dict[str, Any] = {"engine": "recorded", "export": tmp_path / "sweep"}
     swept = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 4096}, **how)
     again = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 4096}, **how, resume=True)

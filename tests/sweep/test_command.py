@@ -1,4 +1,4 @@
-"""``ncu-swizzle sweep``, with an ncu that fails at a point; and what ``--dry-run`` says of it."""
+"""``ncu-swizzle sweep``, with an ncu that fails at a point."""
 
 import contextlib
 import csv
@@ -9,14 +9,12 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
-from tests.support.fleets import needs_fleet
 from tests.support.places import ROOT
 from tests.support.processes import wait_until
 
@@ -129,52 +127,3 @@ def test_kernels_of_a_project_are_swept(tmp_path: Path) -> None:
     toml.write_text(toml.read_text(encoding="utf-8").replace("tolerance = { y = 0 }", "tolerance = { y = 1 }"), "utf-8")
     changed = command("sweep", "tile", *sizes, "--resume", at=project, env=child_environment())
     assert "description" in changed.stdout + changed.stderr, "what was described otherwise is profiled again"
-
-
-SIZES = "seq=1024,2048,3072,4096"
-PLANNED = ("sweep", "kernel1", "kernel2", "--engine", "ncu", "--problem")
-DRY = ("--dry-run", "--json", "-")
-
-
-def test_nothing_runs_and_nothing_is_written(work: Path, fake: Callable[..., dict[str, str]]) -> None:
-    done = process.command(*PLANNED, SIZES, *DRY, folder=work, env=fake())
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert [(point["kernel"], point["problem"]["seq"], point["reused"]) for point in found["points"]] == [
-        (kernel, seq, False) for seq in (1024, 2048, 3072, 4096) for kernel in ("kernel1", "kernel2")
-    ]
-    assert (found["engine"], found["folder"]) == ("ncu", "swizzle-out/sweep-attention")
-    assert not list(work.iterdir())
-    assert not (work.parent / "launches").exists()
-
-
-def test_what_resume_reuses_is_listed(work: Path, fake: Callable[..., dict[str, str]]) -> None:
-    assert process.command(*PLANNED, "seq=1024,3072", folder=work, env=fake()).returncode == 0
-    launched = (work.parent / "launches").read_text(encoding="utf-8")
-    found = planned_by(work, fake(), SIZES, "--resume")
-    assert [point["problem"]["seq"] for point in found["points"] if point["reused"]] == [1024, 1024, 3072, 3072]
-    assert found["notes"] == ["4 of 8 points were reused from swizzle-out/sweep-attention."]
-    shown = process.command(*PLANNED, SIZES, "--resume", "--dry-run", folder=work, env=fake())
-    assert shown.returncode == 0
-    said = " ".join(shown.stdout.split())
-    assert "A plan: nothing was run. Engine: ncu." in said
-    assert "8 points: 4 reused, 4 to run." in said
-    assert said.count("to run") == 1 + 4
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    again = planned_by(work, fake(), SIZES, "-f", "-o", "swizzle-out/sweep-attention")
-    assert again["notes"] == ["-f removes 4 saved points from swizzle-out/sweep-attention."]
-    assert (work.parent / "launches").read_text(encoding="utf-8") == launched, "nothing was launched"
-
-
-def planned_by(work: Path, environment: dict[str, str], *words: str) -> dict[str, Any]:
-    done = process.command(*PLANNED, *words, *DRY, folder=work, env=environment)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-@needs_fleet
-def test_what_a_cluster_reuses_is_unknown(work: Path, fake: Callable[..., dict[str, str]]) -> None:
-    found = planned_by(work, fake(), SIZES, "--resume", "--scheduler", "tcp://nowhere:1")
-    assert {point["reused"] for point in found["points"]} == {None}
-    assert found["notes"] == ["The workers of the cluster were not asked which saved points they reuse."]

@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.base.errors import InternalError
 from ncu_swizzle.engines.settings import silent
 from ncu_swizzle.sweep.cluster import Station
-from ncu_swizzle.sweep.dispatch import ManyWorkers
+from ncu_swizzle.sweep.crew import ManyWorkers
 from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned, Whereabouts
 from tests.support.fleets import Collected, needs_fleet
 

@@ -52,9 +52,9 @@ def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     known = catalog.shipped()
     sweep_of(known, place, ("plain",))
     stamp = (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns
-    seen: list[tuple[str, bool]] = []
-    sweep = sweep_of(known, place, resume=True, on_point=lambda one: seen.append((one.point.kernel, one.kept)))
-    assert seen == [("transpose-plain", True), ("transpose-xor", False)]
+    sweep = sweep_of(known, place, resume=True)
+    kept = [(each.point.kernel, each.kept) for each in sweep.outcomes]
+    assert kept == [("transpose-plain", True), ("transpose-xor", False)]
     assert sweep.notes == (f"1 of 2 points were reused from {place}.",)
     assert (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns == stamp
 

@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.sweep import plan, table, view
-from ncu_swizzle.sweep.dispatch import LOST, MOST_LINES, TOGETHER, CrewProgress
+from ncu_swizzle.sweep.crew import LOST, MOST_LINES, TOGETHER, CrewProgress
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support.recordings import Recorded
