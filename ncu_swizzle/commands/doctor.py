@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,12 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ncu_swizzle.base.bounds import shortened
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import machine, measured
-from ncu_swizzle.engines.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME, without_counters
+from ncu_swizzle.engines.failures import without_counters
 from ncu_swizzle.engines.machine import OLDEST_CHECKED, Installed, System, Version
 from ncu_swizzle.engines.settings import Context, Options, Request
 from ncu_swizzle.kernels import catalog
@@ -145,9 +143,6 @@ def _conclude(what: str, obstacles: Sequence[HealthCheck], console: Console) -> 
     console.print(table_line(conclusion, style="bold red" if obstacles else "bold"))
 
 
-# The checks of ``ncu-swizzle doctor``, in order, then a trial run if none of them is bad.
-
-
 # Checks of what the emulated engine needs: CUDA's compiler, its disassembler, and a host compiler. No GPU.
 
 INSTALL = "pip install 'ncu-swizzle[nvcc]'"
@@ -185,69 +180,10 @@ def _tried(toolchain: Toolchain) -> HealthCheck:
     return good(HOST, f"a kernel was compiled for {ARCH} and disassembled")
 
 
-# Checks of what ncu runs in: a container, the home and temporary folders, the disk.
-
-LITTLE_BYTES = 1 << 30
-CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
-
-
-def container(system: System) -> HealthCheck:
-    """Return whether this is a container: if the counters are restricted, it needs a capability to read them."""
-    groups = system.read("/proc/1/cgroup") or ""
-    marks = [mark for mark in ("/.dockerenv", "/run/.containerenv") if system.exists(mark)]
-    runtimes = [name for name in CGROUPS if name in groups]
-    if not marks and not runtimes:
-        return good("container", "none detected")
-    container = f"in a container ({(marks or runtimes)[0]})"
-    if system.privileged:
-        return good("container", f"{container}, with CAP_SYS_ADMIN")
-    return doubtful("container", f"{container} without CAP_SYS_ADMIN", "docker run --gpus all --cap-add=SYS_ADMIN …")
-
-
-def home(system: System) -> HealthCheck:
-    """Return whether ncu can store its section files in the home folder."""
-    folder = system.environment.get("HOME", "")
-    if not folder:
-        return doubtful("HOME", "not set: ncu stores its section files there", WRITABLE_HOME)
-    if not system.writable(folder):
-        return doubtful("HOME", f"{folder} is not writable: ncu stores its section files there", WRITABLE_HOME)
-    return good("HOME", f"{folder} is writable")
-
-
-def temporary(system: System) -> HealthCheck:
-    """Return whether ncu can take its lock."""
-    folder = system.temporary
-    if lock := machine.foreign_lock(system):
-        owner = system.owner(lock) or "another user"
-        return bad("TMPDIR", f"{lock} belongs to {owner}: ncu cannot take its lock", OWN_TMPDIR)
-    if not system.writable(folder):
-        return bad("TMPDIR", f"{folder} is not writable: ncu cannot take its lock", OWN_TMPDIR)
-    return good("TMPDIR", f"{folder} is writable, and holds no lock file of another user")
-
-
-def disk(system: System) -> HealthCheck:
-    """Return whether the current folder has room for reports."""
-    folder = Path(os.curdir).absolute()
-    free = system.free_bytes(folder)
-    if free is None:
-        return doubtful("disk", f"the free space of {folder} is unknown", "df -h .")
-    room = f"{free / 2**30:,.1f} GiB free in {folder}"
-    if free < FULL_BYTES:
-        return bad("disk", room, "free some space, or change to another folder")
-    if free < LITTLE_BYTES:
-        return doubtful("disk", room, "free some space: a report takes up to about 10 MB, more with --set full")
-    if not system.writable(folder):
-        return doubtful("disk", f"{room}, but it is not writable", "name another folder with -o")
-    return good("disk", room)
-
-
 # Checks of the driver, the GPU, and the permission to read its counters.
 
 OLDEST = (7, 0)  # the lowest compute capability that Nsight Compute still profiles: Volta
 OURS = (8, 0)  # what the catalogue's kernels require
-MIG_MODE = ("nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader")
-CLOCKS = ("nvidia-smi", "--query-gpu=clocks.current.sm,clocks.max.sm,persistence_mode", "--format=csv,noheader")
-SMI_HANGS = "nvidia-smi shows whether it hangs; sudo nvidia-smi -pm 1 keeps the driver initialized"
 
 
 def driver(system: System) -> HealthCheck:
@@ -294,45 +230,9 @@ def counters(system: System) -> HealthCheck:
     return bad("counters", "only privileged users may read the performance counters", cure)
 
 
-def mig(system: System) -> HealthCheck:
-    """Return whether the GPU is partitioned."""
-    ran = system.run(MIG_MODE)
-    if ran and ran.silence:
-        return doubtful("MIG", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
-    if ran is None or ran.status:
-        return good("MIG", "unknown to nvidia-smi; few GPUs support it")
-    if "Enabled" in ran.output:
-        return doubtful(
-            "MIG",
-            "the GPU is partitioned: its clocks cannot be locked, and units shared by instances have no counters",
-            "profile with --clock-control none (the default); sudo nvidia-smi -mig 0 turns MIG off",
-        )
-    return good("MIG", "the GPU is not partitioned")
-
-
-def clocks(system: System) -> HealthCheck:
-    """Return the current clocks: durations depend on them, counts do not."""
-    ran = system.run(CLOCKS)
-    if ran and ran.silence:
-        return doubtful("clocks", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
-    if ran is None or ran.status or not ran.output.strip():
-        return doubtful("clocks", "nvidia-smi does not show the GPU's clocks", "nvidia-smi -q -d CLOCK")
-    now, most, persistent = (*shortened(ran.output.splitlines()[0], 80).split(", "), "", "")[:3]
-    speed = f"SM at {now} of {most}, not locked by ncu-swizzle (--clock-control none)"
-    if persistent == "Disabled":
-        return doubtful(
-            "clocks",
-            f"{speed}; persistence mode is off: the driver is initialized for every program",
-            "sudo nvidia-smi -pm 1",
-        )
-    return good("clocks", speed)
-
-
 # Checks of the programs and packages that measuring needs.
 
 ANOTHER_NCU = "to use another one: ncu-swizzle doctor --ncu PATH"
-# Programs that reserve the counters while they run.
-HOLDERS = ("nv-hostengine", "dcgm-exporter", "ncu", "nsys", "nsys-launcher")
 NVCC_VERSION = ("nvcc", "--version")
 
 
@@ -413,25 +313,6 @@ def pycuda(system: System) -> HealthCheck:
     return good("PyCUDA", f"{system.package_version('pycuda') or 'installed'}")
 
 
-def torch(system: System) -> HealthCheck:
-    """Return whether a library is installed to compare the kernels with; none is needed."""
-    version = system.package_version("torch")
-    if not version:
-        return good("PyTorch", "not installed and not required; for comparisons: pip install torch")
-    return good("PyTorch", f"{version}: kernels are compared with its libraries")
-
-
-def holders(system: System) -> HealthCheck:
-    """Return whether another profiler is running that may hold the counters."""
-    running = system.processes()
-    seen = sorted({name for name in running.values() if name in HOLDERS})
-    if not seen:
-        return good("other profilers", "none visible")
-    dcgm = any(name.startswith(("nv-host", "dcgm")) for name in seen)
-    cure = "dcgmi profile --pause, and --resume afterwards" if dcgm else "wait for it, or end it"
-    return doubtful("other profilers", f"{', '.join(seen)} may hold the performance counters", cure)
-
-
 KERNEL = "transpose-plain"  # compiles fast and runs on every GPU that the catalogue supports
 ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: it needs the same permission as all others
 TRIAL_S = 180.0
@@ -446,7 +327,7 @@ def examine(
 
     Without a toolchain, computing is not examined.
     """
-    system.ask_ahead([MIG_MODE, CLOCKS, *questions(system, ncu)])
+    system.ask_ahead(questions(system, ncu))
     checks = list(_checks(system, ncu))
     if trial is not None and Diagnosis(tuple(checks)).able:
         checks.append(trial(ncu))
@@ -460,14 +341,6 @@ def _checks(system: System, ncu: Path | None) -> Iterator[HealthCheck]:
     yield counters(system)
     yield nvcc(system)
     yield pycuda(system)
-    yield torch(system)
-    yield holders(system)
-    yield mig(system)
-    yield clocks(system)
-    yield container(system)
-    yield home(system)
-    yield temporary(system)
-    yield disk(system)
 
 
 def profile_once(ncu: Path | None) -> HealthCheck:

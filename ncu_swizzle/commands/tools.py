@@ -119,9 +119,9 @@ def doctor(
 ) -> None:
     """Check whether this machine can measure, and whether it can compute.
 
-    For measuring: the driver, the GPU, ncu, permissions, compilers, packages and the folders that ncu writes to, and a
-    one-pass profile. For computing wavefronts without a GPU: nvcc, nvdisasm and a host compiler. Each answer says what
-    to type.
+    For measuring: the driver, the GPU, ncu, permissions, compilers and packages, and a one-pass profile, whose error
+    says what else is in the way. For computing wavefronts without a GPU: nvcc, nvdisasm and a host compiler. Each
+    answer says what to type.
 
     \b
     Exit codes:

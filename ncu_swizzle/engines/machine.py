@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -77,15 +76,6 @@ class System:
         except OSError:
             return False
 
-    def owner(self, path: str | Path) -> str:
-        try:
-            uid = os.stat(path).st_uid  # noqa: PTH116
-            return pwd.getpwuid(uid).pw_name
-        except OSError:
-            return ""
-        except KeyError:
-            return str(uid)
-
     def glob(self, pattern: str) -> Sequence[Path]:
         return sorted(Path("/").glob(pattern.lstrip("/")))
 
@@ -126,15 +116,6 @@ class System:
             except OSError:
                 continue
         return None
-
-    def processes(self) -> Mapping[int, str]:
-        """Return the names of the visible processes, by process ID."""
-        names = {}
-        for entry in Path("/proc").glob("[0-9]*/comm"):
-            name = self.read(entry)
-            if name:
-                names[int(entry.parent.name)] = name.strip()
-        return names
 
     def has_module(self, name: str) -> bool:
         try:
