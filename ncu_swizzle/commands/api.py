@@ -19,18 +19,16 @@ from typing import Annotated, Any
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
-from ncu_swizzle.base.texts import Sizes, Texts, in_commas, listed
+from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands import sweep as sweeping
-from ncu_swizzle.commands.answers import BankMaps, Comparison, Profile, Profiles, ProgramResult, Result, SweepResult
+from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.gate import LintExtras
-from ncu_swizzle.commands.groups import Emulating, Only, OnPercent, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
 from ncu_swizzle.cubin.names import KernelFilter
-from ncu_swizzle.engines import emulated_launch, emulation
-from ncu_swizzle.engines.emulated_launch import Parameter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
@@ -47,7 +45,6 @@ from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
-from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import AUTO, Companions, Destination, Judging
 from ncu_swizzle.smem.judge import Constraints
@@ -187,51 +184,6 @@ def profile_program(
         title=result.title,
         folder=result.folder if destination.export else None,
     )
-
-
-def profile_binary(
-    path: str | Path,
-    kernel: str = "",
-    *,
-    entry: str = "",
-    grid: Sizes,
-    block: Sizes,
-    shared: int | str = 0,
-    args: Texts = (),
-    parameters: Sequence[Parameter] = (),
-    problem: Mapping[str, int] | None = None,
-    sample: int | None = None,
-    exhaustive: bool = False,
-    nvcc: str | Path | None = None,
-    timeout: float = 600,
-    no_cache: bool = False,
-    on_progress: OnPercent = lambda name, percent: None,
-) -> Profile:
-    """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
-
-    `entry` (or `kernel`), `grid`, `block`, `shared` (bytes), `args`, `problem` and `sample` are those of `profile`. In
-    place of `args`, `parameters` are the values themselves, in order: an array for a pointer, whose contents are then
-    known; a number or bytes for anything else. `timeout` is in seconds, for each tool and for the emulation. Raises
-    BadFile or DamagedFile for the file, UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and
-    ProgramFailed if the code is invalid.
-    """
-    toolchain = Toolchain(Path(nvcc) if nvcc is not None else None, timeout)
-    settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
-    launch = emulated_launch.described(
-        in_commas(grid),
-        in_commas(block),
-        shared=str(shared),
-        args=listed(args),
-        parameters=parameters,
-        problem=dict(problem or {}),
-        sample=sample,
-    )
-    function = entry or kernel
-    name = function or Path(path).name
-    emulated = emulation.profile_launch(
-        Path(path), function, launch, settings, lambda done: on_progress(name, 100 * done.fraction)
-    )
-    return Profile.of(emulated.profile)
 
 
 @keyworded

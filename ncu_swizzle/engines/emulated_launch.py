@@ -6,9 +6,8 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 
@@ -23,10 +22,9 @@ from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
-from ncu_swizzle.kernels import by_value, check, fills, limits
-from ncu_swizzle.kernels.arguments import parse_arguments
+from ncu_swizzle.kernels import by_value, check, fills
 from ncu_swizzle.kernels.family import Argument, Problem, Target
-from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, evaluate, refuse_oversized
+from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, refuse_oversized
 from ncu_swizzle.smem import access
 
 # From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
@@ -254,77 +252,3 @@ def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, s
         "launch__shared_mem_per_block_dynamic": (launch.shared_dynamic, "byte/block"),
         "launch__shared_mem_per_block_driver": (attributes.reserved_shared, "byte/block"),
     }
-
-
-Parameter = bytes | np.ndarray | np.generic | float  # a float is also an int or a bool
-FLOATS = {2: "<e", 4: "<f", 8: "<d"}  # struct's formats, by size in bytes
-USUAL_BYTES = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinaryLaunch:
-    """A launch and its arguments: described as texts, or values themselves."""
-
-    shape: LaunchShape
-    arguments: tuple[Argument, ...] = ()
-    parameters: Sequence[Parameter] = ()
-    problem: Mapping[str, int] = field(default_factory=dict)
-    sample: int | None = None  # the seed of random inputs that stand for the data
-
-    def values(self, cubin: Cubin, symbol: str, sample: int | None = None) -> list[ArgumentValue]:
-        """Return the values of the kernel's parameters; `sample` is the seed of random inputs. Raises UsageError."""
-        if self.arguments:
-            problem = dict(self.problem)
-            return described_values(self.arguments, problem, cubin, symbol, sample=sample)
-        return values_of(self.parameters, [slot.size for slot in cubin.attributes(symbol).parameters])
-
-
-def described(
-    grid: str,
-    block: str,
-    shared: str,
-    args: Sequence[str],
-    parameters: Sequence[Parameter],
-    problem: Mapping[str, int],
-    sample: int | None = None,
-) -> BinaryLaunch:
-    """Return the launch, its sizes evaluated for the problem. Raises UsageError."""
-    if args and parameters:
-        raise UsageError("args and parameters both describe the arguments", "give one of them")
-    evaluated = {}
-    for what, sizes in (("grid", grid), ("block", block)):
-        three = limits.three(sizes, what)
-        limits.refuse_bad_sizes(three, what, problem)
-        evaluated[what] = tuple(evaluate(size, problem) for size in three)
-    arguments = parse_arguments(args, Path(), problem)
-    return BinaryLaunch(
-        shape=LaunchShape(**evaluated, shared=evaluate(shared, problem)),
-        arguments=arguments,
-        parameters=parameters,
-        problem=problem,
-        sample=sample,
-    )
-
-
-def values_of(parameters: Sequence[Parameter], sizes: Sequence[int]) -> list[ArgumentValue]:
-    """Return a caller's values for parameters of these sizes in bytes; the launch refuses too many or too few."""
-    padded = [*sizes, *[USUAL_BYTES] * (len(parameters) - len(sizes))]
-    return [_value(parameter, size) for parameter, size in zip(parameters, padded, strict=False)]
-
-
-def _value(parameter: Parameter, size: int) -> ArgumentValue:
-    """Return a caller's value for a parameter of that many bytes."""
-    if isinstance(parameter, np.ndarray):
-        return ArgumentValue(size=parameter.nbytes, content=parameter.tobytes())
-    if isinstance(parameter, np.generic):
-        return ArgumentValue(scalar=parameter.tobytes())
-    if isinstance(parameter, bytes):
-        return ArgumentValue(scalar=parameter)
-    try:
-        if isinstance(parameter, int):
-            return ArgumentValue(scalar=int(parameter).to_bytes(size, "little", signed=parameter < 0))
-        return ArgumentValue(scalar=struct.pack(FLOATS[size], parameter))
-    except (OverflowError, KeyError) as error:
-        raise UsageError(
-            f"{parameter!r} does not fit in a parameter of {size} bytes", f"give its bytes: struct.pack, {size} in all"
-        ) from error

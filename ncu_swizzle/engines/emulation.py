@@ -27,7 +27,7 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulated_launch, emulated_profile
-from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, BinaryLaunch
+from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
@@ -222,35 +222,6 @@ def _counted(
     if drawn.memory == launch.memory:  # nothing is random
         return launch, counts, None
     return drawn, counts_of(binary, drawn, settings, on_progress), sample
-
-
-def profile_launch(
-    path: Path,
-    kernel: str,
-    described: BinaryLaunch,
-    settings: EmulationSettings | None = None,
-    on_progress: OnDone = unheard,
-) -> Emulated:
-    """Emulate one launch of a kernel in a cubin or PTX file.
-
-    `kernel` is a plain or mangled name, empty for the only kernel. Raises BadFile or DamagedFile for the file,
-    UnknownKernel, and UsageError if the arguments do not fit.
-    """
-    settings = settings or EmulationSettings()
-    cubin = Cubin(code_in(path, settings.toolchain, settings.cached), path.name)
-    symbol = names.find(cubin, kernel)
-    binary = Binary(cubin=cubin, symbol=symbol)
-
-    def launches(sample: int | None) -> Launch:
-        values = described.values(cubin, symbol, sample)
-        return emulated_launch.launch(cubin, symbol, described.shape, values)
-
-    launch, counts, sample = _counted(binary, launches, described.sample, settings, on_progress)
-    name = kernel or binary.symbol
-    profile = profile_of_counts(
-        KernelId(name=name, function=demangle(symbol)), {}, binary=binary, launch=launch, counts=counts, compiler=""
-    )
-    return emulated_of(profile, counts, binary, sample=sample)
 
 
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:

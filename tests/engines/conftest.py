@@ -14,14 +14,13 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import run as emulator
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
-from ncu_swizzle.engines.emulation import profile_launch
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu
+from tests.support.binaries import Parameter, launched
 from tests.support.own_kernel import SHIFT, TURN_AND_BEYOND
 from tests.support.places import DATA, PROGRAMS, RECORDED_STRESS, text
 from tests.support.stand_in import Fake
@@ -107,9 +106,7 @@ def emulated(tmp_path: Path) -> Callable[..., Profile]:
         code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
         file = tmp_path / f"{arch}.cubin"
         file.write_bytes(code)
-        return profile_launch(
-            file, name, BinaryLaunch(shape=LaunchShape(grid=(4, 4), block=block), parameters=values)
-        ).profile
+        return launched(file, name, LaunchShape(grid=(4, 4), block=block), values).profile
 
     return emulate
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import profile_binary
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
@@ -15,9 +14,11 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.model import Finding
+from tests.support.binaries import launched
 from tests.support.emulation import recorded_code
 from tests.support.marks import NEEDS_ALL
 from tests.support.reports import EMPTY
@@ -53,7 +54,7 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
 
     def messages(y: bytes | np.ndarray) -> list[str]:
         arguments = [x, y, at, *numbers]
-        profile = profile_binary(shift / "s.cubin", "shift", grid=(4,), block=(64,), shared=0, parameters=arguments)
+        profile = launched(shift / "s.cubin", "shift", LaunchShape(grid=(4,), block=(64,)), arguments).profile
         return [found.message for found in model.violations(profile)]
 
     assert messages(np.ones(200, np.float32)) == []

@@ -3,7 +3,7 @@
 import json
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles
-from ncu_swizzle.engines.emulated_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels import catalog, device, naming
 from ncu_swizzle.kernels.family import Target
@@ -26,6 +25,7 @@ from ncu_swizzle.reports.model import DURATION, Profile
 from ncu_swizzle.reports.options import Engine
 from ncu_swizzle.reports.run_folder import load, load_profile
 from tests.support import process
+from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
 from tests.support.places import RECORDINGS
@@ -172,36 +172,28 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 # ---------------------------------------------------------------------------------------------- binaries
 
 
-def launched(
-    file: Path, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, parameters: Sequence[Parameter]
-) -> emulation.Emulated:
-    return emulation.profile_launch(
-        file, kernel, BinaryLaunch(shape=LaunchShape(grid=grid, block=block, shared=shared), parameters=parameters)
-    )
-
-
 @NEEDS_ALL
 def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None:
     content = binary.read_bytes()
     (work / "cut.cubin").write_bytes(content[: len(content) // 2])
     (work / "text.cubin").write_text("no code")
     with pytest.raises(DamagedFile, match="is damaged"):
-        launched(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "cut.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
     with pytest.raises(BadFile, match="neither a cubin nor PTX"):
-        launched(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "text.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
     with pytest.raises(BadFile, match="does not exist"):
-        launched(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "none.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
     with pytest.raises(UnknownKernel, match=r"turned"):
-        launched(binary, "turned", (1,), (32, 32), 0, TURN)
+        launched(binary, "turned", LaunchShape(grid=(1,), block=(32, 32)), TURN)
     with pytest.raises(UnknownKernel, match="has 2 kernels"):
-        launched(binary, "", (1,), (32, 32), 0, TURN)
+        launched(binary, "", LaunchShape(grid=(1,), block=(32, 32)), TURN)
     with pytest.raises(UsageError, match="do not fit turn"):
-        launched(binary, "turn", (1,), (32, 32), 0, TURN[:2])
+        launched(binary, "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN[:2])
 
 
 @pytest.mark.long
 @NEEDS_ALL
 def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside the block's .*thread \(.*\) of block \(0, 0, 0\)"):
-        launched(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
-    launched(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
+        launched(binary, "beyond", LaunchShape(grid=(1,), block=(128,), shared=512), [np.zeros(128, np.float32)])
+    launched(binary, "beyond", LaunchShape(grid=(1,), block=(128,), shared=2048), [np.zeros(128, np.float32)])

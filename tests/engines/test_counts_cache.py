@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import profile_binary
 from ncu_swizzle.base import cache, paths
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.counts import Counts
@@ -20,8 +19,11 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+from ncu_swizzle.reports.model import Profile
 from tests.support import process
+from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import FULL, TYPED, description, own
 from tests.support.places import text
@@ -194,9 +196,7 @@ def test_without_the_cache_nothing_is_read_or_kept(work: Path, emulations: list[
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_ptx_is_assembled_once_and_from_python_too(
-    work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]
-) -> None:
+def test_ptx_is_assembled_once(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
     assembled: list[str] = []
     real = Toolchain.assemble
 
@@ -206,15 +206,18 @@ def test_ptx_is_assembled_once_and_from_python_too(
 
     monkeypatch.setattr(Toolchain, "assemble", assemble)
     (work / "k.ptx").write_text(PTX, encoding="utf-8")
-    launch = {"grid": (1,), "block": (32,), "parameters": [struct.pack("<i", 4)]}
-    first, again = (profile_binary(work / "k.ptx", **launch) for _ in range(2))
+
+    def profiled(**how: bool) -> Profile:
+        return launched(work / "k.ptx", "", LaunchShape(grid=(1,), block=(32,)), [struct.pack("<i", 4)], **how).profile
+
+    first, again = (profiled() for _ in range(2))
     assert (len(assembled), len(emulations)) == (1, 1)
     assert replace(again, when=first.when) == first
-    fresh = profile_binary(work / "k.ptx", **launch, no_cache=True)
+    fresh = profiled(cached=False)
     assert (len(assembled), len(emulations)) == (2, 2)
     assert replace(fresh, when=first.when) == first
     (work / "k.ptx").write_text(PTX.replace("4096", "8192"), encoding="utf-8")
-    profile_binary(work / "k.ptx", **launch)
+    profiled()
     assert len(assembled) == 3
 
 

@@ -179,23 +179,15 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
 def test_a_binary_takes_what_a_source_takes(tmp_path: Path) -> None:
     cubin = tmp_path / "my.cubin"
     cubin.write_bytes(embedded("transpose-plain").data)
-    matrix = np.zeros((64, 64), np.float32)
-    launch: dict[str, Any] = {"grid": "n//32,n//32", "block": (32, "n//8"), "problem": {"n": 64}}
-    described = ncu_swizzle.profile_binary(cubin, entry="transpose_plain", **launch, args=OWN["args"])
-    for number in (64, np.int32(64), (64).to_bytes(4, "little")):
-        live = ncu_swizzle.profile_binary(cubin, grid=(2, 2), block=(32, 8), parameters=[matrix, matrix, number])
-        assert live.accesses == described.accesses
-    assert described.accesses["LDS"].degree == 32
-    flat = ncu_swizzle.profile_binary(cubin, grid=2, block=np.int64(32), parameters=[matrix, matrix, 64])
+    how: dict[str, Any] = {"engine": "emulated", "problem": {"n": 64}, "config": "none"}
+    described = ncu_swizzle.profile(
+        cubin, entry="transpose_plain", grid="n//32,n//32", block=(32, "n//8"), args=OWN["args"], **how
+    )
+    assert described.profile.accesses["LDS"].degree == 32
+    flat = ncu_swizzle.profile(cubin, grid=2, block=np.int64(32), args=OWN["args"], **how).profile
     assert (flat.grid, flat.block) == ((2, 1, 1), (32, 1, 1)), "a plain number is a grid or a block"
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"parameters": [matrix, matrix, 1 << 40]}, "does not fit in a parameter of 4 bytes"),
-        ({"args": OWN["args"], "parameters": [matrix], "problem": {"n": 64}}, "both describe the arguments"),
-        ({"args": OWN["args"][:2], "problem": {"n": 64}}, "the arguments do not fit"),
-    ]
-    for keywords, said in wrong:
-        with pytest.raises(UsageError, match=said):
-            ncu_swizzle.profile_binary(cubin, grid=2, block=32, **keywords)
+    with pytest.raises(UsageError, match="the arguments do not fit"):
+        ncu_swizzle.profile(cubin, grid=2, block=32, args=OWN["args"][:2], **how)
 
 
 @pytest.mark.long

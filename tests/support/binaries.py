@@ -1,0 +1,40 @@
+"""A kernel of a cubin or PTX file, emulated with values of a test's own as its parameters."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.engines import emulated_launch, emulation
+from ncu_swizzle.engines.emulated_launch import ArgumentValue
+from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.settings import unheard
+from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.limits import LaunchShape
+from ncu_swizzle.reports.model import KernelId
+
+Parameter = bytes | np.ndarray
+
+
+def launched(
+    file: Path, kernel: str, shape: LaunchShape, parameters: Sequence[Parameter], *, cached: bool = True
+) -> Emulated:
+    """Emulate one launch; an array stands for a pointer to it, whose contents are known, bytes for anything else."""
+    settings = EmulationSettings(cached=cached)
+    cubin = Cubin(code_in(file, settings.toolchain, cached), file.name)
+    symbol = names.find(cubin, kernel)
+    launch = emulated_launch.launch(cubin, symbol, shape, list(map(_value, parameters)))
+    binary = Binary(cubin=cubin, symbol=symbol)
+    counts = emulation.counts_of(binary, launch, settings, unheard)
+    named = KernelId(name=kernel or symbol, function=names.demangle(symbol))
+    profile = profile_of_counts(named, {}, binary=binary, launch=launch, counts=counts, compiler="")
+    return emulation.emulated_of(profile, counts, binary)
+
+
+def _value(parameter: Parameter) -> ArgumentValue:
+    if isinstance(parameter, bytes):
+        return ArgumentValue(scalar=parameter)
+    return ArgumentValue(size=parameter.nbytes, content=parameter.tobytes())
