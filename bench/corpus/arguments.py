@@ -62,7 +62,6 @@ COMMANDS = (
     "sweep",
     "profile --no-ncu",
     "list",
-    "check --show-baseline",
     "rules apply",
 )
 NAMES = (

@@ -35,7 +35,6 @@ def holding_against(baseline: str, profile: str, chance: Random) -> Command:
         ((*check, "--max-regression", "5", *GATE), JUDGED),
         ((*check, "--max-regression", "5"), ()),
         (check, ()),
-        (("check", "--show-baseline", "--baseline", baseline), ()),
         (("check", profile, "--save-baseline", "--baseline", baseline), (baseline,)),
     )
     return chance.choice(every)

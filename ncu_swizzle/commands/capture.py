@@ -64,15 +64,10 @@ def capture(
     \f
     The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
     """
-    keep(after_dashes(context), wanted, request, out)
-
-
-def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
-    """Run a program once, write its launches to a file, and print what that holds."""
     from ncu_swizzle.capture.launches import summary
     from ncu_swizzle.commands.run_program import UserProgram
 
-    manifest = captured(UserProgram(command, Path.cwd()), wanted, request, out)
+    manifest = captured(UserProgram(after_dashes(context), Path.cwd()), wanted, request, out)
     number = summary(manifest)
     memory = f", {number['memory_bytes']:,} bytes of memory" if number["memory"] else ""
     held = f"{number['launches']} launches of {number['kernels']} kernels, {number['cubins']} cubins{memory}"

@@ -180,9 +180,6 @@ def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, ver
     return verdict
 
 
-SAVING = ("baseline", "fresh", "save_baseline")
-
-
 @grouped
 def check(
     context: typer.Context,
@@ -217,22 +214,19 @@ def check(
     --save-baseline takes several profiles of one kernel, which show how much its time varies.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import baseline, checking, reporting
+    from ncu_swizzle.gate import checking, reporting
 
-    file = Path(judging.baseline) if judging.baseline else paths.BASELINE
-    if judging.show_baseline:
-        refuse_typed(context, ("show_baseline", "baseline"), "--show-baseline")
-        reporting.show_baseline(baseline.load(file), Output())
-        return
     if not profiles:
         raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
     build.refuse_without_launches(profiles)
     description, request = own.described(request.problem, sources), with_options(request, options)
     if judging.save_baseline:
-        refuse_typed(context, ("profiles", *SAVING), "--save-baseline", Request, Options, PairOptions, CatalogOptions)
+        saving = ("profiles", "baseline", "save_baseline")
+        refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
             gathered, _ = checking.gathered(profiles, description, request, progress)
-        reporting.show_baseline(checking.save(gathered, file, judging.fresh), Output())
+        file = Path(judging.baseline) if judging.baseline else paths.BASELINE
+        reporting.show_saved(checking.save(gathered, file), Output())
         return
     with output.progress() as progress:
         verdict = checking.check(profiles, description, judging, replace(request, build=build), progress)

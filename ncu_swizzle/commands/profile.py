@@ -18,7 +18,7 @@ from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
-from ncu_swizzle.engines.settings import MOST_LAUNCHES, FleetOptions, Launches, Options, Request
+from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
@@ -40,9 +40,9 @@ KernelsArgument = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Profiling:
-    """What only `profile` can do: more launches, ncu's own options, a capture beside; or times without ncu."""
+    """What only `profile` can do: more launches, ncu's own options; or times without ncu."""
 
-    group: ClassVar[str] = "Without ncu, and beside it"
+    group: ClassVar[str] = "Without ncu, or with more of its options"
 
     launch_count: int | None = option(
         None, "Profile at most N launches; a program: 32.", "N", ("-c", "--launch-count"), minimum=1, common=True
@@ -51,9 +51,6 @@ class Profiling:
                           common=True)  # fmt: skip
     repeats: int | None = option(None, "With --no-ncu: timed samples per kernel; default: 15.", "N", minimum=1)
     seed: int | None = option(None, "With --no-ncu: the seed of random inputs; default: a new one each time.", "SEED")
-    capture: bool = option(
-        False, "Of a program: run it once more and keep its launches, as capture does.", flags=("--capture",)
-    )
     ncu_args: tuple[str, ...] = option((), "Other ncu options, quoted as for a shell.", "ARGS")
 
     def refuse_alone(self) -> None:
@@ -124,12 +121,10 @@ def profile(
         _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
         return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
     if several := len(kernels) > 1 or fleet.given:
-        _refuse_several(kernels, profiling.capture, formats)
+        _refuse_several(kernels, formats)
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
     build.refuse_without_launches(kernels or rest)
-    if profiling.capture:
-        _refuse_capture(kernel, filters)
     extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     request = with_options(replace(request, build=build), options, launch_count=profiling.launch_count, extra=extra)
     if kernel and not kernel.endswith(LAUNCHES):
@@ -148,11 +143,6 @@ def profile(
         request = with_options(request, request.options, launches=filters)
         result = _launches(rest, kernel, request, companions, pairs, destination=destination)
     output.show(result, formats)
-    if profiling.capture:  # beside the report: ncu and the capture cannot both follow one run
-        from ncu_swizzle.commands.capture import Wanted, keep
-
-        wanted = Wanted(kernel_name=filters.kernel_name, launch_count=profiling.launch_count or MOST_LAUNCHES)
-        keep(rest, wanted, request, (result.folder or Path()) / f"app{LAUNCHES}")
     return None
 
 
@@ -195,13 +185,12 @@ def _launches(
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
-    """Raise UsageError if a program is given, or ncu's options as earlier releases took them, beside kernels."""
+    """Raise UsageError if a program, or options for ncu, are given beside kernels."""
     if program:
         typed = ["ncu-swizzle", *sys.argv[1:][: -1 - len(program)]]
         if program[0].startswith("-"):
             raise UsageError(why, Typed(shlex.join([*typed, "--ncu-args", shlex.join(program)])))
-        kept = [word for word in typed if word not in kernels]
-        raise UsageError(why, Typed(shlex.join([*kept, "--", *program])))
+        raise UsageError(why, Typed(shlex.join([*(word for word in typed if word not in kernels), "--", *program])))
 
 
 def _time(
@@ -232,29 +221,15 @@ def _time(
         listing.show_times(timing, Output())
 
 
-def _refuse_capture(kernel: str, filters: Launches) -> None:
-    """Raise UsageError unless what is profiled can be captured, too."""
-    if kernel:
-        raise UsageError(
-            f"--capture: only for programs, and {kernel} is none", "ncu-swizzle profile --capture -- ./app"
-        )
-    others = [given for given in filters.given if given != "--kernel-name"]
-    if others:
-        raise UsageError(
-            f"--capture knows no {', '.join(others)}",
-            "-k NAME and -c N select what is profiled and captured: ncu-swizzle profile --capture -k NAME -- ./app",
-        )
-
-
-def _refuse_several(kernels: Sequence[str], capture: bool, formats: Formats) -> None:
+def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
     """Raise UsageError for several kernels, or workers, where there can be only one, or none."""
     if not kernels:
         raise UsageError("--workers: for kernels, not for a program", "leave out --workers")
     if launches := [kernel for kernel in kernels if kernel.endswith(LAUNCHES)]:
         raise UsageError(f"{launches[0]} is profiled alone, without workers", f"ncu-swizzle profile {launches[0]}")
-    if capture or formats != Formats():
+    if formats != Formats():
         raise UsageError(
-            "--json, --csv, --markdown and --capture are for one kernel or program, without workers",
+            "--json, --csv and --markdown are for one kernel or program, without workers",
             "each kernel's folder has its data: ls swizzle-out",
         )
 

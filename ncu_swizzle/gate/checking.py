@@ -134,13 +134,13 @@ def _policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     )
 
 
-def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:
-    """Add the profiles to the baseline in the file, or replace it if `fresh`; return its new content."""
+def save(profiles: Sequence[Profile], file: Path) -> Baseline:
+    """Add the profiles to the baseline in the file; return its new content."""
     uncounted = [profile.kernel.name for profile in profiles if profile.accesses and profile.total.excessive is None]
     if uncounted:
         raise NotComparable(f"{uncounted[0]} has no counts to save", "profile it with ncu-swizzle profile")
     with locked(file.parent):  # two saves at once keep both
-        before = Baseline((), file) if fresh or not exists(file) else baseline.load(file)
+        before = baseline.load(file) if exists(file) else Baseline((), file)
         merged = before.with_(baseline.entry_of(launches) for launches in baseline.grouped_launches(profiles))
         merged.save()
     return merged

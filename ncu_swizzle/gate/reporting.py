@@ -33,7 +33,7 @@ from ncu_swizzle.gate.verdict import (
     Suppression,
     Verdict,
 )
-from ncu_swizzle.render.listing import plain_table, table_line
+from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.reports.options import Outputs
 
 # A verdict as JUnit XML: a suite per kernel, a test case per check. Inconclusive is an error, never a pass.
@@ -373,23 +373,10 @@ def _next(deciding: Sequence[Check], judged: Sequence[str]) -> Hint:
     return Hint(Typed(f"ncu-swizzle explain {code}"), " says what that means, and how to fix it")
 
 
-def show_baseline(baseline: Baseline, console: Console) -> None:
-    """Print a baseline: a row per kernel, with the conditions of its values."""
-    table = plain_table(str(baseline.file), "kernel", "conditions")
-    for name in ("excessive", "degree", "ms", "launches"):
-        table.add_column(name, justify="right")
+def show_saved(baseline: Baseline, console: Console) -> None:
+    """Print what a baseline holds: a line per kernel."""
     for entry in baseline.entries:
-        wavefronts = sum(counts.wavefronts or 0 for counts in entry.accesses.values())
-        ideal = sum(counts.ideal or 0 for counts in entry.accesses.values())
-        engine = "" if entry.engine == "ncu" else f"{entry.engine}, not measured; "
-        machine = f"{entry.machine.gpu or 'unknown GPU'}, clocks {entry.machine.clock_control or 'unknown'}"
+        excess = "unknown" if entry.excessive is None else f"{entry.excessive:,}"
         size = in_words(entry.problem) or f"grid {entry.grid}"
-        table.add_row(
-            entry.kernel,
-            f"{engine}{machine}, ncu {entry.machine.ncu or 'unknown'}, {size}, {entry.when[:10]}",
-            "unknown" if entry.excessive is None else f"{entry.excessive:,}",
-            f"{wavefronts / ideal:.2f}" if ideal else "-",
-            "unknown" if entry.duration_ns is None else f"{entry.duration_ns / 1e6:,.3f}",
-            str(len(entry.durations_ns)),
-        )
-    console.print(table)
+        line = f"{baseline.file}: {entry.kernel}, {size}, {entry.engine}: {excess} excessive wavefronts"
+        console.print(table_line(line), soft_wrap=True)

@@ -89,8 +89,6 @@ class Judging:
         False, "Save the profiles as the baseline; judge nothing.", common=True,
         flags=("--save-baseline",),
     )  # fmt: skip
-    show_baseline: bool = option(False, "Show the baseline.", flags=("--show-baseline",), common=True)
-    fresh: bool = option(False, "With --save-baseline: drop other kernels from the file.", flags=("--fresh",))
     history: Path | None = option(None, "No more excess than in the last good run there.", "FOLDER", common=True)
     kernel_name: str = kernel_names()
     allow_recorded: bool | None = option(

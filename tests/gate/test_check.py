@@ -311,7 +311,7 @@ def test_a_baseline_comes_back_equal_whatever_a_kernel_is_called(tmp_path: Path,
     file = tmp_path / "base.json"
     profiles = [measured(recorded(name)) for name in ("kernel2", "kernel1", "reference-attention")]
     profiles += [lasting(profiles[0], 2e6), named(profiles[0], HOSTILE)]
-    saved = checking.save(profiles, file, fresh=False)
+    saved = checking.save(profiles, file)
     assert baseline.load(file) == saved
     assert [one.kernel for one in saved.entries] == [HOSTILE, "kernel1", "kernel2", "reference-attention"]
     assert len(saved.entries[2].durations_ns) == 2
@@ -319,32 +319,31 @@ def test_a_baseline_comes_back_equal_whatever_a_kernel_is_called(tmp_path: Path,
     first = file.read_bytes()
     assert json.loads(first)["kernels"][0]["kernel"] == HOSTILE
     assert DURATION.encode() not in first
-    checking.save(profiles, file, fresh=True)
+    checking.save(profiles, file)
     assert file.read_bytes() == first
 
 
-def test_saving_keeps_other_kernels_unless_it_starts_afresh(tmp_path: Path, recorded: Recorded) -> None:
+def test_saving_keeps_other_kernels(tmp_path: Path, recorded: Recorded) -> None:
     file = tmp_path / "base.json"
     one, two = measured(recorded("kernel1")), measured(recorded("kernel2"))
-    checking.save([one], file, fresh=False)
-    both = checking.save([two], file, fresh=False)
+    checking.save([one], file)
+    both = checking.save([two], file)
     assert [entry.kernel for entry in both.entries] == ["kernel1", "kernel2"]
-    again = checking.save([lasting(two, 5.0)], file, fresh=False)
+    again = checking.save([lasting(two, 5.0)], file)
     assert [entry.duration_ns for entry in again.entries] == [both.entries[0].duration_ns, 5.0]
-    assert [entry.kernel for entry in checking.save([two], file, fresh=True).entries] == ["kernel2"]
 
 
 def test_a_profile_without_counts_is_not_saved(tmp_path: Path, recorded: Recorded) -> None:
     full = measured(recorded("kernel2"))
     poor = dataclasses.replace(full, instructions=tuple(dataclasses.replace(i, ideal=None) for i in full.instructions))
     with pytest.raises(NotComparable, match="no counts"):
-        checking.save([poor], tmp_path / "base.json", fresh=False)
+        checking.save([poor], tmp_path / "base.json")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_damaged_or_is_not_a_baseline_is_told(tmp_path: Path, recorded: Recorded) -> None:
     file = tmp_path / "base.json"
-    checking.save([measured(recorded("kernel2"))], file, fresh=False)
+    checking.save([measured(recorded("kernel2"))], file)
     text = file.read_text(encoding="utf-8")
     recorded("kernel2").save(tmp_path / "profile.json")
     damaged = {

@@ -201,7 +201,7 @@ def verdicts(verdict: Verdict, styled: bool = False) -> Iterator[Writer]:
 
 
 def baselines(saved: baseline.Baseline, styled: bool = False) -> Iterator[Writer]:
-    yield "terminal", lambda: printed(reporting.show_baseline, saved, styled)
+    yield "terminal", lambda: printed(reporting.show_saved, saved, styled)
     yield "json", saved.to_json
 
 
