@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
-from ncu_swizzle.kernels import by_value, check, fills
+from ncu_swizzle.kernels import check, fills
 from ncu_swizzle.kernels.family import Argument, Problem, Target
 from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, refuse_oversized
 from ncu_swizzle.smem import access
@@ -146,7 +146,7 @@ def described_values(
     # Structs get the addresses of the buffers that they point to.
     at = {argument.name: address for argument, address in zip(arguments, _addresses(values), strict=True)}
     return [
-        replace(value, scalar=by_value.pointing(argument, value.scalar, at)) if value.scalar else value
+        replace(value, scalar=fills.pointing(argument, value.scalar, at)) if value.scalar else value
         for argument, value in zip(arguments, values, strict=True)
     ]
 

@@ -27,9 +27,8 @@ from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
-from ncu_swizzle.kernels.by_value import POINTER
 from ncu_swizzle.kernels.family import LITERAL, STRUCT
-from ncu_swizzle.kernels.fills import numpy_dtype
+from ncu_swizzle.kernels.fills import POINTER, numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.reports.python_kernels import PREFIX
 from ncu_swizzle.smem import access

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError, did_you_mean
-from ncu_swizzle.kernels import by_value, fills, limits
+from ncu_swizzle.kernels import fills, limits
 from ncu_swizzle.kernels.family import BYTES, DTYPES, LITERAL, STRUCT, Argument, Family, LaunchTexts
 from ncu_swizzle.kernels.limits import undefined
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #     [NAME=]bytes:SIZE                  a struct by value, all bytes zero: p=bytes:24
 #     [NAME=]bytes:FILE                  a struct by value, its bytes from a file: p=bytes:params.bin
 #     [NAME=]struct:FIELD,FIELD…         a struct by value, of scalars: p=struct:int32:4,float32:1.5
-#     [NAME=]tensormap:BUFFER:box=RxC    a matrix through a CUtensorMap, see `by_value`
+#     [NAME=]tensormap:BUFFER:box=RxC    a matrix through a CUtensorMap, see `fills`
 #
 # One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills`
 # lists the possible values of FILL.
@@ -77,8 +77,8 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
     name, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
     label = f"argument {number} ({text!r})"
     kind, _, value = rest.partition(":")
-    if kind.strip() in (STRUCT, by_value.MAP):
-        made = by_value.struct if kind.strip() == STRUCT else by_value.tensor_map
+    if kind.strip() in (STRUCT, fills.MAP):
+        made = fills.struct if kind.strip() == STRUCT else fills.tensor_map
         given = name or f"arg{number}"
         return made(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
     if buffer := _BUFFER.fullmatch(rest):
@@ -184,12 +184,10 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
             )
         fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
-        hint = undefined(error) if isinstance(error, BadCatalog) else _spelled(error, argument).hint
+        hint = undefined(error) if isinstance(error, BadCatalog) else error.hint
+        if argument.box and hint.startswith("--arg "):  # of the matrix alone
+            hint = fills.map_hint(argument.name)
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
-
-
-def _spelled(error: UsageError, argument: Argument) -> UsageError:
-    return by_value.of_map(error, argument) if argument.box else error
 
 
 def text_of(argument: Argument) -> str:
@@ -198,7 +196,7 @@ def text_of(argument: Argument) -> str:
         return f"{argument.name}={argument.dtype}:{argument.value or argument.fill}"
     ending = ":".join([*([argument.fill] if argument.fill else []), *([OUT] if argument.output else [])])
     buffer = f"{argument.dtype}[{','.join(argument.shape)}]:{ending or fills.RANDOM}"
-    return f"{argument.name}={by_value.map_text(argument, buffer) if argument.box else buffer}"
+    return f"{argument.name}={fills.map_text(argument, buffer) if argument.box else buffer}"
 
 
 def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:
@@ -269,7 +267,7 @@ def _arguments(
                 f"the argument {text!r} has no name", Hint("name the parameter: ", Typed(f"--arg NAME={text.strip()}"))
             )
         name, value = named["name"], named["value"].strip()
-        if value.startswith(f"{by_value.MAP}:"):
+        if value.startswith(f"{fills.MAP}:"):
             described.append(f"{name}={_filled(value)}")
         elif _SHAPE.fullmatch(value):
             _refuse_record(name, value)
@@ -308,9 +306,9 @@ def _refuse_record(name: str, value: str) -> None:
 
 def _filled(text: str) -> str:
     """Return a tensor map whose matrix is random unless its content is given."""
-    matrix, settings = by_value.halves(text.partition(":")[2].strip())
+    matrix, settings = fills.halves(text.partition(":")[2].strip())
     content = f"{matrix}:{fills.RANDOM}" if _SHAPE.fullmatch(matrix.strip()) else matrix
-    return ":".join((by_value.MAP, content, *settings))
+    return ":".join((fills.MAP, content, *settings))
 
 
 def _is_typed(value: str) -> bool:

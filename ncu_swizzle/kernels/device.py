@@ -20,7 +20,7 @@ import numpy as np
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.cubin import elf, names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import by_value, check, fills, limits
+from ncu_swizzle.kernels import check, fills, limits
 from ncu_swizzle.kernels.family import Argument, Family, Kernel, Problem, Target
 from ncu_swizzle.kernels.limits import LaunchShape
 
@@ -149,7 +149,7 @@ class Buffers:
         given = list(zip(family.arguments, self.device, strict=True))
         addresses = {argument.name: int(pointer) for argument, pointer in given if argument.shape}
         return [
-            by_value.pointing(argument, _parameter(argument, value, kernel, problem), addresses)
+            fills.pointing(argument, _parameter(argument, value, kernel, problem), addresses)
             for argument, value in given
             if argument.passed
         ]

@@ -36,7 +36,7 @@ DTYPES = (
 )  # fmt: skip
 ML_DTYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}  # bytes of those that NumPy lacks
 BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
-STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `by_value`
+STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `fills`
 LITERAL = "literal"  # in place of a dtype: a value that a function in Python gets as it is, see `arguments`
 
 

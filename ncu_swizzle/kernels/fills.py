@@ -8,7 +8,8 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Collection, Mapping, Sequence
+import struct as struct_
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.validate import whole
-from ncu_swizzle.kernels import by_value
 from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
 from ncu_swizzle.kernels.limits import evaluate
 
@@ -94,8 +94,8 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     if argument.dtype == BYTES:
         return np.void(_content(argument, problem))
     if argument.dtype == STRUCT:
-        return np.void(by_value.packed(_fields(argument, problem)))
-    if argument.dtype == by_value.POINTER:  # the address of a buffer that is not there yet
+        return np.void(packed(_fields(argument, problem)))
+    if argument.dtype == POINTER:  # the address of a buffer that is not there yet
         return np.uint64(0)
     dtype = numpy_dtype(argument.dtype)
     if dtype.kind not in "iub":
@@ -120,11 +120,11 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
 
 def _fields(argument: Argument, problem: Mapping[str, int]) -> list[np.generic]:
     values = []
-    for number, field in enumerate(by_value.fields_of(argument)):
+    for number, field in enumerate(fields_of(argument), 1):
         try:
             values.append(scalar(field, problem))
         except UsageError as error:
-            raise by_value.of_field(error, argument, number) from error
+            raise UsageError(f"field {number}: {error}", "give the field a value of its type") from error
     return values
 
 
@@ -297,6 +297,104 @@ def _refuse_out_of_range(argument: Argument) -> None:
     if not math.isfinite(number) or number != int(number) or not least <= number <= most:
         raise UsageError(f"{argument.fill} does not fit in {argument.dtype}", f"{least} to {most}")
 
+
+# Parameters passed by value that are neither a number nor a pointer: structs, and CUtensorMaps.
+#
+#     p=struct:int32:4,float32:1.5,bytes:8                  fields in order, aligned as in C
+#     m=tensormap:float16[n,k]:random:box=64x64:swizzle=128     a matrix, through a map made for it
+#
+# Commas and colons need no quotes in a shell. A front end writes fields ``pointer:BUFFER+BYTES`` too.
+
+MAP = "tensormap"
+POINTER = "pointer"  # in place of a field's dtype: an address in the buffer that its value names
+SWIZZLES = (0, 32, 64, 128)  # bytes
+EXAMPLE = "float16[64,64]:random"  # of a matrix
+_SETTING = re.compile(r"\s*(box|swizzle)\s*=")
+_BOX, _SWIZZLE = re.compile(r"\s*(\d+)\s*[x,]\s*(\d+)\s*"), re.compile(r"\s*(\d+)\s*")
+
+Reader = Callable[[str], Argument]  # of the text of an argument without its name
+
+
+def struct(name: str, text: str, read: Reader) -> Argument:
+    """Return a struct of the fields in a text, each read as an argument of its own. Raises UsageError."""
+    fields = [read(part) for part in text.split(",")]
+    for number, field in enumerate(fields, 1):
+        if field.shape or field.fill or field.dtype == STRUCT:
+            raise UsageError(
+                f"argument {name}: field {number} is not a number: a pointer in a struct is one of 8 bytes",
+                Hint(Typed(f"--arg {name}=struct:uint64:0,int32:4"), f", or its bytes from a file: {name}=bytes:FILE"),
+            )
+    return Argument(name=name, dtype=STRUCT, value=",".join(f"{field.dtype}:{field.value}" for field in fields))
+
+
+def fields_of(argument: Argument) -> list[Argument]:
+    """Return the fields of a struct."""
+    parts = (part.partition(":") for part in argument.value.split(","))
+    return [Argument(name=argument.name, dtype=dtype, value=value) for dtype, _, value in parts]
+
+
+def packed(values: list[np.generic]) -> bytes:
+    """Return a struct's bytes: every field aligned to its size, the whole to its widest field, gaps zero."""
+    dtypes = [value.dtype for value in values]
+    layout = np.dtype([(f"f{number}", dtype) for number, dtype in enumerate(dtypes)], align=True)
+    content = bytearray(layout.itemsize)
+    for value, name in zip(values, layout.names or (), strict=True):
+        offset = layout.fields[name][1] if layout.fields else 0
+        content[offset : offset + value.dtype.itemsize] = value.tobytes()
+    return bytes(content)
+
+
+def pointing(argument: Argument, content: bytes, addresses: Mapping[str, int]) -> bytes:
+    """Return a struct's bytes with the addresses of the buffers that its fields point to, all of 8 bytes then."""
+    if argument.dtype != STRUCT or f"{POINTER}:" not in argument.value:
+        return content
+    pointed = bytearray(content)
+    for number, field in enumerate(fields_of(argument)):
+        if field.dtype == POINTER:
+            name, _, offset = field.value.rpartition("+")
+            struct_.pack_into("<Q", pointed, number * 8, addresses[name] + int(offset))
+    return bytes(pointed)
+
+
+def halves(text: str) -> tuple[str, list[str]]:
+    """Return the matrix of a tensor map's text, and what follows it: box and swizzle."""
+    parts = text.split(":")
+    first = len(parts)
+    while first and _SETTING.match(parts[first - 1]):
+        first -= 1
+    return ":".join(parts[:first]), parts[first:]
+
+
+def tensor_map(name: str, text: str, read: Reader) -> Argument:
+    """Return a matrix that the kernel gets as a CUtensorMap. Raises UsageError."""
+    matrix, settings = halves(text)
+    given = {key.strip(): value for key, _, value in (setting.partition("=") for setting in settings)}
+    try:
+        argument = read(matrix)
+    except UsageError as error:
+        raise UsageError(str(error), map_hint(name)) from error
+    box, swizzle = _BOX.fullmatch(given.get("box", "")), _SWIZZLE.fullmatch(given.get("swizzle", "0"))
+    if len(argument.shape) != 2 or box is None or swizzle is None or int(swizzle[1]) not in SWIZZLES:
+        raise UsageError(
+            f"argument {name} is not a valid tensor map: it takes a matrix, a box of rows x columns, and a swizzle of "
+            f"{', '.join(map(str, SWIZZLES))} bytes",
+            map_hint(name),
+        )
+    return replace(argument, tensor_map=True, box=(int(box[1]), int(box[2])), swizzle=int(swizzle[1]))
+
+
+def map_text(argument: Argument, matrix: str) -> str:
+    """Return a tensor map as it is written, given its matrix as that is."""
+    rows, columns = argument.box
+    return f"{MAP}:{matrix}:box={rows}x{columns}:swizzle={argument.swizzle}"
+
+
+def map_hint(name: str) -> Typed:
+    """Return a tensor map that can be typed."""
+    return Typed(f"--arg {name}={MAP}:{EXAMPLE}:box=64x64:swizzle=128")
+
+
+# What to type for unknown contents.
 
 FAR = 1 << 40  # an address, aligned and far from all buffers
 _POINTERS = re.compile("ptr|pointer|addr", re.IGNORECASE)
