@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.engines import measured as measured_
 from ncu_swizzle.engines.settings import GPUS, Context, FleetOptions, Progress, Request
-from ncu_swizzle.kernels import recipe
+from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
@@ -75,7 +75,7 @@ def copy_everything(catalog: Catalog) -> None:
     for family in catalog.families:
         for header in family.headers:
             package, _, inside = header.partition(":")
-            shutil.copytree(recipe.locate(header), SITE / package / inside, dirs_exist_ok=True)
+            shutil.copytree(toolchain.locate(header), SITE / package / inside, dirs_exist_ok=True)
             (SITE / package / "__init__.py").touch()  # a package with this file takes precedence over one without
 
 

@@ -14,7 +14,7 @@ from bench.corpus import trees
 from bench.corpus.hostile import EVIL, MODULE, PROGRAM
 from bench.corpus.originals import FOREIGN, RECORDED, profile
 from ncu_swizzle.base import paths
-from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.reports import container
@@ -110,8 +110,8 @@ def compiled(name: str) -> Compiled:
     )
     sizes = tuple(part for item in problem.items() for part in ("--problem", "{}={}".format(*item)))
     shared = ("--shared", str(shape.shared))
-    include = [part for folder in recipe.include_folders(family) for part in ("-I", str(folder))]
-    options = (*recipe.options(family, kernel), *include)
+    include = [part for folder in toolchain.include_folders(family) for part in ("-I", str(folder))]
+    options = (*toolchain.options(family, kernel), *include)
     launch = ("--kernel", kernel.entry, "--grid", grid, "--block", block, *shared, *sizes, *_args(words))
     return _compiled(family.source(kernel), options, launch)
 

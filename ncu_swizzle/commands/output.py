@@ -32,7 +32,7 @@ from ncu_swizzle.base.texts import beneath, message, one_line
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ncu_swizzle.commands.run_several import KernelOutcome
+    from ncu_swizzle.commands.run_kernel import KernelOutcome
     from ncu_swizzle.engines.settings import Done
     from ncu_swizzle.engines.settings import Progress as OnProgress
     from ncu_swizzle.reports import pack

@@ -148,12 +148,12 @@ def profile(
 
 def _each(lineups: Sequence[Lineup], request: Request, destination: Destination, fleet: FleetOptions) -> None:
     """Profile several kernels, and print what became of each."""
-    from ncu_swizzle.commands import run_several
+    from ncu_swizzle.commands import run_kernel
 
     with output.progress() as progress:
-        outcomes, notes = run_several.profile(lineups, request, destination, progress, fleet)
+        outcomes, notes = run_kernel.profile_each(lineups, request, destination, progress, fleet)
     output.show_several(outcomes, notes)
-    run_several.conclude(outcomes)
+    run_kernel.conclude(outcomes)
 
 
 def _launches(

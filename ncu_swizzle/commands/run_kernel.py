@@ -1,29 +1,33 @@
-"""Profile a kernel next to its baseline, compare profiles, and apply the rules."""
+"""Profile a kernel next to its baseline, or several; compare profiles, and apply the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.measured import has_torch
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
-from ncu_swizzle.engines.settings import Context, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, Context, FleetOptions, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.reports import many_launches, pack, pairing, run_folder
+from ncu_swizzle.reports import pack, pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import AUTO, EMULATED, NONE, RECORDED, Companions, Destination, Engine
+from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
 from ncu_swizzle.reports.pack import LaunchFindings
 from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
+from ncu_swizzle.sweep import worker
+from ncu_swizzle.sweep.crew import crew
+from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 
 # A run: profiles collected into a folder, compared, with a page; whatever they are of.
 
@@ -51,7 +55,7 @@ def make_run(name: str, engine: Engine, destination: Destination, collected: Cal
         run = collected(staged)
         from ncu_swizzle.render import page  # pandas and Jinja, which not every command needs
 
-        comparisons, notes = many_launches.lay_out(run.rows, run.columns, run.notes)
+        comparisons, notes = pairing.lay_out(run.rows, run.columns, run.notes)
         title = " → ".join(run.columns)
         if run.columns:
             files = save_rows(staged, run.rows, run.columns)
@@ -219,7 +223,7 @@ def arrange(
     """Return rows of matching launches, and the reports' names, empty if each report has just one launch."""
     if all(len(report) == 1 for report in reports):
         return [tuple(profile for report in reports for profile in report)], ()
-    return pairing.rows(reports, pairs), many_launches.columns(texts)
+    return pairing.rows(reports, pairs), pairing.columns(texts)
 
 
 def _is_one_run(texts: Sequence[str]) -> bool:
@@ -228,14 +232,14 @@ def _is_one_run(texts: Sequence[str]) -> bool:
 
 def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> JobResult:
     rows, columns = arrange([choice.chosen(report) for report in reports], texts, choice.pairs)
-    return _laid_out(rows, columns, columns or many_launches.columns(texts), engine)
+    return _laid_out(rows, columns, columns or pairing.columns(texts), engine)
 
 
 def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
     """Return everything in a run: a kernel's profiles side by side, or a program's launches."""
     run = run_folder.load(folder)
     if not run.rows:
-        return _laid_out([tuple(choice.chosen(run.profiles))], (), many_launches.columns([str(folder)]), engine)
+        return _laid_out([tuple(choice.chosen(run.profiles))], (), pairing.columns([str(folder)]), engine)
     launches = [profile for row in run.rows for profile in row if profile is not None]
     chosen = {id(profile) for profile in choice.chosen(launches)}
     rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
@@ -243,7 +247,7 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
 
 
 def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> JobResult:
-    comparisons, notes = many_launches.lay_out(rows, columns)
+    comparisons, notes = pairing.lay_out(rows, columns)
     return JobResult(comparisons=comparisons, engine=engine, notes=notes, title=" → ".join(title))
 
 
@@ -253,3 +257,85 @@ def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str],
 def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
     """Return the findings of saved reports, profiles and runs; raise BadFile or DamagedFile."""
     return tuple(launch for comparison in reopen(entries).comparisons for launch in pack.launch_findings(comparison))
+
+
+# Several kernels, each into its own folder, in turn or by workers.
+
+
+@dataclass(frozen=True)
+class KernelOutcome:
+    """What became of one kernel: its result, or the error that it ended with."""
+
+    name: str
+    result: JobResult | None = None
+    error: NcuSwizzleError | None = None
+
+
+def profile_each(
+    lineups: Sequence[Lineup],
+    request: Request,
+    destination: Destination = Destination(),
+    progress: Progress = silent,
+    fleet: FleetOptions = ALONE,
+) -> tuple[list[KernelOutcome], Sequence[str]]:
+    """Return what became of each kernel, in order, and notes on the workers. A failing one does not stop the others.
+
+    With a folder to export to, each kernel has its own in it. Before anything runs, raises what `refuse_to_overwrite`
+    raises.
+    """
+    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
+        request = replace(request, engine=NCU)
+    targets = [lineup.target for lineup in lineups]
+    places = {target.name: _place(target, destination) for target in targets}
+    for place in places.values():
+        run_folder.refuse_to_overwrite(place)
+    measures = any(engine_for(target, request).name == NCU for target in targets)
+    files = tuple(dict.fromkeys(file for target in targets for file in worker.files_of(target.family)))
+    job = FleetJob(work=profiled, common=request, examine=alike, measures=measures, files=files)
+    tasks = [FleetTask(lineup.target.name, lineup) for lineup in lineups]
+    outcomes = {target.name: KernelOutcome(target.name) for target in targets}
+
+    @contextmanager
+    def staged(task: FleetTask) -> Iterator[Path]:
+        place = places[task.name].export or run_folder.DEFAULT / slug(task.name)
+        with run_folder.staging(place) as folder:
+            yield folder
+
+    def take(number: int, result: FleetResult, folder: Path) -> None:
+        name = tasks[number].name
+        if result.error:
+            outcomes[name] = KernelOutcome(name, error=result.error)
+            return
+        published = run_folder.publish(folder, slug(name), places[name])
+        outcomes[name] = KernelOutcome(name, replace(result.value, folder=published))
+
+    with crew(job, fleet, progress) as workers:
+        workers.run(tasks, staged, take)
+        notes = workers.notes
+    return list(outcomes.values()), notes
+
+
+def conclude(outcomes: Sequence[KernelOutcome]) -> None:
+    """Raise ProgramFailed if a kernel failed."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    if failed:
+        first = failed[0]
+        assert first.error is not None
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise ProgramFailed(
+            f"{len(failed)} of {len(outcomes)} kernels failed; {first.name}: {first.error}{more}", first.error.hint
+        )
+
+
+def profiled(request: Request, lineup: Lineup, folder: Path, progress: Progress) -> JobResult:
+    """Profile one kernel into the folder."""
+    return profile(lineup, request, Destination(folder), progress)
+
+
+def alike(_request: Request) -> None:
+    """Say nothing: each result names the machine that it is from."""
+
+
+def _place(target: Target, destination: Destination) -> Destination:
+    export = destination.export
+    return replace(destination, export=export / slug(target.name)) if export else destination

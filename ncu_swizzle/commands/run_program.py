@@ -194,12 +194,12 @@ def _beside(
     notes: Sequence[str],
 ) -> RunRows:  # fmt: skip
     """Return a program's launches, each beside the baseline's that it matches if there is one."""
-    from ncu_swizzle.reports import many_launches
+    from ncu_swizzle.reports import pairing
 
     if not before:
         return RunRows(rows=[(profile,) for profile in after], columns=names[1:], notes=notes)
     rows, _ = run_kernel.arrange([before, after], [], pairs)
-    return RunRows(rows=rows, columns=many_launches.columns(names), notes=notes)
+    return RunRows(rows=rows, columns=pairing.columns(names), notes=notes)
 
 
 def _usable_ncu(program: UserProgram, request: Request) -> Path:

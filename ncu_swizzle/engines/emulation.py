@@ -32,7 +32,7 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, sour
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import fills, recipe
+from ncu_swizzle.kernels import fills, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
@@ -166,7 +166,7 @@ def emulate_cubin(
     family, kernel = target.family, target.kernel
     cubin = opened(code, target.source.name)
     symbol = names.find(cubin, kernel.entry)
-    roots = tuple(map(str, recipe.source_roots(family)))
+    roots = tuple(map(str, toolchain.source_roots(family)))
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)

@@ -28,7 +28,7 @@ from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resou
 from ncu_swizzle.fix.excess import GAP, NOWHERE, UNRESOLVED, Moved, MovedPlaces, excess_claim, excess_of
 from ncu_swizzle.fix.rows import READ, WRITE, InstructionRows, Lines, Numbers, Rows, changed, instruction_rows
 from ncu_swizzle.fix.values import Values
-from ncu_swizzle.kernels import limits, recipe
+from ncu_swizzle.kernels import limits, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -264,8 +264,8 @@ def _rebuilt_claim(before: Target, after: Target, settings: EmulationSettings) -
     if before.compiled or before.python:
         reason = f"{before.kernel.file} is not CUDA C++ that could be compiled again"
         return _rebuilt(state=ClaimState.UNKNOWN, reason=reason)
-    old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
-    found_there = f"-I{before.family.folder.absolute()}"  # see `edits.rebuilt`
+    old, new = (toolchain.options(target.family, target.kernel) for target in (before, after))
+    found_there = f"-I{before.family.folder.absolute()}"  # see `edits.with_files`
 
     def portable(target: Target, options: Sequence[str]) -> list[str]:
         """Return options without the folder that the sources are in."""

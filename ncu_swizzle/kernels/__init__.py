@@ -7,6 +7,6 @@
 
 Typed options and a project's table give the same `options.LaunchOptions`; with its source that is a
 `project.KernelSpec`, from which `build` makes a `family.Family`. A `family.Target` is one kernel of it at one size, its
-launch evaluated. The recipe for nvcc (`recipe`, `toolchain`) is the same whether PyCUDA or the emulated engine runs
+launch evaluated. The recipe for nvcc (`toolchain`) is the same whether PyCUDA or the emulated engine runs
 it. ``python -m ncu_swizzle.kernels`` is the process that ncu profiles; `device` is the only importer of PyCUDA.
 """

@@ -35,7 +35,7 @@ from ncu_swizzle.base.errors import (
 from ncu_swizzle.base.files import brief, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, on_terminal
 from ncu_swizzle.base.validate import whole
-from ncu_swizzle.kernels import device, fills, output, recipe, toolchain
+from ncu_swizzle.kernels import device, fills, output, toolchain
 from ncu_swizzle.kernels.catalog import Catalog, load, shipped
 from ncu_swizzle.kernels.device import Buffers, ReadyKernel, launcher, profile_once
 from ncu_swizzle.kernels.family import Family, Kernel, Problem, read
@@ -179,7 +179,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
         "problem": problem,
         "commit": commit_of_family(family),
         "sources": {} if kernel.library else family.source_texts(),
-        "source_roots": [encodable(str(root)) for root in recipe.source_roots(family)],
+        "source_roots": [encodable(str(root)) for root in toolchain.source_roots(family)],
     }
 
 

@@ -162,7 +162,7 @@ class Family:
     parameters: tuple[Parameter, ...]
     launch: LaunchTexts
     compute_capability: tuple[int, ...]  # the lowest that it runs on
-    headers: tuple[str, ...]  # of other projects, see `kernels.recipe`
+    headers: tuple[str, ...]  # of other projects, see `kernels.toolchain`
     arguments: tuple[Argument, ...]
     kernels: tuple[Kernel, ...]
     options: tuple[str, ...] = ()  # nvcc's, for all kernels

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ncu_swizzle.base.texts import in_code, in_csv, in_json, in_markdown
 from ncu_swizzle.render import findings, mix, summary, tables, text
-from ncu_swizzle.reports import frames, many_launches, pack
+from ncu_swizzle.reports import frames, pack, pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.options import RECORDED
 
@@ -31,7 +31,7 @@ def to_json(result: JobResult) -> str:
         content |= _comparison(result.comparison)
     else:
         content |= {
-            "verdict": many_launches.verdict(result.comparisons),
+            "verdict": pairing.verdict(result.comparisons),
             "warnings": list(result.notes),
             "kernels": [_kernel(comparison) for comparison in result.comparisons],
             "comparisons": [{"title": each.title, **_comparison(each)} for each in result.comparisons],
@@ -51,7 +51,7 @@ def _kernel(comparison: Comparison) -> dict[str, Any]:
         "grid": [list(p.grid) for p in comparison.profiles],
         "block": [list(p.block) for p in comparison.profiles],
         "duration_ns": [p.duration_ns for p in comparison.profiles],
-        "excessive": [many_launches.excess(p) for p in comparison.profiles],
+        "excessive": [pairing.excess(p) for p in comparison.profiles],
         "degree": [p.total.degree for p in comparison.profiles],
     }
 
@@ -149,7 +149,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
         return render(comparisons[0])
     rows = summary.rows(comparisons)
     profiles = [profile for comparison in comparisons for profile in comparison.profiles]
-    parts = _head(title or f"{len(comparisons)} kernels", many_launches.verdict(comparisons))
+    parts = _head(title or f"{len(comparisons)} kernels", pairing.verdict(comparisons))
     parts += ["> Recorded, not measured now.\n"] * any(profile.engine == RECORDED for profile in profiles)
     parts += ["\n".join(f"> {in_markdown(note)}" for note in notes) + "\n"] if notes else []
     paces = ["speedup"] if len(profiles) > len(comparisons) else []
@@ -163,7 +163,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     heads = ["launch", "kernel", "grid", "block", "excessive", "degree", "duration", *paces]
     parts.append(_table(heads, cells, words=4))
     parts += [f"{len(rows) - MOST_ROWS} more in the HTML report.\n"] * (len(rows) > MOST_ROWS)
-    for index in many_launches.worst(comparisons, MOST_PARTS):
+    for index in pairing.worst(comparisons, MOST_PARTS):
         comparison = comparisons[index]
         parts += [f"#### {in_markdown(rows[index].name)}\n", f"**{in_markdown(comparison.verdict)}**\n"]
         parts += _parts(comparison)

@@ -26,7 +26,7 @@ from ncu_swizzle.render import banks, findings, mix, source, summary, tables, te
 from ncu_swizzle.render.banks import Board
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
-from ncu_swizzle.reports import many_launches, memory, model, remarks
+from ncu_swizzle.reports import memory, model, pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import RECORDED
@@ -48,7 +48,7 @@ FILTERS = {
     "shade": text.shade,
     "width": text.width,
 }
-MODULES = (findings, many_launches, memory, mix, remarks, source, summary, tables, text)
+MODULES = (findings, pairing, memory, mix, remarks, source, summary, tables, text)
 
 
 @cache
@@ -211,16 +211,16 @@ class KernelsPage:
 def build_page(comparisons: Sequence[Comparison], notes: Sequence[str], title: str) -> KernelsPage:
     """Return the page of several comparisons."""
     colours = Colours()
-    worst = {index: comparisons[index] for index in many_launches.worst(comparisons, MOST_PARTS)}
+    worst = {index: comparisons[index] for index in pairing.worst(comparisons, MOST_PARTS)}
     profiles = [profile for each in comparisons for profile in each.profiles]
     return KernelsPage(
         title=title or f"{len(comparisons)} kernels",
-        verdict=many_launches.verdict(comparisons),
+        verdict=pairing.verdict(comparisons),
         notes=tuple(notes),
         recorded=any(profile.engine == RECORDED for profile in profiles),
         compares=len(profiles) > len(comparisons),
         rows=summary.rows(comparisons),
-        most_excess=max((many_launches.excessive(comparison) or 0 for comparison in comparisons), default=0),
+        most_excess=max((pairing.excessive(comparison) or 0 for comparison in comparisons), default=0),
         longest=max((profile.duration_ns or 0.0 for profile in profiles), default=0.0),
         reports={index: build(each, colours, f"k{index}-") for index, each in worst.items()},
         data=data_section({f"k{index}-": each for index, each in worst.items()}),

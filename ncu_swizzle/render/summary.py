@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.render import text
-from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import SHARED_PIPE, Comparison
 from ncu_swizzle.reports.memory import MemoryLine, everything
 from ncu_swizzle.reports.model import Profile
@@ -132,7 +132,7 @@ def _row(comparison: Comparison, unit: text.TimeUnit) -> KernelRow:
         grid=_changed([_short_dimensions(p.grid) for p in pair]),
         block=_changed([_short_dimensions(p.block) for p in pair]),
         duration=ARROW.join(text.duration_text(p.duration_ns, unit) for p in pair),
-        excessive=ARROW.join(text.count(many_launches.excess(p)) for p in pair),
+        excessive=ARROW.join(text.count(pairing.excess(p)) for p in pair),
         degree=ARROW.join(text.degree(p.total.degree) if p.total.ideal else "-" for p in pair),
         pace=f"{comparison.speedup:.2f}×" if comparison.speedup else "",
         note=", ".join(notes),

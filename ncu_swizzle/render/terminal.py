@@ -13,7 +13,7 @@ from rich.text import Text
 from ncu_swizzle.render import findings, mix, summary, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.summary import computed
-from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.counts import TRANSFERS
 from ncu_swizzle.reports.memory import LOCAL_OPCODES
@@ -108,14 +108,14 @@ def _show_kernels(result: JobResult, console: Console) -> None:
     console.print(kernel_list(result.comparisons))
     for note in result.notes:
         console.print(table_line(("Note:", "yellow"), f" {note}"))
-    worst = [result.comparisons[index] for index in many_launches.worst(result.comparisons, KERNELS_SHOWN)]
-    conflicting = [comparison for comparison in worst if many_launches.excessive(comparison)]
+    worst = [result.comparisons[index] for index in pairing.worst(result.comparisons, KERNELS_SHOWN)]
+    conflicting = [comparison for comparison in worst if pairing.excessive(comparison)]
     for comparison in conflicting:
         console.print()
         console.print(table_line(f"── {comparison.title}", style="bold"))
         _show_comparison(comparison, console)
     console.print()
-    console.print(table_line(many_launches.verdict(result.comparisons), style="bold"))
+    console.print(table_line(pairing.verdict(result.comparisons), style="bold"))
     if len(conflicting) < len(result.comparisons):
         console.print(
             table_line("ncu-swizzle report --launch N or --kernel-name NAME shows others in full.", style="dim")
@@ -135,7 +135,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
         sizes = [row.grid] if paired else [row.grid, row.block]
         cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
         lines = [Text(cell.replace(summary.ARROW, "\n→ ")) for cell in (row.number, *cells)]
-        table.add_row(lines[0], name, *lines[1:], style="red" if many_launches.excess(row.last) else "")
+        table.add_row(lines[0], name, *lines[1:], style="red" if pairing.excess(row.last) else "")
     return table
 
 

@@ -137,5 +137,5 @@ def test_what_needs_no_tables_loads_none(line: str, work: Path, monkeypatch: pyt
 
 @pytest.mark.long
 def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:
-    jobs = ", ".join(f"ncu_swizzle.commands.{name}" for name in ("run_kernel", "run_program", "run_several"))
+    jobs = ", ".join(f"ncu_swizzle.commands.{name}" for name in ("run_kernel", "run_program"))
     assert not imported_by(f"import {jobs}, ncu_swizzle.render.terminal") & {"ncu_report", "pycuda", "torch"}

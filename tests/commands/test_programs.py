@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_program import program_name
-from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels.naming import TargetOrFile
-from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.reports import many_launches
-from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import Companions, Destination
+from ncu_swizzle.reports import pairing
 from tests.support import python_kernels
 from tests.support.fleets import needs_fleet
 from tests.support.process import Done, Typed
@@ -66,7 +60,7 @@ def test_a_program_is_called_after_what_it_runs() -> None:
 @pytest.mark.long
 @given(st.text())
 def test_any_text_has_a_name_that_can_be_printed(text: str) -> None:
-    (column,) = many_launches.columns([text])
+    (column,) = pairing.columns([text])
     assert all(letter.isprintable() for letter in column) or column == text
     assert program_name([text])
 

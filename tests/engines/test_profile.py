@@ -13,7 +13,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_REGRESSION, Outcome
-from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.render import mix
 from ncu_swizzle.render import page as report
@@ -165,7 +165,7 @@ def test_what_was_compiled_elsewhere_needs_no_headers_here(
     def missing(header: str) -> Path:
         raise EnvironmentLacking(f"{header} is not installed", "")
 
-    monkeypatch.setattr(recipe, "locate", missing)
+    monkeypatch.setattr(toolchain, "locate", missing)
     family, kernel = catalog.shipped().named(name)
     assert family.headers
     (result,) = container.inspect(recorded_file(name)).results

@@ -15,7 +15,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog, recipe
+from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports.options import NCU, Engine
 from tests.support import worked_example
@@ -52,7 +52,7 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
 def own_kernels(family: str) -> list[str]:
     """Return a family's kernels; skip the test where headers that they include are not installed."""
     try:
-        [recipe.locate(name) for found, _ in catalog.shipped() if found.name == family for name in found.headers]
+        [toolchain.locate(name) for found, _ in catalog.shipped() if found.name == family for name in found.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(f"{lacking}: {lacking.hint}")
     return [kernel.name for found, kernel in catalog.shipped() if found.name == family and not kernel.library]

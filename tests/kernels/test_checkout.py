@@ -8,7 +8,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadCatalog, Untrusted
 from ncu_swizzle.gate import checking
-from ncu_swizzle.kernels import catalog, naming, project, recipe
+from ncu_swizzle.kernels import catalog, naming, project, toolchain
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from tests.support.own_kernel import KERNEL, description
@@ -83,7 +83,7 @@ def test_a_package_s_submodule_would_be_imported(tmp_path: Path, monkeypatch: py
     (tmp_path / "evil_package").mkdir()
     (tmp_path / "evil_package" / "__init__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert recipe.locate("evil_package:.")
+    assert toolchain.locate("evil_package:.")
     assert not (tmp_path / "marker").exists()
 
 

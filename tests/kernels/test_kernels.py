@@ -12,12 +12,11 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.explain import predict
-from ncu_swizzle.kernels import device, recipe
+from ncu_swizzle.kernels import device, toolchain
 from ncu_swizzle.kernels import family as catalog
 from ncu_swizzle.kernels.catalog import shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target
-from ncu_swizzle.kernels.recipe import OPTIONS
-from ncu_swizzle.kernels.toolchain import NVCC, Toolchain, cubin
+from ncu_swizzle.kernels.toolchain import NVCC, OPTIONS, Toolchain, cubin
 from tests.support import worked_example
 from tests.support.marks import NEEDS_NVCC
 
@@ -35,7 +34,7 @@ KERNELS = [
 
 def compile_(family: Family, kernel: Kernel, arch: str, folder: Path) -> str:
     """Compile a kernel as the launching program does, and return what the compiler says of it."""
-    folders = [catalog.include_folder(family.folder), *map(recipe.locate, family.headers)]
+    folders = [catalog.include_folder(family.folder), *map(toolchain.locate, family.headers)]
     include = [f"-I{folder}" for folder in folders]
     nvcc = str(Toolchain().find(NVCC))
     done = subprocess.run(
@@ -58,7 +57,7 @@ def test_it_compiles_without_spills(family: Family, kernel: Kernel, arch: str, t
     if arch < least.rstrip("a"):
         pytest.skip(f"{kernel.name} needs {least}")
     try:
-        [recipe.locate(name) for name in family.headers]
+        [toolchain.locate(name) for name in family.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(str(lacking))
     said = compile_(family, kernel, family.architecture(kernel, arch), tmp_path)

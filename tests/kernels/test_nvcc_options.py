@@ -7,7 +7,7 @@ import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import Untrusted, UsageError
-from ncu_swizzle.kernels import catalog, naming, nvcc_options, recipe
+from ncu_swizzle.kernels import catalog, naming, nvcc_options, toolchain
 from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_NVCC
@@ -35,17 +35,17 @@ def test_options_that_cannot_be_are_told(tmp_path: Path) -> None:
 
 def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
     family = naming.family_of(own(tmp_path), description(FULL, options=("-std=c++20",)), ())
-    assert recipe.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
+    assert toolchain.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
 
 
 def test_the_shipped_kernels_are_compiled_as_ever() -> None:
     for family, kernel in catalog.shipped():
         if kernel.library:
             continue
-        assert recipe.options(family, kernel) == recipe.OPTIONS
+        assert toolchain.options(family, kernel) == toolchain.OPTIONS
         if not family.headers:
-            assert recipe.include_folders(family) == [paths.kernels() / "common", family.folder]
-        assert recipe.unit(family, kernel) == f'#include "{family.source(kernel)}"\n'
+            assert toolchain.include_folders(family) == [paths.kernels() / "common", family.folder]
+        assert toolchain.unit(family, kernel) == f'#include "{family.source(kernel)}"\n'
 
 
 FORMS, BAD_FORMS = (

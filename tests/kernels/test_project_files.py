@@ -8,7 +8,7 @@ import pytest
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageError
-from ncu_swizzle.kernels import arguments, catalog, naming, project, recipe
+from ncu_swizzle.kernels import arguments, catalog, naming, project, toolchain
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import declared, specs
 from tests.support.own_kernel import EXAMPLE, FAMILY, KERNEL, description, own
@@ -110,10 +110,10 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
     assert family.source(kernel) == folder / "all.cu"
     assert kernel.entry == "ns::fn<1>"
     assert family.arguments[1].fill == str(folder / "t.npy")
-    assert recipe.options(family, kernel) == (*recipe.OPTIONS, "-DX", "-DY")
-    assert recipe.include_folders(family)[-1] == paths.kernels() / "common"
+    assert toolchain.options(family, kernel) == (*toolchain.OPTIONS, "-DX", "-DY")
+    assert toolchain.include_folders(family)[-1] == paths.kernels() / "common"
     assert {"mine/toy/all.cu", "kernels/common/ptx.cuh"} <= family.source_texts().keys()
-    assert [*recipe.source_roots(family)] == [tmp_path, paths.data_root()]
+    assert [*toolchain.source_roots(family)] == [tmp_path, paths.data_root()]
 
 
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import __main__, limits, naming, recipe, toolchain
+from ncu_swizzle.kernels import __main__, limits, naming, toolchain
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -36,11 +36,11 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
     (kernel,) = family.kernels
     before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
-    assert recipe.cacheable(family, kernel)
+    assert toolchain.cacheable(family, kernel)
     other.write_text("// changed\n", encoding="utf-8")
     assert toolchain.cache_key(family, kernel, "sm_90", "13.0") != before
     other.write_text("#include NAMED\n", encoding="utf-8")
-    assert not recipe.cacheable(family, kernel)
+    assert not toolchain.cacheable(family, kernel)
     assert limits.has_computed_include("#include NAMED") is True
 
 
@@ -62,9 +62,9 @@ def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
             before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
             (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
             assert toolchain.cache_key(family, kernel, "sm_90", "13.0") != before, (form, line)
-            assert recipe.cacheable(family, kernel)
+            assert toolchain.cacheable(family, kernel)
             patch.setenv("NVCC_APPEND_FLAGS", "-I /elsewhere")
-            assert not recipe.cacheable(family, kernel)
+            assert not toolchain.cacheable(family, kernel)
 
 
 @pytest.mark.parametrize("option", ["-I{}", "-isystem={}"])
@@ -74,18 +74,18 @@ def test_an_include_folder_that_is_missing_is_named_with_the_file_that_says_it(o
     described = description(entry="transpose", grid="1", block="1", options=(missing,))
     family = naming.family_of(source, described, ())
     with pytest.raises(UsageError, match=rf"^the include folder {tmp_path}/nowhere \(-I|isystem\) does not exist"):
-        recipe.options(family, family.kernels[0])
+        toolchain.options(family, family.kernels[0])
     text = '[kernel.mine]\nsource = "my.cu"\ngrid = "1"\nblock = "1"\ninclude = ["nowhere"]\n'
     (source.parent / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
     catalog = naming.everything(CatalogOptions(str(source.parent / "ncu-swizzle.toml")))
     with pytest.raises(UsageError, match=r"src/ncu-swizzle.toml \[kernel.mine\]: the include folder .*/src/nowhere"):
-        recipe.options(*catalog.named("mine"))
+        toolchain.options(*catalog.named("mine"))
     (source.parent / "nowhere").mkdir()
-    assert recipe.options(*catalog.named("mine"))
+    assert toolchain.options(*catalog.named("mine"))
     (source.parent / "nowhere").rmdir()
     (source.parent / "nowhere").touch()
     with pytest.raises(UsageError, match="is not a folder"):
-        recipe.options(*catalog.named("mine"))
+        toolchain.options(*catalog.named("mine"))
 
 
 @NEEDS_NVCC
@@ -110,8 +110,8 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
 def compile_(family: Family) -> bytes:
     """Compile a family's first kernel as PyCUDA does, with the same options, folders and text."""
     (kernel,) = family.kernels
-    options = recipe.options(family, kernel)
-    return Toolchain().compile(recipe.unit(family, kernel), options, "sm_90", recipe.include_folders(family))
+    options = toolchain.options(family, kernel)
+    return Toolchain().compile(toolchain.unit(family, kernel), options, "sm_90", toolchain.include_folders(family))
 
 
 @NEEDS_NVCC
@@ -130,19 +130,19 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
     family = naming.family_of(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match=r'nvcc cannot handle the path .*a\\?"b/my\.cu'):
-        recipe.unit(family, family.kernels[0])
+        toolchain.unit(family, family.kernels[0])
 
 
 def test_headers_are_found_in_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "someones_headers" / "include").mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)
-    assert recipe.locate("someones_headers:include") == tmp_path / "someones_headers" / "include"
+    assert toolchain.locate("someones_headers:include") == tmp_path / "someones_headers" / "include"
     with pytest.raises(EnvironmentLacking, match="someones_headers:lib are not installed"):
-        recipe.locate("someones_headers:lib")
+        toolchain.locate("someones_headers:lib")
 
 
 def test_missing_cute_headers_name_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentLacking) as lacking:
-        recipe.locate("cutlass_library:source/include")
+        toolchain.locate("cutlass_library:source/include")
     assert lacking.value.hint == "pip install 'nvidia-cutlass>=4.0'"

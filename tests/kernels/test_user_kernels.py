@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.frontends.compiled import overridden
-from ncu_swizzle.kernels import catalog, limits, naming, project, recipe, toolchain
+from ncu_swizzle.kernels import catalog, limits, naming, project, toolchain
 from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import LITERAL, Family, Target, read, write
 from ncu_swizzle.kernels.project import specs
@@ -66,7 +66,7 @@ def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) ->
     family = naming.family_of(own(tmp_path), asked, ())
     before, after = family.kernels
     assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
-    assert recipe.options(family, after) == (*recipe.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
+    assert toolchain.options(family, after) == (*toolchain.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
     cached = {toolchain.cache_key(family, kernel, "sm_90", "13.0") for kernel in family.kernels}
     assert len(cached) == 2
     assert all(" " not in name and "(" not in name for name in cached)

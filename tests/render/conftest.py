@@ -10,7 +10,7 @@ import pytest
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import many_launches, remarks
+from ncu_swizzle.reports import pairing, remarks
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.smem import access, mapping
@@ -85,7 +85,7 @@ def _rendered(name: str, recorded: Recorded) -> str:
 
 def _program(before: Profile, after: Profile) -> str:
     rows = [tuple(launched(one, f"f<{number}>()", number) for one in (before, after)) for number in range(3)]
-    comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
+    comparisons, notes = pairing.lay_out(rows, ("old", "new"))
     return report.render_all(comparisons, notes, "old → new")
 
 

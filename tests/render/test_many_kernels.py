@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.render import formats, summary
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import many_launches
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.model import EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId
 from tests.support.pages import Page
@@ -34,7 +34,7 @@ def test_the_page_lists_all_and_shows_the_worst(recorded: Recorded) -> None:
     for text in ("All 32 launches", "A note.", "rows<float> #8", "16 of 32 launches have"):
         assert text in page.text
     assert html == report.render_all(result.comparisons, ["A note."], "a program")
-    assert page.values("type").count("application/gzip") == len(many_launches.worst(result.comparisons, 8)) == 4
+    assert page.values("type").count("application/gzip") == len(pairing.worst(result.comparisons, 8)) == 4
     assert len(set(page.values("data-label"))) == 4
 
 

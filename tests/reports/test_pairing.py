@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.reports import many_launches, pairing
+from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
 from ncu_swizzle.reports.pairing import Choice, Forced
 from tests.support.recordings import Recorded
@@ -124,15 +124,15 @@ def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recor
 def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     comparisons = laid_out(program(recorded)).comparisons
     assert [one.title for one in comparisons] == ["rows<float>", "tile", "rows<double>", "copy"]
-    assert [many_launches.excessive(one) for one in comparisons] == [16_252_928, 0, 16_252_928, 0]
-    assert many_launches.verdict(comparisons) == (
+    assert [pairing.excessive(one) for one in comparisons] == [16_252_928, 0, 16_252_928, 0]
+    assert pairing.verdict(comparisons) == (
         "2 of 4 launches have excessive shared-memory wavefronts; the worst is rows<float>: 16,252,928 (degree 16.50)."
     )
-    assert many_launches.worst(comparisons, 9) == [0, 2, 1, 3]
-    assert many_launches.worst(comparisons, 1) == [0]
+    assert pairing.worst(comparisons, 9) == [0, 2, 1, 3]
+    assert pairing.worst(comparisons, 1) == [0]
     often = laid_out(program(recorded, times=3)).comparisons
     assert often[4].title == "rows<float> #2"
-    assert len(many_launches.worst(often, 9)) == 4, "only the worst launch of each kernel"
+    assert len(pairing.worst(often, 9)) == 4, "only the worst launch of each kernel"
 
 
 def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
@@ -141,21 +141,21 @@ def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
     result = laid_out(before, after)
     assert [one.labels for one in result.comparisons] == [("run0", "run1")] * 4
     assert result.comparisons[0].verdict.startswith("run1 removes all 16,252,928 excessive wavefronts of run0")
-    assert many_launches.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
+    assert pairing.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
     assert result.notes == ()
 
 
 def test_reports_are_called_after_their_files() -> None:
-    assert many_launches.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
-    assert many_launches.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
-    assert many_launches.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
+    assert pairing.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
+    assert pairing.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
+    assert pairing.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
 
 
 def test_nothing_that_is_unknown_is_added_up(recorded: Recorded) -> None:
     before = program(recorded)
     after = [without(one, IDEAL, DURATION) for one in before]
-    assert many_launches.verdict(laid_out(before, after).comparisons) == "4 pairs."
-    assert many_launches.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
-    assert many_launches.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
+    assert pairing.verdict(laid_out(before, after).comparisons) == "4 pairs."
+    assert pairing.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
+    assert pairing.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
         "None of 2 launches has excessive shared-memory wavefronts; 1 cannot be judged."
     )

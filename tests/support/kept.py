@@ -30,7 +30,7 @@ from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin import lines
 from ncu_swizzle.cubin.elf import open_elf
-from ncu_swizzle.kernels import limits, recipe, toolchain
+from ncu_swizzle.kernels import limits, toolchain
 from ncu_swizzle.kernels.toolchain import NVCC, NVDISASM, PTXAS, Refused, Toolchain
 from tests.support.places import DATA, ROOT
 
@@ -163,7 +163,7 @@ class Sources:
         files = dict(limits.texts(own, searched))
         needed = [*(file.parent for file in files), *map(limits.plain, searched)]
         if (
-            any(os.environ.get(name) for name in recipe.INHERITED)
+            any(os.environ.get(name) for name in toolchain.INHERITED)
             or any(re.match(r"--?((pre-)?include|ccbin|compiler-bindir)(=|$)", option) for option in options)
             or any(limits.has_computed_include(text) for text in (unit, *files.values()))
             or any(file not in files for file in own)

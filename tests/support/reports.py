@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from ncu_swizzle.render import terminal
-from ncu_swizzle.reports import many_launches, pairing, run_folder
+from ncu_swizzle.reports import pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import MAGIC
 from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
@@ -110,7 +110,7 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 
 def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
-    comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
+    comparisons, notes = pairing.lay_out(pairing.rows(reports), columns)
     return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")
 
 

@@ -21,7 +21,7 @@ from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.render import formats, listing, terminal
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import many_launches, pack, pairing
+from ncu_swizzle.reports import pack, pairing
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.model import NEEDED, Finding, LaunchId, Profile
 from ncu_swizzle.reports.options import Engine, Outputs
@@ -86,7 +86,7 @@ def result_of(profiles: tuple[Profile, ...], engine: str = "ncu") -> JobResult:
 def many_of(profiles: tuple[Profile, ...]) -> JobResult:
     """Return the profiles as launches of a program, before and after, in files named as their kernels."""
     rows = pairing.rows([profiles, profiles[:1]])
-    comparisons, notes = many_launches.lay_out(rows, many_launches.columns([p.report for p in profiles]))
+    comparisons, notes = pairing.lay_out(rows, pairing.columns([p.report for p in profiles]))
     return JobResult(comparisons=comparisons, engine=Engine("ncu"), notes=notes, title=profiles[0].kernel.name)
 
 
