@@ -46,7 +46,7 @@ from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
-from ncu_swizzle.reports.options import AUTO, Companions, Destination, Judging
+from ncu_swizzle.reports.options import Companions, Destination, Judging
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
@@ -60,7 +60,6 @@ def profile(
     kernel: str | Path | Callable[..., Any],
     *,
     outputs: Texts = (),
-    reference: str | Callable[..., Any] = AUTO,
     **options: Any,
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
@@ -75,12 +74,11 @@ def profile(
 
     The kernel can also be a function of Triton's or Numba's: `args` are its tensors and numbers, by position or name,
     and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
-    `outputs` names those that it writes; with a function as `reference`, which gets arguments by name, they are checked
-    against what that returns if the kernel is launched.
+    `outputs` names those that it writes.
     """
     refuse_while_imported()
     called = live.called(kernel, outputs, options, KEYWORDS)
-    return _profiled(kernel, called=called, reference=reference, **options)
+    return _profiled(kernel, called=called, **options)
 
 
 @keyworded
@@ -88,8 +86,7 @@ def _profiled(
     kernel: str | Path,
     *,
     called: live.LiveKernel | None,
-    reference: str | Callable[..., Any],
-    companions: Annotated[Companions, Only("baseline")],
+    companions: Companions,
     request: Request,
     options: Options,
     destination: Destination,
@@ -102,15 +99,7 @@ def _profiled(
         description = own.described(request.problem, sources)
         if called:
             description = called.description(description, temporary)
-        compared_with = replace(companions, reference=AUTO if callable(reference) else reference)
-        lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, compared_with)
-        if callable(reference):
-            if called is None:
-                raise UsageError(
-                    "a function as reference checks a function's outputs",
-                    'reference = "reference.py:name" in ncu-swizzle.toml',
-                )
-            lineup = lineup.checked_against(str(called.expected(reference, temporary)))
+        lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, companions)
         name = lineup.target.name
         saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
         result = run_kernel.profile(lineup, request, saved, progress=on_progress)
@@ -124,7 +113,7 @@ def _profiled(
     )
 
 
-KEYWORDS = tuple(name for name in keyword_names(_profiled) if name not in ("called", "reference"))  # of `profile`
+KEYWORDS = tuple(name for name in keyword_names(_profiled) if name != "called")  # of `profile`
 _typed = [
     *(one for one in inspect.signature(profile).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD),
     *(one for name, one in inspect.signature(_profiled).parameters.items() if name in KEYWORDS),

@@ -12,117 +12,16 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import Parameter
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.files import brief
 from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.kernels.family import ML_DTYPES
 from ncu_swizzle.kernels.options import KernelDescription
 
-# Arrays of structured dtypes: passed on as bytes, with the name of their dtype in the function's file.
-
-
-def is_record(value: object) -> bool:
-    """Return whether a value is an array whose elements have fields."""
-    fields = getattr(getattr(value, "dtype", None), "names", None)
-    return fields is not None and hasattr(value, "shape") and not isinstance(value, np.generic)
-
-
-def as_bytes(array: Any) -> np.ndarray:
-    """Return an array's bytes, those of an element along the last axis."""
-    held = np.ascontiguousarray(array)
-    return held.view(np.uint8).reshape(*held.shape, held.dtype.itemsize)
-
-
-def names(passed: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the file calls the dtypes of such arrays, by argument. Raises UsageError for one without a name."""
-    dtypes = {name: thing for name, thing in known.items() if isinstance(thing, np.dtype)}
-    found = {}
-    for name, value in passed.items():
-        if not is_record(value):
-            continue
-        fitting = [own for own, dtype in dtypes.items() if dtype == value.dtype]
-        if not fitting:
-            raise UsageError(
-                f"{name} has a structured dtype without a name in the function's file",
-                "assign it there: particle = np.dtype([…])",
-            )
-        found[name] = fitting[0]
-    return found
-
-
-# A function of the caller's own that computes what a kernel should: called with tensors, or refused.
-
-
-def reference_answer(reference: Callable[..., Any], passed: Mapping[str, Any]) -> Any:
-    """Return what the reference returns for the arguments that it takes by name. Raises UsageError."""
-    wanted = _wanted(reference, passed)
-    for name in wanted:
-        if isinstance(passed[name], str) and "[" in passed[name]:
-            raise UsageError(
-                f"the reference takes {name}, and {name} is {passed[name]!r}, which holds nothing",
-                f"pass a tensor as {name}",
-            )
-    try:
-        return reference(**{name: passed[name] for name in wanted})
-    except Exception as error:
-        raise UsageError(
-            f"the reference failed: {type(error).__name__}: {brief(error)}", f"it was called with {', '.join(wanted)}"
-        ) from error
-
-
-def _wanted(reference: Callable[..., Any], passed: Mapping[str, Any]) -> list[str]:
-    """Return the arguments that a reference takes; raise UsageError for one that the kernel does not have."""
-    parameters = inspect.signature(reference).parameters.values()
-    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
-        return list(passed)
-    named = [each for each in parameters if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY)]
-    unknown = [each.name for each in named if each.name not in passed and each.default is Parameter.empty]
-    if unknown or len(named) < len(parameters):
-        what = ", ".join(unknown) or "arguments by position"
-        raise UsageError(
-            f"the reference takes {what}, and the kernel's arguments are passed by name",
-            f"it may take {', '.join(passed)}",
-        )
-    return [each.name for each in named if each.name in passed]
-
-
-def refuse_unlike(answers: Mapping[str, Any], passed: Mapping[str, Any], outputs: Sequence[str]) -> None:
-    """Raise UsageError for an answer that is no output of the kernel, or has another shape."""
-    for name, values in answers.items():
-        if name not in outputs:
-            raise UsageError(
-                f"the reference returns {name}, which is not among the outputs: {', '.join(outputs) or 'none named'}",
-                f'outputs="{name}"',
-            )
-        given, made = getattr(passed.get(name), "shape", None), getattr(values, "shape", None)
-        if given is not None and tuple(made or ()) != tuple(given):
-            raise UsageError(
-                f"the reference returns {name} as {_by(made)}, and the kernel writes {_by(given)}",
-                "return an array of the output's shape",
-            )
-
-
-def _by(shape: Any) -> str:
-    return "x".join(map(str, shape)) if shape else "a number"
-
-
-EXPECTED = "expected.py"
-READER = '''"""Written by ncu_swizzle.profile: what the caller's reference returned."""
-
-from pathlib import Path
-
-import numpy as np
-
-
-def expected(inputs, problem, rng):
-    return {{name: np.load(Path(__file__).with_name(f"{{name}}.expected.npy")) for name in {names!r}}}
-'''
 _SHAPED = re.compile(r"\s*\w+\s*\[[^\]]*\]")
 
 
@@ -146,25 +45,8 @@ class LiveKernel:
         grid = self.grid({**self.passed, **self.options}) if callable(self.grid) else self.grid
         blocks = grid if isinstance(grid, str) else ",".join(map(str, np.atleast_1d(grid)))
         texts = tuple(f"{name}={self._text(name, value, folder)}" for name, value in self.passed.items())
-        dtypes = names(self.passed, _plain(self.function).__globals__)
-        tuning = (*given.tuning, *(f"{name}={value}" for name, value in {**self.options, **dtypes}.items()))
+        tuning = (*given.tuning, *(f"{name}={value}" for name, value in self.options.items()))
         return replace(given, launch=replace(given.launch, grid=blocks, args=texts), tuning=tuning)
-
-    def expected(self, reference: Callable[..., Any], folder: Path) -> Path:
-        """Write what the reference returns, and the module that gives it to the check of outputs; return that."""
-        answer = reference_answer(reference, self.passed)
-        if not isinstance(answer, Mapping):
-            if len(self.outputs) != 1:
-                raise UsageError(
-                    f"the reference returns one array for {len(self.outputs)} outputs",
-                    'outputs="c" names the argument that it is for; or return a dictionary',
-                )
-            answer = {self.outputs[0]: answer}
-        refuse_unlike(answer, self.passed, self.outputs)
-        for name, values in answer.items():
-            np.save(folder / f"{name}.expected.npy", _array(values).astype(np.float64))
-        (folder / EXPECTED).write_text(READER.format(names=tuple(answer)), encoding="utf-8")
-        return folder / EXPECTED
 
     def _text(self, name: str, value: Any, folder: Path) -> str:
         """Return an argument as it is typed after its name."""
@@ -173,8 +55,6 @@ class LiveKernel:
             return value if ":" in value or not out else f"{value}{out}"
         if not is_tensor(value):
             return value if isinstance(value, str) else repr(value)
-        if is_record(value):
-            value = as_bytes(value)
         dtype, shape = _dtype(value), tuple(value.shape) or (1,)
         if out:
             return f"{dtype}[{','.join(map(str, _laid(value, shape)))}]{out}"
@@ -288,10 +168,3 @@ def _bits(tensor: Any) -> np.ndarray:
         whole = flat.cpu().contiguous().view({1: torch.uint8, 2: torch.int16}[bytes_]).numpy()
         return np.atleast_1d(whole.view({1: np.uint8, 2: np.uint16}[bytes_]))
     return np.atleast_1d(flat.cpu().contiguous().numpy())
-
-
-def _array(values: Any) -> np.ndarray:
-    """Return what a reference returned as an array of numbers."""
-    if hasattr(values, "detach"):
-        return np.asarray(values.detach().double().cpu().numpy())
-    return np.asarray(values)

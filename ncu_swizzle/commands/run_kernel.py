@@ -95,14 +95,6 @@ class Lineup:
     after: TargetOrFile | None = None
     library: bool = False
 
-    def checked_against(self, reference: str) -> Lineup:
-        """Return the lineup with a reference for the outputs of the kernel's family."""
-        family = replace(self.target.family, reference=reference)
-        before = self.before
-        if isinstance(before, Target) and before.family is self.target.family:
-            before = replace(before, family=family)
-        return replace(self, target=replace(self.target, family=family), before=before)
-
 
 def lineups_of(words: Sequence[str], description: KernelDescription, companions: Companions) -> list[Lineup]:
     """Return the lineup of each word, once."""

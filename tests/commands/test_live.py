@@ -34,7 +34,6 @@ def making() -> Decorated:
 
 bound = making()
 renamed = Decorated(kernel)
-PARTICLE = np.dtype([("x", "f4"), ("mass", "f8")])
 
 
 class Turned:
@@ -84,15 +83,6 @@ def test_a_function_is_named_as_its_file_calls_it() -> None:
     assert live.entry_of(renamed) == f"{__file__}::renamed"
 
 
-def test_an_array_of_a_structured_dtype_goes_as_bytes_with_the_dtype_s_name(tmp_path: Path) -> None:
-    given = described(tmp_path, {"x": np.zeros(3, PARTICLE), "y": np.ones((2, 2), PARTICLE)}, outputs="y")
-    assert given.launch.args == (f"x=uint8[3,12]:{tmp_path / 'x.npy'}", "y=uint8[2,2,12]:out")
-    assert given.tuning == ("x=PARTICLE", "y=PARTICLE")
-    assert np.load(tmp_path / "x.npy").shape == (3, 12)
-    with pytest.raises(UsageError, match="x has a structured dtype without a name"):
-        described(tmp_path, {"x": np.zeros(3, [("y", "i4")])})
-
-
 def test_what_cannot_be_named_is_refused() -> None:
     assert live.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
     with pytest.raises(UsageError, match="defined inside of another function"):
@@ -111,42 +101,3 @@ def test_what_cannot_be_named_is_refused() -> None:
         live.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
         live.called(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
-
-
-class Filled:
-    """A tensor, as far as its shape is looked at."""
-
-    dtype = "torch.float32"
-
-    def __init__(self, *shape: int) -> None:
-        self.shape = shape
-
-
-UNFIT: tuple[tuple[Any, str], ...] = (
-    (lambda x, bias: x, "the reference takes bias, and the kernel's arguments are passed by name"),
-    (lambda x, *rest: x, "the reference takes arguments by position"),
-    (lambda z: z, r"the reference takes z, and z is 'float32\[64\]', which holds nothing"),
-    (lambda x: 1 / 0, "the reference failed: ZeroDivisionError: division by zero"),
-    (lambda x: {"x": x}, "the reference returns x, which is not among the outputs: y"),
-    (lambda x: Filled(4, 2), "the reference returns y as 4x2, and the kernel writes 4x3"),
-    (lambda x: 7, "the reference returns y as a number, and the kernel writes 4x3"),
-)
-
-
-def test_a_reference_that_does_not_fit_is_refused() -> None:
-    passed = {"x": Filled(4, 3), "y": Filled(4, 3), "z": "float32[64]"}
-
-    def checked(reference: Any) -> None:
-        answer = live.reference_answer(reference, passed)
-        live.refuse_unlike(answer if isinstance(answer, dict) else {"y": answer}, passed, ("y",))
-
-    for reference, said in UNFIT:
-        with pytest.raises(UsageError, match=said):
-            checked(reference)
-
-
-def test_a_reference_gets_what_it_takes_by_name() -> None:
-    passed = {"x": 2, "y": Filled(3), "n": 5}
-    assert live.reference_answer(lambda n, x, scale=3: n * x * scale, passed) == 30
-    assert live.reference_answer(lambda **given: sorted(given), passed) == ["n", "x", "y"]
-    live.refuse_unlike({"y": Filled(3)}, passed, ("y",))

@@ -10,7 +10,6 @@ import pytest
 
 import ncu_swizzle
 from bench import fixes_on_gpu
-from ncu_swizzle.base.errors import WrongOutput
 from ncu_swizzle.commands.answers import Profile
 from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.fix.claims import About, ClaimState
@@ -21,21 +20,13 @@ from tests.support.emulation import DATA
 from tests.support.fixes import FIXES, specs, with_text
 
 
-def test_a_function_with_live_tensors_is_measured_and_checked(
+def test_a_function_with_live_tensors_is_measured(
     ncu_profile: Callable[..., Profile], tiles: Any, launch: dict[str, Any]
 ) -> None:
-    profile = ncu_profile(tiles.transpose, reference=lambda x: x.T, **launch)
+    profile = ncu_profile(tiles.transpose, **launch)
     assert profile.engine == "ncu"
-    assert profile.errors == {"y": 0}
     assert profile.machine.gpu
     ncu_swizzle.assert_no_excess(profile)
-
-
-def test_an_output_that_differs_from_the_function_is_refused(
-    ncu_profile: Callable[..., Profile], tiles: Any, launch: dict[str, Any]
-) -> None:
-    with pytest.raises(WrongOutput, match=r"y differs from the reference: relative error .* \(allowed: "):
-        ncu_profile(tiles.transpose, reference=lambda x: x, **launch)
 
 
 def test_fixed_kernels_are_the_same_and_no_slower(tmp_path: Path) -> None:
