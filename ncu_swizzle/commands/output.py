@@ -43,11 +43,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5  # files that a stopped command had written
 PACKAGE = "ncu-swizzle"
-DEPENDENCIES = (
-    "jinja2", "ml-dtypes", "ncu-report", "numpy", "nvidia-cuda-nvdisasm", "pandas", "pyelftools", "pygments", "rich",
-    "tree-sitter", "tree-sitter-cuda", "typer",
-)  # fmt: skip
-ADDRESSES = ("issues", "bug tracker", "repository", "source", "homepage")  # labels of project URLs, the best first
 
 
 def explain(error: BaseException) -> int:
@@ -109,7 +104,7 @@ def _unforeseen(error: BaseException) -> InternalError:
     said = said if said.startswith(name) else f"{name}: {said}"
     return InternalError(
         f"this is a bug in {PACKAGE} {version()}: {said}{place}; {saved}",
-        f"report it {_where_to_report()}, with that file and what you typed",
+        f"report it where you got {PACKAGE}, with that file and what you typed",
     )
 
 
@@ -128,32 +123,18 @@ def _saved(text: str) -> Path:
 def _report(error: BaseException) -> Iterator[str]:
     yield f"{PACKAGE} {version()}, Python {platform.python_version()}, {platform.platform()}"
     yield f"command line: {shlex.join(sys.argv)}"
-    yield ", ".join(f"{name} {version(name)}" for name in DEPENDENCIES)
     yield ""
     yield "".join(traceback.format_exception(error))
 
 
-def version(package: str = PACKAGE) -> str:
-    """Return the version of an installed package, this one by default."""
+def version() -> str:
+    """Return this package's version."""
     from importlib import metadata
 
     try:
-        return metadata.version(package)
+        return metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:
         return "(version unknown)"
-
-
-def _where_to_report() -> str:
-    """Return the address in the package's metadata."""
-    from importlib import metadata
-
-    try:
-        given = metadata.metadata(PACKAGE).get_all("Project-URL") or []
-    except metadata.PackageNotFoundError:
-        given = []
-    urls = {label.strip().lower(): url.strip() for label, _, url in (entry.partition(",") for entry in given)}
-    address = next((urls[label] for label in ADDRESSES if label in urls), None)
-    return f"at {address}" if address else f"where you got {PACKAGE}"
 
 
 class _Bars:
