@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.texts import in_json, on_terminal, one_line
+from ncu_swizzle.base.texts import in_json, on_terminal
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.commands.helping import CommandGroup
 from ncu_swizzle.engines.settings import Request
@@ -20,11 +19,6 @@ from ncu_swizzle.reports.options import Formats
 # ``ncu-swizzle rules``: the rule pack for Nsight Compute.
 
 app = CommandGroup(help="The rule pack for Nsight Compute: its sections and rules.")
-
-DestOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Default: your Sections folder of each Nsight Compute installation."),
-]
 
 
 @app.command("path")
@@ -42,32 +36,6 @@ def list_rules() -> None:
     from ncu_swizzle.reports import pack
 
     listing.show_pack(pack.sections(), pack.rules(), Output())
-
-
-@app.command("install")
-def install(dest: DestOption = None) -> None:
-    """Copy the pack to the folder that ncu and ncu-ui search; never overwrite other files."""
-    from ncu_swizzle.reports import pack
-
-    for folder in pack.destinations(dest):
-        files = pack.install(folder)
-        typer.echo(one_line(f"{len(files)} files written to {folder}"))
-
-
-@app.command("uninstall")
-def uninstall(dest: DestOption = None) -> None:
-    """Remove only what install wrote."""
-    from ncu_swizzle.base.errors import BadFile
-    from ncu_swizzle.reports import pack
-
-    folders = [folder for folder in pack.destinations(dest) if dest or (folder / pack.MANIFEST).is_file()]
-    if not folders:
-        raise BadFile("the pack is not installed", "install it with ncu-swizzle rules install")
-    for folder in folders:
-        removed, kept = pack.uninstall(folder)
-        typer.echo(one_line(f"{len(removed)} files removed from {folder}"))
-        for name in kept:
-            typer.echo(one_line(f"  kept because it was changed: {name}"))
 
 
 @app.command("apply")

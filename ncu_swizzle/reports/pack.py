@@ -1,17 +1,11 @@
-"""The rule pack: evaluated on a profile, listed, and installed into Nsight Compute's own section folders.
-
-A manifest with the SHA-256 of every file marks a copy as ours. Files that it does not name, or that were changed since,
-are neither replaced nor removed.
-"""
+"""The rule pack: evaluated on a profile, and listed."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -19,9 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.cache import sha256
-from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, reason
-from ncu_swizzle.base.files import brief, not_writable, read_bytes, write_atomically, write_json
+from ncu_swizzle.base.errors import BadFile
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
@@ -118,9 +110,6 @@ def to_json(launches: Sequence[LaunchFindings]) -> str:
     return in_json({"schema": SCHEMA, "findings": rows(launches)})
 
 
-MANIFEST = "ncu-swizzle.manifest.json"
-
-
 @dataclass(frozen=True)
 class PackRule:
     """One rule of the pack, as ncu sees it."""
@@ -151,111 +140,3 @@ def _load(file: Path) -> ModuleType:
 def sections() -> tuple[str, ...]:
     """Return the identifiers of the pack's sections, which are their file names."""
     return tuple(sorted(file.stem for file in paths.rules().glob("*.section")))
-
-
-def contents() -> dict[str, bytes]:
-    """Return every file of the pack by its relative path."""
-    root = paths.rules()
-    files = sorted([*root.glob("*.section"), *root.glob("*.py"), *root.glob("swizzle_pack/*.py")])
-    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
-
-
-def destinations(given: Path | None) -> list[Path]:
-    """Return the folder given, or the section folder of every Nsight Compute version this user has run."""
-    if given is not None:
-        return [given]
-    documents = Path.home() / "Documents" / "NVIDIA Nsight Compute"
-    folders = sorted(folder for folder in documents.glob("*/Sections") if folder.is_dir())
-    if not folders:
-        raise EnvironmentLacking(
-            f"no section folder in {documents}",
-            "run ncu --list-sections once to create it, or name a folder with --dest",
-        )
-    return folders
-
-
-# ---------------------------------------------------------------------------------- install and uninstall
-
-
-def install(folder: Path) -> list[str]:
-    """Copy the pack there and return the files written; raise NotWritable if a file that is not ours is in the way.
-
-    Either everything is written or nothing. An older copy of ours is replaced.
-    """
-    files, ours = contents(), _manifest(folder)
-    foreign = [name for name in files if not _is_ours(folder / name, ours.get(name), files[name])]
-    if foreign:
-        raise NotWritable(
-            f"{folder} holds {', '.join(foreign)}, which ncu-swizzle did not write or which changed since",
-            "move it away, or name another folder with --dest",
-        )
-    digests = {name: sha256(content) for name, content in files.items()}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / MANIFEST, {"files": {**ours, **digests}})  # first, so that a partial copy can be removed
-        for name, content in files.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            write_atomically(folder / name, content)
-        _remove(folder, {name: digest for name, digest in ours.items() if name not in files})
-        write_json(folder / MANIFEST, {"files": digests})
-    except OSError as error:
-        raise not_writable(f"to {folder}", error) from error
-    return [*files, MANIFEST]
-
-
-def uninstall(folder: Path) -> tuple[list[str], list[str]]:
-    """Remove what `install` wrote there; return the files removed, and those kept because they changed since."""
-    ours = _manifest(folder)
-    if not ours:
-        raise BadFile(f"{folder} holds no copy of the rule pack", "ncu-swizzle rules install creates one")
-    try:
-        removed, kept = _remove(folder, ours)
-        (folder / MANIFEST).unlink()
-    except OSError as error:
-        raise NotWritable(f"cannot remove from {folder}: {reason(error)}", "check its permissions") from error
-    return removed, kept
-
-
-def _remove(folder: Path, files: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    removed, kept = [], []
-    for name, digest in files.items():
-        file = folder / name
-        if not file.is_file():
-            continue
-        if sha256(file.read_bytes()) != digest:
-            kept.append(name)
-            continue
-        file.unlink()
-        removed.append(name)
-        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
-            compiled.unlink()
-    for parent in {(folder / name).parent for name in files}:
-        for emptied in (parent / "__pycache__", parent):
-            if emptied != folder:
-                with contextlib.suppress(OSError):
-                    emptied.rmdir()  # fails unless empty
-    return removed, kept
-
-
-def _is_ours(file: Path, recorded: str | None, content: bytes) -> bool:
-    if not file.exists() and not file.is_symlink():
-        return True
-    if not file.is_file() or file.is_symlink():
-        return False
-    existing = file.read_bytes()
-    return existing == content or sha256(existing) == recorded
-
-
-def _manifest(folder: Path) -> dict[str, str]:
-    file = folder / MANIFEST
-    if not file.is_file():
-        return {}
-    try:
-        content = json.loads(read_bytes(file).decode())["files"]
-        names = {str(name): str(digest) for name, digest in content.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedFile(f"{file} is damaged: {brief(error)}", "remove the pack's files there by hand") from error
-    outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
-    if outside:
-        raise DamagedFile(f"{file} names files outside its folder: {', '.join(outside)}", "remove it by hand")
-    return names

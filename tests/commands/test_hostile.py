@@ -146,7 +146,6 @@ NOT_UTF_8 = {
     f"report {ODD}.ncu-rep -o p{ODD}.html --json j.json": 0,
     f"check {ODD}.ncu-rep --allow-recorded --junit u{ODD}.xml --sarif s{ODD}": 0,
     f"rules apply {ODD}.ncu-rep": 0,
-    f"rules install --dest r{ODD}": 0,
     f"profile tma-32 --engine recorded -o run{ODD}": 0,
     f"check --save-baseline tma-32 --engine recorded --baseline b{ODD}.json": 0,
     f"check {ODD}": 2,

@@ -19,7 +19,6 @@ FULL = {
     "profile kernel2 --engine recorded": "cannot write swizzle-out/",
     "profile kernel2 --engine recorded -o out": "cannot write .out.",
     "report kernel1 kernel2 --engine recorded -o out.html": "cannot write out.html",
-    "rules install --dest out": "cannot write out/",
     "sweep gemm --engine recorded -o out": "cannot write out/",
 }
 

@@ -36,11 +36,3 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def section_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the home folder have those of two versions of ncu."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for version in ("2025.3.1", "2026.1.0"):
-        (tmp_path / "Documents" / "NVIDIA Nsight Compute" / version / "Sections").mkdir(parents=True)
