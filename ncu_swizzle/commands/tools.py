@@ -28,16 +28,6 @@ def path() -> None:
     typer.echo(on_terminal(str(folder)) if sys.stdout.isatty() else os.fsencode(folder))
 
 
-@app.command("list")
-def list_rules() -> None:
-    """List the pack's sections and rules."""
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.render import listing
-    from ncu_swizzle.reports import pack
-
-    listing.show_pack(pack.sections(), pack.rules(), Output())
-
-
 @app.command("apply")
 @grouped
 def apply(

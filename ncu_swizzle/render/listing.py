@@ -18,7 +18,7 @@ from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.render import findings
-from ncu_swizzle.reports.pack import LaunchFindings, PackRule
+from ncu_swizzle.reports.pack import LaunchFindings
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import TimedFamily
@@ -78,15 +78,6 @@ def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
                 for row in shown.rows:
                     table.add_row(*map(findings.cell, row))
                 console.print(Padding(table, (0, 0, 0, 4)))
-
-
-def show_pack(sections: Sequence[str], rules: Sequence[PackRule], console: Console) -> None:
-    """Print the rule pack's sections, each with its rules."""
-    for section in sections:
-        table = plain_table(f"Section {section}", "rule", "what it says")
-        for rule in (rule for rule in rules if rule.section == section):
-            table.add_row(rule.name, rule.description)
-        console.print(table)
 
 
 # Kernel times on an 80-column terminal.

@@ -1,4 +1,4 @@
-"""The rule pack: evaluated on a profile, and listed."""
+"""The rule pack, evaluated on a profile."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
@@ -108,35 +106,3 @@ def rows(launches: Sequence[LaunchFindings]) -> list[dict[str, Any]]:
 def to_json(launches: Sequence[LaunchFindings]) -> str:
     """Return the findings as one JSON object."""
     return in_json({"schema": SCHEMA, "findings": rows(launches)})
-
-
-@dataclass(frozen=True)
-class PackRule:
-    """One rule of the pack, as ncu sees it."""
-
-    name: str
-    section: str
-    description: str
-
-
-def rules() -> tuple[PackRule, ...]:
-    """Return the rules of the pack, sorted by name."""
-    pack("frontend")
-    shells = (_load(file) for file in sorted(paths.rules().glob("*.py")))
-    return tuple(
-        PackRule(shell.get_identifier(), shell.get_section_identifier(), shell.get_description()) for shell in shells
-    )
-
-
-def _load(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise BadFile(f"{file} is not a rule", "install ncu-swizzle again")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def sections() -> tuple[str, ...]:
-    """Return the identifiers of the pack's sections, which are their file names."""
-    return tuple(sorted(file.stem for file in paths.rules().glob("*.section")))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ncu_report
@@ -147,9 +147,22 @@ def test_the_pack_needs_nothing_but_python_and_each_rule_is_a_file_of_a_section(
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert {name.split(".")[0] for name in names} <= known, file
-    for rule in pack.rules():
-        assert (paths.rules() / f"{rule.name}.py").is_file()
-        assert rule.section in pack.sections()
-        assert rule.description.endswith(".")
-    for section in pack.sections():
-        assert f'Identifier: "{section}"' in (paths.rules() / f"{section}.section").read_text(encoding="utf-8")
+    sections = {file.stem: file.read_text(encoding="utf-8") for file in paths.rules().glob("*.section")}
+    for file in paths.rules().glob("*.py"):
+        rule = shell(file)
+        assert rule.get_identifier() == file.stem
+        assert rule.get_section_identifier() in sections
+        assert rule.get_description().endswith(".")
+    for section, text in sections.items():
+        assert f'Identifier: "{section}"' in text
+
+
+def shell(file: Path) -> ModuleType:
+    """Return a rule as ncu loads it."""
+    pack.pack("frontend")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
