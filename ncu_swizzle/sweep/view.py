@@ -88,6 +88,7 @@ def _machine(row: PointRow) -> str:
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 252  # of the plot
 LABEL_ROOM = 46  # between two labels below the axis
+PLOT = {"width": WIDTH, "height": HEIGHT, "plot": {"LEFT": LEFT, "RIGHT": RIGHT, "BOTTOM": BOTTOM}}  # for templates
 COLOURS = 8
 
 # Outlines around (0, 0); hollow, so that overlapping marks all stay visible.
@@ -221,7 +222,7 @@ def build(sweep: Sweep) -> SweepPage:
             groups.append(ChartGroup(title, tuple(filter(None, charts))))
     return SweepPage(
         sweep=sweep,
-        legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
+        legend=tuple(style(number, kernel.name) for number, kernel in enumerate(sweep.plan.kernels)),
         groups=tuple(groups),
         heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
         lines=tuple(lines),
@@ -229,12 +230,12 @@ def build(sweep: Sweep) -> SweepPage:
     )
 
 
-def _style(sweep: Sweep, kernel: str) -> Series:
-    number = [variant.name for variant in sweep.plan.kernels].index(kernel)
+def style(number: int, label: str) -> Series:
+    """Return how the series of this number is drawn."""
     # When the colours repeat, shapes and dashes are shifted.
     turn = number + number // COLOURS
     return Series(
-        label=kernel, colour=number % COLOURS, shape=SHAPES[turn % len(SHAPES)], dashes=DASHES[turn % len(DASHES)]
+        label=label, colour=number % COLOURS, shape=SHAPES[turn % len(SHAPES)], dashes=DASHES[turn % len(DASHES)]
     )
 
 
@@ -250,19 +251,20 @@ def _chart(sweep: Sweep, figure: SweepFigure, axis: str, rows: Sequence[PointRow
     }
     x = table.sizes([sample.size for line in lines.values() for sample in line])
     y = figure.scale(values)
-    series = [_drawn(_style(sweep, name), line, x, y) for name, line in lines.items()]
+    series = [drawn(style(number, name), line, x, y) for number, (name, line) in enumerate(lines.items())]
     return Chart(
         title=figure.title,
         note=figure.note,
         axis=axis,
-        xs=_apart(tuple(Tick(_x(x, tick), f"{tick:,.0f}") for tick in x.ticks)),
-        ys=tuple(Tick(_y(y, tick), figure.tick(tick)) for tick in y.ticks),
+        xs=_apart(tuple(x_tick(x, tick, f"{tick:,.0f}") for tick in x.ticks)),
+        ys=tuple(y_tick(y, tick, figure.tick(tick)) for tick in y.ticks),
         series=tuple(series),
         one=_y(y, 1.0) if figure.one else None,
     )
 
 
-def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
+def drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
+    """Return a series with its marks, and lines between those that follow each other."""
     marked: list[Mark] = []
     pieces: list[list[str]] = [[]]
     for sample in line:
@@ -274,6 +276,14 @@ def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
         pieces[-1].append(f"{mark.x:g},{mark.y:g}")
     lines = tuple(f"M{'L'.join(piece)}" for piece in pieces if len(piece) > 1)
     return replace(style, lines=lines, marks=tuple(marked))
+
+
+def x_tick(scale: Scale, value: float, label: str) -> Tick:
+    return Tick(_x(scale, value), label)
+
+
+def y_tick(scale: Scale, value: float, label: str) -> Tick:
+    return Tick(_y(scale, value), label)
 
 
 # SVG's y grows downwards. Marks at the ends of the horizontal axis keep 14 units from the border of the plot.
@@ -346,11 +356,9 @@ MOST_ROWS = 50  # a notebook cell lists the first points only
 
 def render(sweep: Sweep) -> str:
     """Return the document; the same sweep gives the same bytes."""
-    plot = {"LEFT": LEFT, "RIGHT": RIGHT, "BOTTOM": BOTTOM}
-    size = {"width": WIDTH, "height": HEIGHT, "plot": plot}
     page = build(sweep)
     script = script_parts() if page.large else {}
-    return environment().get_template("sweep/page.html").render(page=page, **size, **script)
+    return environment().get_template("sweep/page.html").render(page=page, **PLOT, **script)
 
 
 def render_card(sweep: Sweep) -> str:
