@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ncu_swizzle
 from ncu_swizzle.engines import machine
 from ncu_swizzle.reports import reader
 from tests.support.on_gpu import command as profile

@@ -18,6 +18,7 @@ from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 from tests.support.pages import Page
 from tests.support.places import PROGRAMS
+from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, shown
 
 REPORTS = sorted(PROGRAMS.glob("*.ncu-rep"))
