@@ -149,7 +149,7 @@ def profile_program(
     """Profile the kernels of any program, like ``ncu-swizzle profile -- PROGRAM``, or captured launches.
 
     `program` is a command line, run in `folder`, or a ``.launches`` file, which is emulated, with a new build if
-    ``cubin`` or ``rebuild`` gives one; `baseline` is a run, a report or a saved profile; `pairs` are strings ``A=B``.
+    ``cubin`` gives one; `baseline` is a run, a report or a saved profile; `pairs` are strings ``A=B``.
     Other keywords are ncu's filters, `engines.settings.Launches` (``kernel_name="regex:softmax"``), and options.
     """
     if isinstance(program, str):
@@ -329,7 +329,7 @@ def lint(
 ) -> Verdict:
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
 
-    Keywords are the command's options: those that describe a .cu file, ``rebuild`` and ``cubin`` for captured launches,
+    Keywords are the command's options: those that describe a .cu file, ``cubin`` for captured launches,
     ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """

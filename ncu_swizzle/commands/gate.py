@@ -202,7 +202,7 @@ def check(
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
     ncu-swizzle check mine.json --save-baseline   to compare later ones with
     ncu-swizzle check mine.json --max-regression 5
-    ncu-swizzle check app.launches --rebuild 'nvcc -O3 app.cu'
+    ncu-swizzle check app.launches --cubin app.cubin
     \f
     \b
     ncu-swizzle check mine.json --history ncu-swizzle-history

@@ -24,7 +24,7 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import OnDone, Progress, Request, silent, unheard
-from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.reports.model import KernelId, LaunchId
 
@@ -230,10 +230,8 @@ class ChosenLaunches:
         self.manifest = file.manifest
         self.chosen = settings.only.chosen(file.manifest.launches)
         self._progress = progress
-        builds: Sequence[Cubin] = ()
-        if settings.build.given:
-            captured = Cubin(file.cubin(self.chosen[0].cubin), file.name)
-            builds = build.cubins(settings.build, settings.emulation.toolchain, f"sm_{captured.sm}")
+        toolchain = settings.emulation.toolchain
+        builds = [Cubin(code_in(path, toolchain), path.name) for path in settings.build.cubin]
         self._replay = Replay(file, settings.emulation, builds)
 
     def emulate(self, launch: CapturedLaunch) -> Emulated:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.captures import recorded
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import PROGRAMS
-from tests.support.process import Command
+from tests.support.process import Command, Done
 
 pytestmark = pytest.mark.usefixtures("launches_files")
 
@@ -17,20 +18,22 @@ pytestmark = pytest.mark.usefixtures("launches_files")
 @NEEDS_ALL
 def test_a_pull_request_that_brings_a_conflict_back_fails(command: Command, tmp_path: Path) -> None:
     text = (PROGRAMS / "driver.cu").read_text(encoding="utf-8")
-    rebuild = ("check", "driver.launches", "--rebuild", "nvcc -O3 -lineinfo driver.cu -o driver -lcuda")
-    (tmp_path / "driver.cu").write_text(text.replace("threadIdx.x * strides.row", "threadIdx.x * 33"), encoding="utf-8")
-    good = command(*rebuild)
+
+    def judged(old: str, new: str, job: str = "check") -> Done:
+        (tmp_path / "driver.cu").write_text(text.replace(old, new), encoding="utf-8")
+        unit = f'#include "{tmp_path / "driver.cu"}"\n'
+        (tmp_path / "new.cubin").write_bytes(Toolchain().compile(unit, ["-lineinfo"], "sm_90", []))
+        return command(job, "driver.launches", "--cubin", "new.cubin")
+
+    good = judged("threadIdx.x * strides.row", "threadIdx.x * 33")
     assert good.returncode == 0, good.stdout + good.stderr
-    (tmp_path / "driver.cu").write_text(text.replace("threadIdx.x * strides.row", "threadIdx.x * 32"), encoding="utf-8")
-    bad = command(*rebuild)
+    bad = judged("threadIdx.x * strides.row", "threadIdx.x * 32")
     assert bad.returncode == 1
     assert "(driver.cu:27)" in bad.stdout
-    (tmp_path / "driver.cu").write_text(text.replace("char odd,", "int odd,"), encoding="utf-8")
-    other = command(*rebuild)
+    other = judged("char odd,", "int odd,")
     assert other.returncode == 2
     assert "the parameters of columns changed" in other.stderr
-    linted = command("lint", "driver.launches", "--rebuild", "nvcc driver.cu")
-    assert "the parameters of columns changed" in linted.stderr
+    assert "the parameters of columns changed" in judged("char odd,", "int odd,", job="lint").stderr
 
 
 @pytest.mark.long

@@ -52,11 +52,11 @@ DESCRIBED = {"docs/python-kernels.md": True, "docs/describing-kernels.md": False
 ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
     ("docs/describing-kernels.md", "ncu-swizzle lint my.cu"): 2,  # not described yet: it prints the launch
     ("docs/launches.md", "ncu-swizzle lint app.launches --sarif lint.sarif"): 1,
-    ("docs/launches.md", "ncu-swizzle check app.launches --rebuild 'nvcc -O3 -lineinfo app.cu'"): 1,
+    ("docs/launches.md", "ncu-swizzle check app.launches --cubin app.cubin"): 1,
     ("docs/programs.md", "ncu-swizzle check ci/app.launches"): 1,
     (
         "docs/programs.md",
-        "ncu-swizzle check ci/app.launches --rebuild 'nvcc -O3 -lineinfo app.cu' --sarif check.sarif",
+        "ncu-swizzle check ci/app.launches --cubin app.cubin --sarif check.sarif",
     ): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import BadFile, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.kernels.build import cubins
-from ncu_swizzle.kernels.build import cubins as cubins_new_build
-from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import captures
 from tests.support.captures import changed, forget, recorded
@@ -124,12 +121,12 @@ def test_a_launch_that_its_cubin_does_not_fit_is_refused() -> None:
 # ---------------------------------------------------------------------------------------------- new builds
 
 
-def rebuilt(command: str, source: Path, old: str = "", new: str = "") -> tuple[Cubin, ...]:
-    """Return what a command builds of the source with a text exchanged."""
+def rebuilt(source: Path, old: str = "", new: str = "", arch: str = "sm_90") -> tuple[Cubin, ...]:
+    """Return a new build of the source with a text exchanged."""
     text = source.read_text(encoding="utf-8")
     assert old in text
     source.write_text(text.replace(old, new), encoding="utf-8")
-    return cubins(NewBuild(rebuild=command), Toolchain(), "sm_90")
+    return (Cubin(Toolchain().compile(f'#include "{source}"\n', ["-lineinfo"], arch, []), "new.cubin"),)
 
 
 def degree_of(cubins: tuple[Cubin, ...]) -> float | None:
@@ -139,28 +136,8 @@ def degree_of(cubins: tuple[Cubin, ...]) -> float | None:
 
 @pytest.mark.long
 @NEEDS_ALL
-@pytest.mark.parametrize(
-    "command",
-    [
-        "nvcc -O3 -lineinfo -o driver driver.cu -lcuda",
-        "nvcc -arch=native -c driver.cu -o driver.o",
-        "nvcc -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=sm_90 driver.cu -Xptxas -v",
-    ],
-)
-def test_the_command_that_builds_the_program_gives_its_cubins(command: str, driver_source: Path) -> None:
-    before = sorted(driver_source.parent.iterdir())
-    (cubin,) = rebuilt(command, driver_source)
-    assert (cubin.kernels, cubin.sm) == (("columns",), 90)
-    assert degree_of((cubin,)) == 32
-    assert sorted(driver_source.parent.iterdir()) == before, "nothing is left beside the sources"
-
-
-@pytest.mark.long
-@NEEDS_ALL
 def test_a_changed_parameter_list_shows_both(driver_source: Path) -> None:
-    other = rebuilt(
-        "nvcc driver.cu", driver_source, "char odd, Strides strides,", "int odd, Strides strides, int more,"
-    )
+    other = rebuilt(driver_source, "char odd, Strides strides,", "int odd, Strides strides, int more,")
     with pytest.raises(UsageError) as error:
         degree_of(other)
     assert "captured with 8 bytes at 0, 1 bytes at 8, 12 bytes at 12, 8 bytes at 24" in str(error.value)
@@ -171,7 +148,7 @@ def test_a_changed_parameter_list_shows_both(driver_source: Path) -> None:
 
 @NEEDS_ALL
 def test_a_kernel_that_is_gone_is_not_passed_over(driver_source: Path) -> None:
-    other = rebuilt("nvcc driver.cu", driver_source, "void columns(", "void rows(")
+    other = rebuilt(driver_source, "void columns(", "void rows(")
     with pytest.raises(UnknownKernel, match="the new build has no kernel columns; it has rows"):
         degree_of(other)
 
@@ -182,7 +159,7 @@ def test_kernels_of_unnamed_namespaces_are_matched_by_their_full_name(tmp_path: 
     """Their mangled names hold a hash of the file's path."""
     source = tmp_path / "several.cu"
     source.write_text((PROGRAMS / "several.cu").read_text(encoding="utf-8"), encoding="utf-8")
-    cubins = cubins_new_build(NewBuild(rebuild=f"nvcc {source}"), Toolchain(), "sm_90")
+    cubins = rebuilt(source)
     with open_launches(recorded("graph")) as file:
         last = file.manifest.launches[-1]
         assert last.kernel not in cubins[0].kernels
@@ -190,31 +167,10 @@ def test_kernels_of_unnamed_namespaces_are_matched_by_their_full_name(tmp_path: 
     assert emulated.profile.kernel.name == "scale"
 
 
-@NEEDS_ALL
-@pytest.mark.parametrize(
-    ("build", "says"),
-    [
-        (NewBuild(rebuild="make all"), "is not a command of nvcc's"),
-        (NewBuild(rebuild="nvcc 'x.cu"), "No closing quotation"),
-        (NewBuild(rebuild="nvcc missing.cu"), "--rebuild failed"),
-        (NewBuild(rebuild="nvcc -O3"), "--rebuild failed|built no cubin"),
-        (NewBuild((Path("a.cubin"),), "nvcc a.cu"), "both give a new build"),
-        (NewBuild((Path("missing.cubin"),)), "missing.cubin does not exist"),
-    ],
-)
-def test_a_build_that_is_none_is_refused(
-    build: NewBuild, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((UsageError, BadFile), match=says):
-        cubins(build, Toolchain(), "sm_90")
-
-
 @pytest.mark.long
 @NEEDS_ALL
 def test_another_architecture_is_refused(driver_source: Path) -> None:
-    cubins = cubins_new_build(NewBuild(rebuild="nvcc driver.cu"), Toolchain(), "sm_80")
-    assert driver_source.is_file()
+    cubins = rebuilt(driver_source, arch="sm_80")
     with pytest.raises(UsageError, match="the new build is for sm_80, the launch was captured on sm_90"):
         degree_of(cubins)
 

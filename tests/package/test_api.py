@@ -107,7 +107,7 @@ def test_mistakes_say_what_to_type(stand_in: Path) -> None:
         (ncu_swizzle.profile, EXAMPLE / "my.cu", {"gird": (1,)}, "unknown option 'gird', did you mean 'grid'"),
         (ncu_swizzle.profile, EXAMPLE / "my.cu", {**OWN, "nvcc": "/nowhere/nvcc"}, "nowhere/nvcc is not"),
         (ncu_swizzle.lint, "my.cu", {"workers": 2, "scheduler": "tcp://nowhere:1"}, "exclude each other"),
-        (ncu_swizzle.profile_program, "./app", {"rebuild": "nvcc app.cu"}, "--rebuild is for launches files"),
+        (ncu_swizzle.profile_program, "./app", {"cubin": "app.cubin"}, "--cubin is for launches files"),
         (ncu_swizzle.profile_program, str(file), {"launch_skip": 99}, "only 3 launches"),
         (ncu_swizzle.profile_program, "sh -c true", {**ncu, "kernel_nam": "x"}, "did you mean 'kernel_name'"),
         (ncu_swizzle.profile_program, "sh -c true", {**ncu, "pairs": "x"}, "--pair x is not of the form A=B"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle.capture.launches import open_launches
 from tests.support import fake_ncu
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT, text
@@ -118,6 +119,8 @@ def desk(folder: Path) -> Path:
     shutil.copy(PROGRAMS / "several.ncu-rep", folder / "several.ncu-rep")
     for name in ("app", "before", "ci/app"):
         shutil.copy(DATA / "launches" / "shapes.launches", folder / f"{name}.launches")
+    with open_launches(folder / "app.launches") as launches:
+        (folder / "app.cubin").write_bytes(launches.cubin(next(iter(launches.manifest.cubins))))
     fake_ncu.install(folder / "bin" / "ncu")
     for name in ("app", "app2"):
         (folder / name).write_text("#!/bin/sh\n")
