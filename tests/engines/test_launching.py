@@ -19,6 +19,7 @@ from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
+from tests.support.binaries import value_of
 from tests.support.places import DATA
 from tests.support.recordings import embedded
 
@@ -73,17 +74,17 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)], ())
+    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32)]))
     with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)], ())
+    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)]))
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
 
 
 def test_what_cuda_would_refuse_is_refused() -> None:
     cubin = embedded("transpose-plain")
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)], ())
+    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)]))
     refusals = {
         ((1,), (512, 1, 1), 0): "512 threads",  # __launch_bounds__(256)
         ((1,), (0, 1, 1), 0): "block 0x1x1 is",

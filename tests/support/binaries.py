@@ -26,7 +26,7 @@ def launched(
     settings = EmulationSettings(cached=cached)
     cubin = Cubin(code_in(file, settings.toolchain, cached), file.name)
     symbol = names.find(cubin, kernel)
-    launch = emulated_launch.launch(cubin, symbol, shape, list(map(_value, parameters)))
+    launch = emulated_launch.launch(cubin, symbol, shape, list(map(value_of, parameters)))
     binary = Binary(cubin=cubin, symbol=symbol)
     counts = emulation.counts_of(binary, launch, settings, unheard)
     named = KernelId(name=kernel or symbol, function=names.demangle(symbol))
@@ -34,7 +34,8 @@ def launched(
     return emulation.emulated_of(profile, counts, binary)
 
 
-def _value(parameter: Parameter) -> ArgumentValue:
+def value_of(parameter: Parameter) -> ArgumentValue:
+    """Return what a launch has for a parameter."""
     if isinstance(parameter, bytes):
         return ArgumentValue(scalar=parameter)
     return ArgumentValue(size=parameter.nbytes, content=parameter.tobytes())
