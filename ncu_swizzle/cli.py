@@ -12,7 +12,7 @@ import typer
 
 from ncu_swizzle.base.errors import UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, sweep, tools
+from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
 from ncu_swizzle.servers import commands as serving
 
@@ -47,7 +47,7 @@ app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
 app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
 app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile)
 app.command("capture", cls=WithProgram, rich_help_panel=MEASURE)(capture.capture)
-app.command("sweep", cls=Command, rich_help_panel=MEASURE)(sweep.sweep)
+app.command("sweep", cls=Command, rich_help_panel=MEASURE)(profile.sweep)
 app.command("report", cls=Command, rich_help_panel=KEEP)(explain.report)
 app.command("check", cls=Command, rich_help_panel=KEEP)(gate.check)
 app.add_typer(gate.app, name="history", rich_help_panel=KEEP)

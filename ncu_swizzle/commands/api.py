@@ -23,8 +23,8 @@ from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
+from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import run_program as program_job
-from ncu_swizzle.commands import sweep as sweeping
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.gate import LintExtras
 from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
@@ -195,7 +195,7 @@ def profile_sweep(
     is there. Other keywords are those of `profile`, and where the points run: ``workers=2``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
-    points = sweeping.planned(
+    points = profiling.planned(
         list(map(str, kernels)), sizes, listed(variants), own, sources, timeout_s=request.timeout_s
     )
     request = replace(request, options=options)

@@ -295,8 +295,8 @@ def show(
     Runs of unlike machines, engines or sizes are tables of their own.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import history, history_page, tracks
+    from ncu_swizzle.gate import history, tracks
 
     shown = tracks.of_kernel(tracks.tracks(history.load(folder)), kernel)
-    if not formats.write({"json": lambda: tracks.to_json(shown), "html": lambda: history_page.render(shown)}):
+    if not formats.write({"json": lambda: tracks.to_json(shown), "html": lambda: tracks.render(shown)}):
         tracks.show(shown, Output())

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
-from ncu_swizzle.gate import history, history_page
+from ncu_swizzle.gate import history
+from ncu_swizzle.gate import tracks as tracking
 from ncu_swizzle.gate.baseline import Baseline, Policy, parse_rule
 from ncu_swizzle.gate.history import RUN, RunLabel
 from ncu_swizzle.gate.judge import judge
@@ -126,11 +127,11 @@ def test_a_run_added_alone_and_with_others_counts_once(recorded: Recorded) -> No
 def test_the_page_shows_hostile_names_harmlessly_and_every_run(recorded: Recorded) -> None:
     profile = named(measured(recorded("kernel1")), HOSTILE)
     track = track_of(run_of(0, profile), run_of(1, unknown(profile)), run_of(2, profile))
-    html = history_page.render([track])
+    html = tracking.render([track])
     CHECKS["html"](html)
     assert html.count('<th scope="row"') == 3
     assert 'class="unknown"' in html
-    assert html == history_page.render([track])
+    assert html == tracking.render([track])
     CHECKS["json"](to_json([track]))
 
 

@@ -21,7 +21,7 @@ from ncu_swizzle.base.errors import (
     UnknownKernel,
     UsageError,
 )
-from ncu_swizzle.commands import gate, profile, sweep
+from ncu_swizzle.commands import gate, profile
 from ncu_swizzle.engines.settings import FleetOptions
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import frames
@@ -86,7 +86,7 @@ def test_functions_take_what_the_commands_take() -> None:
     table: list[tuple[list[Callable[..., Any]], Callable[..., Any], set[str]]] = [
         ([ncu_swizzle.profile, ncu_swizzle.profile_program], profile.profile, not_of_python),
         ([ncu_swizzle.lint], gate.lint, set()),
-        ([ncu_swizzle.profile_sweep], sweep.sweep, {"kernel"}),
+        ([ncu_swizzle.profile_sweep], profile.sweep, {"kernel"}),
     ]
     for functions, command, elsewhere in table:
         keywords = {name for function in functions for name in inspect.signature(function).parameters}

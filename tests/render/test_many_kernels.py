@@ -77,9 +77,9 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
     bare = dataclasses.replace(EMPTY, launch=LaunchId(workload=workload))
     for result in (laid_out([bare]), laid_out([bare, bare]), laid_out([bare, bare], [bare, bare])):
         page = Page(report.render_all(result.comparisons, result.notes))
-        assert "profile -- PROGRAM" in page.text
+        assert "-- PROGRAM" in page.text
         assert "Not in the report" in page.text
-        assert "profile -- PROGRAM" in " ".join(shown(result, 1000).split())
+        assert "-- PROGRAM" in " ".join(shown(result, 1000).split())
         formats.render_all(result.comparisons, result.notes)
         json.loads(formats.to_json(result))
         formats.to_csv(*result.comparisons)
