@@ -265,7 +265,7 @@ def _rebuilt_claim(before: Target, after: Target, settings: EmulationSettings) -
         reason = f"{before.kernel.file} is not CUDA C++ that could be compiled again"
         return _rebuilt(state=ClaimState.UNKNOWN, reason=reason)
     old, new = (toolchain.options(target.family, target.kernel) for target in (before, after))
-    found_there = f"-I{before.family.folder.absolute()}"  # see `edits.with_files`
+    found_there = f"-I{before.family.folder.absolute()}"  # see `edits.rebuilt`
 
     def portable(target: Target, options: Sequence[str]) -> list[str]:
         """Return options without the folder that the sources are in."""

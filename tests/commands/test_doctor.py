@@ -191,9 +191,7 @@ def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(typed:
 
 def test_programs_that_hang_are_named(tmp_path: Path) -> None:
     for name in ("ncu", "nvcc"):
-        program = tmp_path / name
-        program.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
-        program.chmod(0o755)
+        executable(tmp_path / name, "exec sleep 600")
 
     class Hanging(System):
         def which(self, name: str) -> str | None:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_program import program_name
+from ncu_swizzle.engines import profiles
+from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.kernels.naming import TargetOrFile
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import pairing
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import Companions, Destination
 from tests.support import python_kernels
 from tests.support.fleets import needs_fleet
 from tests.support.process import Done, Typed

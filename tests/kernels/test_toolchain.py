@@ -205,7 +205,7 @@ def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.
 def test_a_cubin_is_disassembled_once(bare: Path) -> None:
     calls = bare.parent / "calls"
     version = '[ "$1" = --version ] && echo "release 13.0, V13.0.88" && exit'
-    program(bare, NVDISASM, f"{version}\necho SASS\necho x >> {calls}")
+    executable(bare / NVDISASM, f"{version}\necho SASS\necho x >> {calls}")
     tools, (one, two) = Toolchain(), (_cubin("transpose-plain"), _cubin("transpose-xor"))
     assert [toolchain.disassembly(cubin, tools) for cubin in (one, two, one)] == ["SASS\n"] * 3
     assert calls.read_text() == "x\n" * 2
@@ -214,7 +214,7 @@ def test_a_cubin_is_disassembled_once(bare: Path) -> None:
     assert calls.read_text() == "x\n" * 2
     assert toolchain.disassembly(one, tools, cached=False) == "SASS\n"
     assert calls.read_text() == "x\n" * 3
-    program(bare, NVDISASM, "exit 3")
+    executable(bare / NVDISASM, "exit 3")
     with pytest.raises(BadFile, match="cannot be disassembled"):
         toolchain.disassembly(one, tools)
 
