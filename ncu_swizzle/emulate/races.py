@@ -52,6 +52,7 @@ WRONG = {
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
 POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
 IN_WARP = (codes.LANES, codes.SAME_PLACE)
+_OFFSET = {Kind.INITIALISE: 1, Kind.COUNT: 1, Kind.PASS: 0, Kind.COPY_IN: 4}  # of their data: an mbarrier's
 MOST_UNITS = 1 << 27  # of a table of units and agents
 MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
 
@@ -107,10 +108,10 @@ class Races:
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
             return
-        room = self.agents + 16
-        self.clock = np.zeros((self.n, room), np.int32)
-        self.visible = np.zeros((self.n, room), np.int32)
-        self._know_themselves()
+        offsets = {int(np.ravel(event.data[_OFFSET[event.kind]])[0]) for event in events if event.kind in _OFFSET}
+        room = self.agents + len(offsets) * len(self.blocks)
+        self.clock, self.visible = np.zeros((2, self.n, room), np.int32)
+        np.fill_diagonal(self.clock, ALWAYS)
         self.fenced: Any = None
         self.mbarriers: dict[tuple[int, int], _Mbarrier] = {}
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
@@ -154,10 +155,6 @@ class Races:
 
     # ------------------------------------------------------------------------------------------ clocks
 
-    def _know_themselves(self) -> None:
-        warps = np.arange(self.n)
-        self.clock[warps, warps] = ALWAYS
-
     def _published(self, warps: Ints) -> Any:
         """Return the clocks that warps pass on, (G, 2, A): what they know now, their own accesses so far included."""
         clocks = np.stack([self.clock[warps], self.visible[warps]], axis=1)
@@ -173,27 +170,10 @@ class Races:
         found = self.mbarriers.get((block, offset))
         if found is None:
             agent = self.agents + len(self.mbarriers)
-            if agent >= self.clock.shape[1]:
-                self._widen()
             nothing = np.zeros((2, self.clock.shape[1]), np.int32)
             found = _Mbarrier(agent=agent, done=nothing, pending=nothing.copy(), completed=0)
             self.mbarriers[block, offset] = found
         return found
-
-    def _widen(self) -> None:
-        """Make room for twice as many agents."""
-        more = self.clock.shape[1]
-
-        def wider(clocks: Any) -> Any:
-            return np.concatenate([clocks, np.zeros((*clocks.shape[:-1], more), np.int32)], axis=-1)
-
-        self.clock, self.visible = wider(self.clock), wider(self.visible)
-        self.fenced = None if self.fenced is None else wider(self.fenced)
-        for each in self.mbarriers.values():
-            each.done, each.pending = wider(each.done), wider(each.pending)
-        self.arrived = {key: wider(clock) for key, clock in self.arrived.items()}
-        self.at_cluster = {key: wider(clock) for key, clock in self.at_cluster.items()}
-        self.words = {key: wider(clock) for key, clock in self.words.items()}
 
     def _settle(self, mbarrier: _Mbarrier, completed: int) -> None:
         """Let what has arrived at an mbarrier have happened before a phase that is complete by now."""
@@ -346,7 +326,7 @@ class Races:
         self.lacking[event.data] = None
         self.clock[:] = self.visible[:] = self.now
         self.in_step[:] = self.now
-        self._know_themselves()
+        np.fill_diagonal(self.clock, ALWAYS)
 
     # ------------------------------------------------------------------------------------------ who accesses what
 
@@ -754,7 +734,7 @@ class RaceCheck:
             races = Races(machine=machine, instructions=instructions, blocks=range(first, first + size))
             races.run(events)
             self.found = {**races.found, **self.found}
-            if not self.domains:
+            if not (self.domains or self.valued):
                 self.timeline = timeline_of(machine, instructions, events, races.blocks)
             self.lacking.update(races.lacking)
             self.work += races.work

@@ -47,6 +47,7 @@ ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
 BEGINNING = 50
 LONG_EFFORT = 12_000_000  # after which counts are tried that follow no data, about as many microseconds
 WITHOUT_DATA_EFFORT = 16_000_000  # what these may take
+COMPARED_EFFORT = 4_000_000  # what telling stores of the same value apart may take; arithmetic takes longest
 FUTILE_EFFORT = 2_000_000  # after which they are given up if every branch was followed as with data
 
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
@@ -28,6 +28,7 @@ from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.races import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ASIDE_STEPS,
+    COMPARED_EFFORT,
     FUTILE_EFFORT,
     LONG_EFFORT,
     TIMEOUT_S,
@@ -281,9 +282,13 @@ def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Set
         } | drawn
     valued = RaceCheck(valued=stores)
     program = prepare(code, arrays=bool(drawn), order=True, valued=stores)
-    first = replace(setting, program=program, races=valued, memory=drawn, grid=launch.cluster)
+    clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
+    first = replace(setting, program=program, races=valued, memory=drawn, grid=launch.cluster, clock=clock)
     try:
         cover(first, exhaustive=False)
+    except TimeLimit:
+        check.lacking["whether stores that race store the same value, which takes long to compare"] = None
+        return
     except (NcuSwizzleError, Restart):  # such as for an index that was drawn
         return
     check.tell_apart(valued, sampled=len(drawn) > len(launch.memory))

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from ncu_swizzle.emulate import events, races
+from ncu_swizzle.emulate import events, races, run
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
@@ -165,6 +165,13 @@ def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
 ) -> None:
     monkeypatch.setattr(module, limit, most)
     assert {hazard.block for hazard in hazards("in_block_100", blocks=128).found} == {(100, 0, 0)}
+
+
+def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
+    found = hazards("same_value")
+    assert [hazard.code for hazard in found.found] == ["RACE001", "RACE005"]
+    assert "whether stores that race store the same value" in found.unfollowed
 
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
