@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from bench.corpus import hostile
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import bounds, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import ProgramOutput
 from ncu_swizzle.engines import machine, measured, ncu
@@ -201,7 +201,7 @@ def test_every_failure_has_an_error_of_a_size(examples: int) -> None:
         error = ncu.diagnose(log, status, MachineState(free_bytes=free_bytes))
         assert isinstance(error, NcuSwizzleError)
         assert 0 < len(str(error)) < LONGEST
-        assert all(len(note) <= ncu.LONGEST_NOTE + 1 for note in ncu.notes(log))
+        assert all(len(note) <= bounds.CHARACTERS + 1 for note in ncu.notes(log))
         ncu.busy(log)
 
     holds(examples, check, chances, st.integers(-64, 255), st.sampled_from([None, 0]))
