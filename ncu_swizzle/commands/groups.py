@@ -42,7 +42,6 @@ T = TypeVar("T")
 RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs"}  # fields, as keywords
 
 
-OnPercent = Callable[[str, float], None]  # how a caller hears of progress
 
 
 @dataclasses.dataclass(frozen=True)
