@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base import files
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
+from ncu_swizzle.base.errors import BadFile, NotWritable, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.names import function, shorten
 from ncu_swizzle.kernels import build, catalog, project
@@ -69,12 +69,7 @@ def _spec(source: Path, description: KernelDescription) -> KernelSpec:
 
 
 def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
-    try:
-        cubin = cubin_of(spec, toolchain)
-    except EnvironmentLacking:  # no compiler: the source says a little
-        entry = spec.launch.entry or build.only_kernel(spec.source, spec.options)
-        yield build.guess_of(replace(spec, launch=replace(spec.launch, entry=entry)), toolchain)
-        return
+    cubin = cubin_of(spec, toolchain)
     for symbol in [names.find(cubin, spec.launch.entry)] if spec.launch.entry else cubin.kernels:
         yield build.guess_in(cubin, symbol, spec, toolchain)
 

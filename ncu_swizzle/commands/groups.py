@@ -42,8 +42,6 @@ T = TypeVar("T")
 RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs"}  # fields, as keywords
 
 
-
-
 @dataclasses.dataclass(frozen=True)
 class Hearing:
     """A callback that hears of progress in records, for callers in this package: with what is done, in words."""

@@ -20,7 +20,7 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import guess, limits
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
-from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry, signature_in_source, signature_of
+from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry, signature_of
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.project import KernelSpec, Variant
 from ncu_swizzle.kernels.toolchain import ARCH, KIND, PTXAS, Toolchain, cubin
@@ -208,7 +208,11 @@ def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple
     spec = error.spec
     if not isinstance(spec, KernelSpec):
         return error.hint, ""
-    guess = guess_of(spec, toolchain)
+    try:
+        cubin = cubin_of(spec, toolchain)
+        guess = guess_in(cubin, names.find(cubin, spec.launch.entry), spec, toolchain)
+    except NcuSwizzleError:
+        return error.hint, ""
     launch = spec.launch
     shared = launch.shared not in ("", "0")
     given = {"--grid": launch.grid, "--block": launch.block, "--shared": shared, "--arg": launch.args}
@@ -235,15 +239,6 @@ def keywords(options: str) -> dict[str, Any]:
     given: dict[str, Any] = {"problem": sizes} if sizes else {}
     return given | {"args" if name == "arg" else name: texts if name == "arg" else texts[0]
                     for name, texts in values.items()}  # fmt: skip
-
-
-def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
-    """Return a plausible launch, from the compiled kernel, or from its source if that cannot be compiled here."""
-    try:
-        cubin = cubin_of(spec, toolchain)
-        return guess_in(cubin, names.find(cubin, spec.launch.entry), spec, toolchain)
-    except NcuSwizzleError:
-        return guess.guess(signature_in_source(source_text(spec), spec.launch.entry or spec.name), spec.sizes)
 
 
 def guess_in(cubin: Cubin, symbol: str, spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:

@@ -12,14 +12,12 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ncu_swizzle.base.texts import encodable, one_line
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.names import declared_parameters, demangle, function, parameter_types, qualified
 from ncu_swizzle.kernels.arguments import ALIASES
-from ncu_swizzle.kernels.family import BYTES, DTYPES, ML_DTYPES
+from ncu_swizzle.kernels.family import BYTES, DTYPES
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.smem.access import MOST_THREADS
@@ -156,29 +154,6 @@ def vector_of(type_: str) -> tuple[str, int] | None:
         base = match[1].removeprefix("u").replace("longlong", "long long")
         return TYPES[f"{unsigned}{base}" if unsigned + base in TYPES else base], int(match[2])
     return None
-
-
-def signature_in_source(source: str, function: str) -> KernelSignature:
-    """Return what a source text alone says, without a compiler; no parameters if the size of one is unknown."""
-    declared = declared_parameters(source, function)
-    named = [(_name(text), _without_name(text)) for text in declared]
-    parameters = tuple(SignatureParameter(size_of(type_), name, type_) for name, type_ in named)
-    return KernelSignature(
-        symbol=function,
-        function=function,
-        parameters=parameters if all(parameter.size for parameter in parameters) else (),
-        block_axes=shared_arrays.axes_of(source, r"\b(?:threadIdx|blockDim)\s*\.\s*{}\b"),
-        grid_axes=shared_arrays.axes_of(source, r"\b(?:blockIdx|gridDim)\s*\.\s*{}\b"),
-        dynamic_shared=re.search(r"\bextern\b[^;]*__shared__", source) is not None,
-    )
-
-
-def size_of(type_: str) -> int:
-    """Return the bytes of a C++ type; 0 if they are unknown."""
-    if pointee_of(type_) is not None:
-        return POINTER
-    dtype = dtype_of(type_)
-    return (ML_DTYPES.get(dtype) or np.dtype(dtype).itemsize) if dtype else 0
 
 
 # A launch that a kernel's signature allows: grid, block, shared memory and arguments, with plausible sizes.

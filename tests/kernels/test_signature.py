@@ -16,7 +16,6 @@ from ncu_swizzle.kernels.guess import (
     KernelSignature,
     ProjectEntry,
     SignatureParameter,
-    signature_in_source,
     signature_of,
 )
 from ncu_swizzle.kernels.guess import guess as guess_launch_guess
@@ -24,7 +23,6 @@ from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
-from tests.support.own_kernel import NAMED
 from tests.support.places import DATA
 
 SOURCE = (DATA / "kernels" / "plane_and_ranked.cu").read_text(encoding="utf-8")
@@ -86,18 +84,12 @@ def test_a_guessed_launch_is_one_that_is_accepted(kind: str, name: str, tmp_path
 
 
 def test_one_axis_of_blocks_covers_the_rows_and_columns_that_two_sizes_tell_of() -> None:
-    text = "__global__ void sorted(unsigned* keys, unsigned length, unsigned ascending) { keys[threadIdx.x] = length; }"
-    guess = guess_launch_guess(signature_in_source(text, "sorted"))
+    parameters = [(8, "keys", "unsigned*"), (4, "length", "unsigned"), (4, "ascending", "unsigned")]
+    signature = KernelSignature(
+        symbol="sorted", function="sorted", parameters=tuple(SignatureParameter(*each) for each in parameters)
+    )
+    guess = guess_launch_guess(signature)
     assert (guess.problem, guess.launch.grid) == ({"n": 1024}, "n*n//2048")
-
-
-def test_a_source_alone_says_less() -> None:
-    plain = signature_in_source(NAMED, "plain")
-    assert [(p.name, p.size) for p in plain.parameters] == [("a", 8), ("d", 8), ("b", 1), ("l", 8)]
-    simple = signature_in_source("__global__ void f(const float* x, unsigned n, size_t m, bool b) {}", "f")
-    assert [(p.name, p.type, p.size) for p in simple.parameters] == [
-        ("x", "const float*", 8), ("n", "unsigned", 4), ("m", "size_t", 8), ("b", "bool", 1)]  # fmt: skip
-    assert signature_in_source("struct S; __global__ void f(S s, int n) {}", "f").parameters == ()
 
 
 def test_hostile_names_stay_in_their_strings() -> None:
