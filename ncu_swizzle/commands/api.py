@@ -201,7 +201,7 @@ def profile_sweep(
     request = replace(request, options=options)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / slug(points.family.name), destination.force_overwrite)
-        swept = running.run(points, request, saved, resume, on_progress, fleet)
+        swept = running.run(points, request, saved, resume, on_progress, fleet=fleet)
     return SweepResult(**{**vars(swept), "folder": swept.folder if destination.export else None})
 
 

@@ -319,7 +319,7 @@ def sweep(
 
     points = planned(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
     with output.progress() as progress:
-        swept = running.run(points, with_options(request, options), destination, resume, progress, fleet)
+        swept = running.run(points, with_options(request, options), destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)
 

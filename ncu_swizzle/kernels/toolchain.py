@@ -89,7 +89,7 @@ def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
     module in turn. Raises what `Toolchain.disassemble` raises.
     """
     program = toolchain.find(NVDISASM)
-    return _disassembly(cubin.data, cubin.name, toolchain, cached, program, program.stat().st_mtime_ns)
+    return _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}")
 
 
 @functools.lru_cache(maxsize=4)
@@ -98,8 +98,7 @@ def _disassembly(
     name: str,
     toolchain: Toolchain,
     cached: bool,
-    program: Path,  # noqa: ARG001 - the last two are for the cache
-    changed_ns: int,  # noqa: ARG001
+    program: str,  # noqa: ARG001 - for the cache
 ) -> str:
     key = ""
     with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
