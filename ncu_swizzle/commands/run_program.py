@@ -20,7 +20,7 @@ from ncu_swizzle.base.errors import (
     ProgramFailed,
     UsageError,
 )
-from ncu_swizzle.base.files import exists, not_writable, slug, write_json
+from ncu_swizzle.base.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
@@ -36,75 +36,22 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
 from ncu_swizzle.reports.pairing import Forced
 
-# What a profiled program prints: saved as it comes, without ncu's lines in it, and quoted if ncu fails.
+# What a profiled program prints: saved without ncu's lines in it, and quoted if ncu fails.
 
 _NCU_SAYS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==")
-_LISTED = re.compile(r"\s*\d+\. (.*)")
+_LISTED = re.compile(r"^\s*\d+\. (.*)$", re.MULTILINE)
 _AVAILABLE = "Available Kernels:"
-LONGEST_LINE = 1 << 14  # characters; a longer line is written in pieces
-KEPT_LINES = 50  # at the end, to quote the last of them
-MOST_KERNELS = 1000
+MOST_PIECES = 1024  # of up to 64 KiB each: of more, only the end is kept
 
 
-class ProgramOutput:
-    """Write a program's output to a file, whatever its size; remember its end and the kernels that ncu lists.
+def own_lines(text: str) -> str:
+    """Return what a program printed under ncu, without ncu's own lines."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _NCU_SAYS.match(line))
 
-    `kernels` are the names under ncu's line ``Available Kernels:``, which it prints if no kernel passed the filters.
-    """
 
-    def __init__(self, path: Path) -> None:
-        try:
-            self._file = path.open("w", encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise not_writable(path, error) from error
-        self.kernels: list[str] = []
-        self._line = ""  # not yet ended
-        self._continues = self._skips = False  # of a long line that was begun: it belongs to ncu
-        self._listing = False
-        self._end: deque[str] = deque(maxlen=KEPT_LINES)
-
-    def feed(self, text: str) -> None:
-        *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._take(f"{line}\n")
-            self._continues = False
-        if len(self._line) > LONGEST_LINE:
-            self._take(self._line)
-            self._line, self._continues = "", True
-
-    def close(self) -> None:
-        """Write what is left; the end of the output can be quoted afterwards too."""
-        if not self._file.closed:
-            self._take(self._line)
-            self._line = ""
-            try:
-                self._file.close()
-            except OSError as error:
-                raise not_writable(self._file.name, error) from error
-
-    @property
-    def last_lines(self) -> str:
-        """The program's last lines, shortened; empty if it printed nothing."""
-        return bounds.last_lines("\n".join(self._end))
-
-    def _take(self, line: str) -> None:
-        if not self._continues:
-            self._skips = bool(_NCU_SAYS.match(line))
-            self._list(line)
-        if self._skips:
-            return
-        if not self._continues:
-            self._end.append(bounds.shortened(line.rstrip("\n")))
-        try:
-            self._file.write(line)
-        except OSError as error:
-            raise not_writable(self._file.name, error) from error
-
-    def _list(self, line: str) -> None:
-        listed = _LISTED.match(line) if self._listing else None
-        if listed and len(self.kernels) < MOST_KERNELS:
-            self.kernels.append(listed[1].strip())
-        self._listing = listed is not None or line.startswith(_AVAILABLE)
+def listed_kernels(text: str) -> list[str]:
+    """Return the kernels that ncu lists, as it does if none passed the filters."""
+    return _LISTED.findall(text.partition(_AVAILABLE)[2])
 
 
 # Profile any program under ncu: one profile per kernel launch, in the folder of one run.
@@ -234,7 +181,7 @@ def baseline_profiles(baseline: str) -> Sequence[Profile]:
 def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     """Run the program under ncu; leave the report and the program's output in the folder."""
     file, request = context.folder / REPORT, context.request
-    output = ProgramOutput(context.folder / LOG)
+    said: deque[str] = deque(maxlen=MOST_PIECES)
     try:
         notes = ncu.collect(
             machine.find(request.ncu),
@@ -244,13 +191,11 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
             request.timeout_s,
             on_progress=context.on_done(program.name),
             folder=program.folder,
-            on_output=output.feed,
+            on_output=said.append,
         )
     except ProgramFailed as error:
-        output.close()
-        raise _explained(error, program, output) from None
-    finally:
-        output.close()
+        raise _explained(error, program, "".join(said)) from None
+    write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
     kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
@@ -259,20 +204,20 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     return reader.read(file)
 
 
-def _explained(error: ProgramFailed, program: UserProgram, output: ProgramOutput) -> NcuSwizzleError:
+def _explained(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
-        if output.kernels:
+        if kernels := listed_kernels(said):
             return NothingProfiled(
-                f"{error}; {program.name} launches {bounds.some(output.kernels)}",
+                f"{error}; {program.name} launches {bounds.some(kernels)}",
                 "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
             )
         return NothingProfiled(
             f"{error} of {program.name}",
             "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
         )
-    last_lines = output.last_lines
+    last_lines = bounds.last_lines(own_lines(said))
     more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
     return type(error)(f"{error}{more}", hint)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.corpus import hostile
 from ncu_swizzle.base import bounds, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
-from ncu_swizzle.commands.run_program import ProgramOutput
+from ncu_swizzle.commands.run_program import listed_kernels, own_lines
 from ncu_swizzle.engines import machine, measured, ncu
 from ncu_swizzle.engines import ncu as progress_
 from ncu_swizzle.engines import settings as options_
@@ -120,27 +120,12 @@ def test_progress_counts_launches() -> None:
     assert seen == [Done(0.375)]
 
 
-def test_the_program_s_words_are_told_from_ncu_s(tmp_path: Path) -> None:
+def test_the_program_s_words_are_told_from_ncu_s() -> None:
     log = "==PROF== Connected to process 1 (/x)\none\n==WARNING== Note\ntwo == three\n==PROF== Disconnected"
-    for size in (1, 7, len(log)):
-        output = ProgramOutput(tmp_path / "program.log")
-        for start in range(0, len(log), size):
-            output.feed(log[start : start + size])
-        output.close()
-        assert (tmp_path / "program.log").read_text(encoding="utf-8") == "one\ntwo == three\n"
-        assert output.last_lines == "one\ntwo == three"
-
-
-def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Path) -> None:
-    output = ProgramOutput(tmp_path / "program.log")
-    for _ in range(500):
-        output.feed("x" * 4096)
-    output.feed("\nlast\n==PROF== Available\nAvailable Kernels:\n" + "".join(f"  {n}. k{n}\n" for n in range(5000)))
-    output.close()
-    assert (tmp_path / "program.log").read_text(encoding="utf-8").startswith("x" * (500 * 4096) + "\nlast\n")
-    assert output.kernels[:2] == ["k0", "k1"]
-    assert len(output.kernels) <= 5000
-    assert len(output.last_lines) < 2000
+    assert own_lines(log) == "one\ntwo == three\n"
+    listing = "last\n==PROF== Available\nAvailable Kernels:\n" + "".join(f"  {n}. k{n}\n" for n in range(5000))
+    assert listed_kernels(listing)[:2] == ["k0", "k1"]
+    assert listed_kernels("1. k\n") == []
 
 
 def test_progress_is_read_after_any_output_without_a_newline() -> None:
