@@ -169,7 +169,7 @@ KERNELS = "__global__"
 def lines(caller: Caller, file: str) -> Answer:
     """Answer the counts of a source's lines and kernels: those declared, and those of launches captured beside it.
 
-    A row has a `line` (from 1), or is about a whole `kernel`. Of a header, the kernels that include it are emulated.
+    A row has a `line`, from 1. Of a header, the kernels that include it are emulated.
     Raises what `gate.linting.lint` raises, and Untrusted. A file about which nothing is declared runs nothing.
     """
     source = Path(os.path.realpath(caller.folders.path(file)))
@@ -190,7 +190,8 @@ def lines(caller: Caller, file: str) -> Answer:
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
     failing = {row["line"] for row in rows if row.get("outcome") == Outcome.failed and "line" in row}
-    summary = f"{file}: {sum('line' not in row for row in rows)} kernels, {len(failing)} lines with conflicts"
+    emulated = sum(bool(kernel.launch) for kernel in kernels)
+    summary = f"{file}: {emulated} kernels, {len(failing)} lines with conflicts"
     return Answer(summary=summary, rows=(*rows, *notes), facts=read)
 
 
@@ -248,7 +249,7 @@ def _nothing_declared(file: str, source: Path) -> Answer:
 
 
 def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
-    """Yield a row per line of the source and access kind, and one for the kernel."""
+    """Yield a row per line of the source and access kind."""
     worst_last = sorted(kernel.checks, key=lambda check: -WORST_FIRST.index(check.outcome))
     checks = {(check.access, check.place.line): check for check in worst_last if check.place and check.access}
     shown = set()
@@ -261,13 +262,6 @@ def _rows(kernel: KernelLint, source: Path) -> Iterator[Row]:
     for check in kernel.checks:  # of global and local memory, branches, bounds, …
         if check.place and (check.access, check.place.line) not in shown and _same(check.place.file, source):
             yield _row(kernel, check, check.place.line, check.access, {})
-    if kernel.launch:
-        unknown = any(counted.unknown for counted in kernel.lines)
-        wavefronts, ideal = (sum(getattr(one, name) for one in kernel.lines) for name in ("wavefronts", "ideal"))
-        outcomes = {check.outcome for check in kernel.checks if not check.suppressions}
-        worst = next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.passed)
-        total = _counts(unknown, wavefronts, ideal)
-        yield {"kernel": kernel.name, "function": kernel.function, **total, "outcome": worst}
 
 
 def _row(kernel: KernelLint, check: Check | None, number: int, access: str, counts: dict[str, Any]) -> Row:

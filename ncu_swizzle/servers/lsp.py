@@ -75,11 +75,6 @@ class SeenSource:
         """The rows about lines."""
         return [row for row in self.rows if "line" in row]
 
-    @property
-    def kernels(self) -> Sequence[Row]:
-        """The rows about whole kernels."""
-        return [row for row in self.rows if "function" in row]
-
     def at(self, number: int) -> Iterator[Row]:
         """Yield the rows about a line, counted from 1."""
         return (row for row in self.lines if row["line"] == number)
@@ -87,8 +82,7 @@ class SeenSource:
 
 SOURCE = "ncu-swizzle"
 # A definition: CUDA's with its attributes and return type, Python's with its name alone.
-DEFINITION = r"__global__[^;{{}}]*?\b{name}\s*\(|^[ \t]*def\s+{name}\s*\("
-ANY = r"\w+"
+DEFINITION = r"__global__[^;{}]*?\b\w+\s*\(|^[ \t]*def\s+\w+\s*\("
 FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
@@ -96,7 +90,7 @@ def diagnostics(seen: SeenSource) -> list[types.Diagnostic]:
     """Return a diagnostic per line that conflicts, cannot be judged, or keeps its kernel from being judged."""
     lines = lines_of(seen.text)
     made = [_of_row(row, lines) for row in seen.lines if "outcome" in row]
-    first = _definition(seen.text, ANY)
+    first = _first_kernel(seen.text)
     notes = [row["undeclared"] for row in seen.rows if "undeclared" in row]
     made += [_diagnostic(note, first, lines, types.DiagnosticSeverity.Hint) for note in notes]
     if seen.error:
@@ -132,21 +126,6 @@ def _diagnostic(message: str, line: int, lines: list[str], severity: types.Diagn
 def _units(text: str) -> int:
     """Return the length of a text in UTF-16, as the protocol counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def lenses(seen: SeenSource, text: str) -> Iterator[types.CodeLens]:
-    """Yield the totals of each kernel above its definition in the text that the editor has now."""
-    changed = "" if text == seen.text else ", before your changes"
-    totals: dict[int, list[str]] = {}
-    for row in seen.kernels:
-        number = _definition(text, re.escape(_base(row["function"])), -1)
-        if number >= 0:
-            totals.setdefault(number, []).append(f"{row['kernel']}: {_counts(row)}{changed}")
-    for number, titles in totals.items():
-        here = types.Position(number, 0)
-        # A lens needs a command; an empty one does nothing.
-        command = types.Command(one_line("; ".join(dict.fromkeys(titles))), "")
-        yield types.CodeLens(types.Range(here, here), command=command)
 
 
 def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
@@ -196,15 +175,10 @@ def _counts(row: Row) -> str:
     return f"{wavefronts:,} wavefronts, {ideal:,} ideal{degree}"
 
 
-def _base(function: str) -> str:
-    """Return a function's name without its namespace, template arguments and parameters."""
-    return re.split(r"[<(]", function, maxsplit=1)[0].split(" ")[-1].split("::")[-1]
-
-
-def _definition(text: str, name: str, otherwise: int = 0) -> int:
-    """Return the line, from 0, on which a kernel's name is defined."""
-    found = re.search(DEFINITION.format(name=name), text, re.MULTILINE)
-    return text.count("\n", 0, found.end()) if found else otherwise
+def _first_kernel(text: str) -> int:
+    """Return the line, from 0, on which the first kernel is defined."""
+    found = re.search(DEFINITION, text, re.MULTILINE)
+    return text.count("\n", 0, found.end()) if found else 0
 
 
 # One call at a time: emulations must not compete with each other, or with what the user is compiling.
@@ -353,9 +327,6 @@ class Editor:
 
     def _show(self, uri: str, seen: SeenSource) -> None:
         self._publish(uri, diagnostics(seen))
-        workspace = self._server.client_capabilities.workspace
-        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
-            self._server.workspace_code_lens_refresh(None)
 
     def _keep(self, uri: str, seen: SeenSource) -> None:
         self._seen.pop(uri, None)
@@ -388,11 +359,6 @@ class Editor:
             except NcuSwizzleError:
                 return None
         return seen.explained[key]
-
-    def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        uri = params.text_document.uri
-        seen = self._seen.get(uri)
-        return list(lenses(seen, self._text(uri))) if seen else []
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         seen = self._seen.get(params.text_document.uri)
@@ -492,7 +458,6 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
         types.TEXT_DOCUMENT_DID_SAVE: editor.saved,
         types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,
         types.TEXT_DOCUMENT_HOVER: editor.hover,
-        types.TEXT_DOCUMENT_CODE_LENS: editor.lenses,
         types.TEXT_DOCUMENT_CODE_ACTION: editor.actions,
     }
     for feature, handler in handlers.items():

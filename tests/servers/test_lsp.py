@@ -52,7 +52,6 @@ def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(tm
         assert found.severity == types.DiagnosticSeverity.Warning
         assert "turn, STS: 1,024 wavefronts, 32 ideal: degree 32" in found.message
         assert "Swizzle<5,0,5>" in found.message
-        assert await client.lenses(uri) == [(1, "turn: 1,056 wavefronts, 64 ideal, degree 16.5")]
         shown = await client.hover(uri, 4)
         assert "32 ways; bank 0 serves lanes 0, 1, 2, 3, 4, 5, 6, 7 and 24 more" in shown
         assert "1 ways" in shown.rpartition("\n")[2]
@@ -71,7 +70,6 @@ def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(tm
         assert "512 wavefronts, 16 ideal" in (await client.diagnostics())[0].message
         client.save(name, FREE)
         assert await client.diagnostics() == []
-        assert await client.lenses(uri) == [(1, "turn: 32 wavefronts, 32 ideal, degree 1")]
 
     client = session(workspace, edit)
     kinds = [getattr(params.value, "kind", None) or params.value["kind"] for params in client.progress]
@@ -108,13 +106,13 @@ def test_a_line_that_is_not_coalesced_has_its_code_and_what_would_be_better(work
 def test_an_untrusted_workspace_and_a_file_outside_of_it_run_nothing(workspace: Path) -> None:
     async def look(client: EditorClient) -> None:
         uri = client.open("turn.cu")
-        assert (await client.hover(uri, 4), await client.lenses(uri)) == ("", [])
+        assert await client.hover(uri, 4) == ""
         assert calls(workspace) == []
         assert client.published.empty()
 
     async def look_outside(client: EditorClient) -> None:
         for name in ("../turn.cu", "link.cu"):
-            assert await client.lenses(client.open(name)) == []
+            assert await client.hover(client.open(name), 4) == ""
         assert client.published.empty()
 
     assert session(workspace, look, initialization={"trusted": False}).progress == []

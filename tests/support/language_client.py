@@ -60,10 +60,7 @@ class EditorClient:
         command = (sys.executable, "-P", "-m", "ncu_swizzle", "serve", "lsp")
         await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=self.root)
         window = types.WindowClientCapabilities(work_done_progress=True)
-        lenses = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
-        capabilities = types.ClientCapabilities(
-            window=window, workspace=types.WorkspaceClientCapabilities(code_lens=lenses)
-        )
+        capabilities = types.ClientCapabilities(window=window)
         greeting = types.InitializeParams(
             capabilities, root_uri=self.root.as_uri(), initialization_options=self._options
         )
@@ -110,12 +107,6 @@ class EditorClient:
         asked = types.HoverParams(types.TextDocumentIdentifier(uri), where)
         found = await asyncio.wait_for(self.client.text_document_hover_async(asked), LIMIT_S)
         return found.contents.value if found else ""  # type: ignore[union-attr]
-
-    async def lenses(self, uri: str) -> list[tuple[int, str]]:
-        """Return the lenses' lines, from 1, and titles."""
-        asked = types.CodeLensParams(types.TextDocumentIdentifier(uri))
-        found = await asyncio.wait_for(self.client.text_document_code_lens_async(asked), LIMIT_S)
-        return [(lens.range.start.line + 1, lens.command.title) for lens in found or () if lens.command]
 
     async def fixed(self, uri: str, diagnostic: types.Diagnostic) -> list[str]:
         """Carry out the code actions on a diagnostic; return their titles."""
