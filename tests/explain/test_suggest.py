@@ -228,7 +228,7 @@ def loop(tile: Mapping, at: str) -> str:
 @pytest.mark.long
 @NO_NVCC
 def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
-    """The first mapping's code as it is pasted, each other one's in a namespace of its own: one compilation."""
+    """The first mapping's code as it is pasted, each other one's in a namespace, and as a policy: one compilation."""
     pasted = code.cuda(MAPPINGS[0])
     included = re.findall(r"#include .*\n", pasted)
     assert f"kBytes = {MAPPINGS[0].bytes}" in pasted
@@ -240,8 +240,14 @@ def test_the_cuda_code_is_the_mapping(tmp_path: Path) -> None:
         body = re.sub(r"#include .*\n", "", source)
         sources.append(f"namespace n{number} {{\n{body}\n}}")
         loops.append(loop(tile, f"n{number}::Tile::at(r, c)"))
-    expected = [(tile.all_elements() * tile.element_bytes).ravel() for tile in [*MAPPINGS, *ONLY_CUDA]]
-    printed = printed_by("\n".join(sources), "\n".join(loops), tmp_path, "-Werror", "all-warnings")
+    for number, tile in enumerate(MAPPINGS):
+        sources.append(code.policy(tile, 1, f"Policy{number}"))
+        loops.append(loop(tile, f"Policy{number}::at(r, c)"))
+        assert f"return rows * {tile.bytes // tile.shape[0]};" in sources[-1]
+    tiles = [*MAPPINGS, *ONLY_CUDA, *MAPPINGS]
+    expected = [(tile.all_elements() * tile.element_bytes).ravel() for tile in tiles]
+    options = ("--expt-relaxed-constexpr", "-Werror", "all-warnings")
+    printed = printed_by("\n".join(sources), "\n".join(loops), tmp_path, *options)
     assert printed == np.concatenate(expected).tolist()
 
 
