@@ -49,6 +49,7 @@ def test_what_is_named_fits() -> None:
         assert not after.judged().misfits, message
 
 
+@pytest.mark.long
 def test_what_is_not_known_is_said() -> None:
     for label, why in CASES["unknown"].items():
         found = shape_case(label).judged()

@@ -63,6 +63,7 @@ def test_addresses_are_followed_through_iterations_and_blocks() -> None:
     assert "whether its predicate holds" in str(store.traffic_unknown), "nothing wrote it"
 
 
+@pytest.mark.long
 def test_an_iteration_stands_for_others_where_lanes_advance_by_steps_of_their_own() -> None:
     # R2 moves in lanes 8 to 23 alone, R8 by 4 or 8 bytes: one lane's steps are not those of all.
     lines = (

@@ -16,7 +16,10 @@ CATALOG = catalog.shipped()
 OWN = {family.name: [kernel.name for kernel in family.kernels if not kernel.library] for family, _ in CATALOG.run()}
 
 
-@pytest.mark.parametrize("family", OWN)
+LARGE = ("attention", "gemm", "wgmma")
+
+
+@pytest.mark.parametrize("family", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in OWN])
 def test_what_is_predicted_is_what_was_recorded(family: str, recorded: Recorded) -> None:
     for name in OWN[family]:
         predictions = predict.target_predictions(CATALOG.target(name))
