@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
 from ncu_swizzle.emulate.effects import CONTROL, control_word
 
 EXIT = -1  # stands for the end of the thread
+ANYWHERE = -2  # stands for wherever a call through a register can go
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
 
 
 class Flow:
     """The control flow of a kernel and the functions it calls, by instruction index."""
 
-    def __init__(self, instructions: Sequence[SassInstruction]) -> None:
+    def __init__(self, instructions: Sequence[SassInstruction], functions: Collection[int] = ()) -> None:
+        """`functions`: the offsets of those that the kernel may call, if they are known."""
         self.instructions = instructions
         self.index = {instruction.offset: number for number, instruction in enumerate(instructions)}
         self._offsets = [instruction.offset for instruction in instructions]
+        self._functions = frozenset(map(self.at, functions)) - {EXIT}
 
     def at(self, offset: int) -> int:
         """Return the index of the instruction at or after an offset; EXIT past the last."""
@@ -36,12 +39,17 @@ class Flow:
     @cached_property
     def leaders(self) -> list[int]:
         """The first instructions of the basic blocks, ascending."""
-        starts = {0}
+        starts = {0, *self._functions}
         for number, instruction in enumerate(self.instructions):
             starts.update(target for target in self.targets(number) if target != EXIT)
             if control_word(instruction) in CONTROL and number + 1 < len(self.instructions):
                 starts.add(number + 1)
         return sorted(starts)
+
+    @cached_property
+    def anywhere(self) -> tuple[int, ...]:
+        """Where a call through a register can go: a function, or any basic block if none is known."""
+        return tuple(sorted(self._functions or self.leaders))
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
@@ -50,27 +58,29 @@ class Flow:
         Those of functions that it calls are among them. Aho, Lam, Sethi and Ullman, "Compilers", 9.6.6.
         """
         before: dict[int, set[int]] = {leader: set() for leader in self.leaders}
-        anywhere: list[int] = []  # blocks that may go on with any other, such as one that calls through a register
+        calling: list[int] = []  # blocks that may go on anywhere
         for leader in self.leaders:
-            successors = self.successors(self.last[leader])
-            if len(successors) >= len(before) and before.keys() <= set(successors):
-                anywhere.append(leader)
-                continue
-            for successor in successors:
-                if successor != EXIT:
+            for successor in self.successors(self.last[leader]):
+                if successor == ANYWHERE:
+                    calling.append(leader)
+                elif successor != EXIT:
                     before[successor].add(leader)
+        called = frozenset(self.anywhere)
         found: dict[int, frozenset[int]] = {}
         for header in self.leaders:
             # An edge from further down in the code closes a loop. A loop that is laid out otherwise is not found, which
             # costs time but no count: all of its iterations run.
-            latches = [leader for leader in (*before[header], *anywhere) if leader >= header]
-            body, waiting, onward = {header}, list(latches), anywhere
+            latches = [leader for leader in before[header] if leader >= header]
+            latches += [leader for leader in calling if leader >= header and header in called]
+            body, waiting, onward = {header}, list(latches), calling
             while waiting:
                 leader = waiting.pop()
                 if leader not in body:
                     body.add(leader)
-                    waiting += (*before[leader], *onward)
-                    onward = []  # once is enough
+                    waiting += before[leader]
+                    if leader in called:
+                        waiting += onward
+                        onward = []  # once is enough
             if latches:
                 found[header] = frozenset(body)
         return found
@@ -111,7 +121,7 @@ class Flow:
         return instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
 
     def successors(self, number: int, into_calls: bool = True) -> tuple[int, ...]:
-        """Return what can run next in the same thread; calls are entered or taken as one step."""
+        """Return what can run next in the same thread, EXIT or ANYWHERE, too; calls are entered or one step."""
         instruction = self.instructions[number]
         opcode = instruction.opcode
         after = self.following(number)
@@ -132,7 +142,7 @@ class Flow:
         """Return where a call can go; without a function in the code, an indirect call leaves it and comes back."""
         if targets := self.targets(number):
             return targets
-        return (*(self.leaders if self._has_functions else ()), self.following(number))
+        return (*((ANYWHERE,) if self._has_functions else ()), self.following(number))
 
     @cached_property
     def _has_functions(self) -> bool:
@@ -177,21 +187,20 @@ class Flow:
 
         `whole` follows a function's return to its callers.
         """
-        seen: set[int] = set()
-        anywhere = False  # whether all basic blocks wait already
-        waiting = [s for s in self.successors(number, into_calls=whole) if s not in (stop, EXIT)]
+        seen = {stop, EXIT}
+        waiting = [*self.successors(number, into_calls=whole)]
         while waiting:
             current = waiting.pop()
             if current in seen:
                 continue
             seen.add(current)
-            onward = set(self.successors(current, into_calls=whole))
+            if current == ANYWHERE:
+                waiting += self.anywhere
+                continue
+            waiting += self.successors(current, into_calls=whole)
             if self.instructions[current].opcode == "CALL":
-                onward.update(self._called(current))
-            if len(onward) >= len(self.leaders) > 1 and onward.issuperset(self.leaders):  # it may go on anywhere
-                onward, anywhere = {self.following(current)} if anywhere else onward, True
-            waiting += [s for s in onward if s not in (stop, EXIT) and s not in seen]
-        return frozenset(seen)
+                waiting += self._called(current)
+        return frozenset(seen - {stop, EXIT, ANYWHERE})
 
 
 def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:

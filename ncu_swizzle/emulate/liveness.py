@@ -41,7 +41,7 @@ from ncu_swizzle.emulate.effects import (
     reading_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
-from ncu_swizzle.emulate.flow import EXIT, Flow
+from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
 from ncu_swizzle.smem.operations import WORD
 
 # Only their addresses matter: their results are unknown whatever they read.
@@ -181,16 +181,17 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
     registers = (1 << REGISTERS) - 1
     guards = tuple(map(reading_guard, flow.instructions))
     leaders = flow.leaders
-    before = dict.fromkeys(leaders, 0)
+    before = dict.fromkeys((*leaders, EXIT, ANYWHERE), 0)  # before ANYWHERE, what is live before any of it
     after = [0] * len(all_effects)
     onward = {leader: flow.successors(flow.last[leader]) for leader in leaders}
+    called = frozenset(flow.anywhere)
     changed = True
     while changed:
         changed = False
         for leader in reversed(leaders):
             alive = always
             for successor in onward[leader]:
-                alive |= before[successor] if successor != EXIT else 0
+                alive |= before[successor]
             guarded: dict[tuple[int, bool], int] = {}  # what is live in the lanes that a guard selects
             for number in range(flow.last[leader], leader - 1, -1):
                 after[number] = functools.reduce(operator.or_, guarded.values(), alive)
@@ -207,6 +208,7 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
             alive = functools.reduce(operator.or_, guarded.values(), alive)
             if alive != before[leader]:
                 before[leader] = alive
+                before[ANYWHERE] |= alive if leader in called else 0
                 changed = True
     return before, after
 
@@ -243,10 +245,13 @@ def until_reconverged(flow: Flow, start: int) -> frozenset[int]:
         if number == EXIT or number in seen:
             continue
         seen.add(number)
+        if number == ANYWHERE:
+            waiting += flow.anywhere
+            continue
         instruction = flow.instructions[number]
         if instruction.opcode != "WARPSYNC" or not instruction.has("ALL"):
             waiting += flow.successors(number)
-    return frozenset(seen)
+    return frozenset(seen - {ANYWHERE})
 
 
 def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
@@ -273,12 +278,18 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
 
 def _reached(flow: Flow, effects: Sequence[Effects], written: frozenset[int]) -> frozenset[int]:
     """Return the instructions that read what these write, or what is computed from it."""
-    before = dict.fromkeys(flow.leaders, 0)
+    before = dict.fromkeys((*flow.leaders, ANYWHERE), 0)
     tainted: set[int] = set()
     waiting = list(flow.leaders)
     while waiting:
         leader = waiting.pop()
         alive = before[leader]
+        if leader == ANYWHERE:
+            for other in flow.anywhere:
+                if alive & ~before[other]:
+                    before[other] |= alive
+                    waiting.append(other)
+            continue
         for number in range(leader, flow.last[leader] + 1):
             effect = effects[number]
             if effect.reads & alive:

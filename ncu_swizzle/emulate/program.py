@@ -178,7 +178,7 @@ def prepare(
     `order`: what orders accesses to shared memory is noted; `valued`: stores whose values matter.
     """
     instructions = _all_parsed(code.instructions)
-    flow = Flow(instructions)
+    flow = Flow(instructions, code.functions)
     addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
     part = needed(flow, everything, arrays, addressed, order=order, valued=valued)
     tallies = Tallies.of(flow, part.effects, part.alive_after) if counts_traffic else None

@@ -34,7 +34,7 @@ MOST_BLOCKS = 32  # resident on an SM at most; fewer on sm_86, sm_89 and sm_120
 
 def sm_bytes(arch: str) -> int:
     """Return the bytes of shared memory of an SM: also a block's limit with its reserved bytes counted in."""
-    return KIB_PER_SM[arch] * 1024
+    return KIB_PER_SM[arch.rstrip("af")] * 1024
 
 
 def block_bytes(arch: str) -> int:

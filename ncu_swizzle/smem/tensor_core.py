@@ -238,8 +238,12 @@ class UmmaShape:
 
     @property
     def scale_columns(self) -> tuple[int, int]:
-        """The columns of the scale factors of A and B: 32 rows in a column of all lanes, four bytes each."""
-        return -(-self.rows[0] // 32), -(-self.n // 32)
+        """The columns of the scale factors of A and B: 32 rows in a column of all lanes, four bytes each.
+
+        Of a pair with M = 128, a half of the lanes has those of its half of N.
+        """
+        columns = self.n // 2 if self.pair and self.m == 128 else self.n
+        return -(-self.rows[0] // 32), -(-columns // 32)
 
     # ------------------------------------------------------------------------------------------ time
 

@@ -9,7 +9,7 @@ from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import access_width, operation_name
 from ncu_swizzle.emulate.code import CONSTANT, MEMORY, STEP, Operand, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
-from ncu_swizzle.emulate.flow import EXIT, Flow
+from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations
 from tests.support.emulation import from_report, kernel
@@ -125,8 +125,17 @@ def test_a_call_by_address_may_go_to_any_function_and_comes_back() -> None:
     by_address = "CALL.REL.NOINC R10 0x0"  # the address counts from 0x0, which is not where it goes
     found = flow("MOV R20, 0x30", "NOP", by_address, "EXIT", "STS [R2], R3", "RET.REL.NODEC R20 0x0")
     assert found.targets(2) == ()
-    assert set(found.successors(2)) == {0, 3, 4}
-    assert 4 in found.region(2, 3) or 4 in found.region(1, 3)
+    assert set(found.successors(2)) == {ANYWHERE, 3}
+    assert found.anywhere == (0, 3, 4)
+    assert found.region(1, 3) == {0, 1, 2, 4, 5}
+
+
+def test_a_call_by_address_goes_to_a_function_if_they_are_known() -> None:
+    lines = ("CALL.REL.NOINC R10 0x0", "@P0 BRA 0x0", "EXIT", "STS [R2], R3", "RET.REL.NODEC R20 0x0", "EXIT")
+    found = Flow([parse_instruction(Sass(STEP * number, line)) for number, line in enumerate(lines)], (3 * STEP,))
+    assert found.anywhere == (3,)
+    assert found.region(1, 2) == {0, 1, 3, 4}, "and not what is behind the function"
+    assert found.loops == {0: {0, 1, 3}, 1: {0, 1, 3}}, "the function returns behind the call, and the branch goes back"
 
 
 def test_without_a_function_a_call_by_address_leaves_the_code_and_comes_back() -> None:

@@ -151,6 +151,17 @@ def test_the_time_of_an_instruction_is_that_of_shared_memory_or_of_the_math(
     assert not shape.bound(a_in_shared=False)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "pair", "columns"),
+    [(128, 64, False, (4, 2)), (128, 256, False, (4, 8)), (256, 256, True, (4, 8)), (128, 256, True, (2, 4))],
+)
+def test_scale_factors_of_a_pairs_smaller_tile_are_split_like_its_columns(
+    m: int, n: int, pair: bool, columns: tuple[int, int]
+) -> None:
+    shape = UmmaShape.of_bits(n >> 3 << 17 | m >> 4 << 24, "UTCQMMA", ("2CTA",) if pair else (), scaled=True)
+    assert shape.scale_columns == columns, "as CUTLASS allocates them: tmem_sf_frg"
+
+
 def test_uniform_registers_beyond_62_are_registers_of_their_own() -> None:
     def written(sass: str) -> int:
         return effects(parse_instruction(Sass(0, sass))).writes
