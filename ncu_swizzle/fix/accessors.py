@@ -28,8 +28,6 @@ class RowXor:
     bits: int
     base: int
     drop: int
-    inner: int = 1  # rows that have one number, if subscripts lie between the one that counts them and the column's
-    outer: int = 0  # how many
 
     def __str__(self) -> str:
         swizzle = self.swizzle
@@ -42,15 +40,6 @@ class RowXor:
     @property
     def mask(self) -> int:
         return (1 << self.bits) - 1
-
-    @property
-    def in_subscript(self) -> RowXor:
-        """The same of the number that the subscript has, of which every `inner` rows have one."""
-        # `inner`, a power of two, rows have one number: the row's number is `inner` times the subscript's, so
-        # log2(inner) fewer bits are to be dropped.
-        return replace(
-            self, rows=self.rows // self.inner, drop=self.drop - self.inner.bit_length() + 1, inner=1, outer=0
-        )
 
     @property
     def granule(self) -> int:

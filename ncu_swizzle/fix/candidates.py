@@ -159,16 +159,11 @@ class FixOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Rows of `columns` elements, `rows` to a tile (0 if that is not declared).
-
-    With `outer` subscripts between a row's and its columns', every `inner` rows have one number: ``t[z][y][x]`` by z.
-    """
+    """Rows of `columns` elements, `rows` to a tile (0 if that is not declared)."""
 
     columns: int
     rows: int
     element_bytes: int
-    inner: int = 1  # a power of two
-    outer: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -240,12 +235,12 @@ def _searched(
         if split is not None:  # or the compiler sees that whole vectors move
             vectors = tried(_swizzles(seen, shape, judges[0].granule), judges)
             mappings += sorted(vectors, key=lambda both: both[0].cost)[:1]
-    if only is not MappingKind.SWIZZLE and not shape.outer:
+    if only is not MappingKind.SWIZZLE:
         for pair in pairs:
             granule = pair[0].granule
             longest = LARGEST_PADDING // shape.element_bytes
             mappings += tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair)
-    if only is None and not shape.outer and shape.rows > 1:
+    if only is None and shape.rows > 1:
         for pair in pairs:
             if pair[0].granule == 1:
                 mappings += tried([Swapped(columns=shape.columns, rows=shape.rows)], pair)
@@ -304,23 +299,15 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
     """Yield the swizzles that move whole granules within a bank row and within a row."""
     size = max(root.size for root in seen.roots)
     rows = shape.rows or size // (shape.columns * shape.element_bytes)
-    least, first = granule.bit_length() - 1, shape.inner.bit_length() - 1
+    least = granule.bit_length() - 1
     for base in range(least, least + MOST_BITS):
         for bits in range(1, MOST_BITS + 1):
             moved = 1 << (base + bits)
             # Bits beyond a bank row of 128 bytes do not change the bank; and columns must stay within their row.
             if moved * shape.element_bytes > LINE or shape.columns % moved:
                 break
-            for drop in range(first, max(first + 1, (rows - 1).bit_length())):
+            for drop in range(max(1, (rows - 1).bit_length())):
                 # The highest bit of the row's number that is used is 0 in all rows: fewer bits do the same.
                 if 1 << (drop + bits - 1) >= rows and bits > 1:
                     break
-                yield RowXor(
-                    columns=shape.columns,
-                    rows=shape.rows,
-                    bits=bits,
-                    base=base,
-                    drop=drop,
-                    inner=shape.inner,
-                    outer=shape.outer,
-                )
+                yield RowXor(columns=shape.columns, rows=shape.rows, bits=bits, base=base, drop=drop)

@@ -103,8 +103,6 @@ class PaddingEdits:
     # ---------------------------------------------------------------------------------------- uses
 
     def _reach(self, reach: Reach) -> list[Edit]:
-        if reach.layout:
-            raise reach.node.misfit(": the layout is not rewritten")
         rank, first = reach.start.rank, 0
         if rank > 1:  # the steps that count elements, not rows
             first = rank - 1 if self.draft.inner(reach.start, self.padding.every) else rank
@@ -287,7 +285,7 @@ class Draft:
             return False
         inner = seen | {place.declared.id}
         return all(
-            not self.moving(reach) and not reach.advance and not reach.layout and not reach.leading
+            not self.moving(reach) and not reach.advance and not reach.leading
             and (reach.end is None or self.ends(reach.end, inner))
             for reach in self.tile.from_(place)
         )  # fmt: skip
@@ -334,7 +332,7 @@ def swapped(draft: Draft) -> list[Edit]:
         if draft.ends(reach.start):
             continue
         rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
-        if not names_element or not draft.full(reach) or reach.layout or reach.leading:
+        if not names_element or not draft.full(reach) or reach.leading:
             raise reach.node.misfit(" does not name row and column of an element")
         row, column = reach.steps[rank - 2], reach.steps[rank - 1]
         if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:

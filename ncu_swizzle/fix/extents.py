@@ -60,7 +60,7 @@ class Extents:
             if self.resized:
                 self._type(place)
         for reach in self.tile.reaches:
-            if reach.end is None and not reach.layout and not reach.leading:
+            if reach.end is None and not reach.leading:
                 self._width(reach)
             if self.within_rows:
                 self._within_rows(reach)

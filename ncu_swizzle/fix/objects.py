@@ -121,8 +121,6 @@ def fields_made(scopes: Scopes, listed: Node) -> MadeObject | None:
             type_ = holder.parent.part("type")
         case "compound_literal_expression":
             type_ = holder.part("type")
-        case "return_statement":  # return {tile, 32};
-            type_ = holder.above("function_definition").part("type")
         case "call_expression":
             type_ = holder.part("function")
         case _:

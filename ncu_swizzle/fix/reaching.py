@@ -21,7 +21,7 @@ from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.fix.webs import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
 
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
-SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
+SAME = ("__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
 # They access what they are pointed to, as wide as the pointer says or as they are told.
 ACCESSING = re.compile(
@@ -367,8 +367,6 @@ class ReachWalk:
             self._follow(call, replace(state, rank=1, unit=BYTES))
         elif name in SAME:
             self._follow(call, replace(state, rank=1))
-        elif name == "make_tensor" and count == 2 and number == 0:
-            self._access(call, state, layout=listed.named_children[1])
         elif name in MATRIX:
             self._access(call, state, leading=listed.named_children[2 if count > 2 else -1])
         elif definitions:
@@ -543,30 +541,11 @@ class ReachWalk:
         )
         view = SourceView(struct=struct, pointer=pointer, fields=fields, within=within)
         holder = whole.parent
-        if "return_statement" in (whole.type, holder.type):
-            return self._made_for_callers(whole, state, view)
         # In a declaration, what looks like a function is the variable.
         declarator = whole if holder.type == "declaration" else holder.part("declarator")
         if holder.type in ("declaration", "init_declarator") and (declared := declared_name(declarator)):
             return self._kept(node, declared, state, view)
         return holder.type == "argument_list" and self._passed(whole, state, view)
-
-    def _made_for_callers(self, whole: Node, state: PointerState, view: SourceView) -> bool:
-        """Follow a view that a function returns: its shape is given by the arguments of each call."""
-        definition = self.scopes.holder(whole)
-        if definition is None or self.file.class_around(whole):
-            return False
-        for reach in self.web.to(state.start):
-            call, declared = reach.node, declared_name(reach.node.parent.part("declarator"))
-            given = call.part("arguments").named_children
-            if not call.part("arguments") or not declared or len(definition.parameters) != len(given):
-                return False
-            arguments = given_by_name(definition, given)
-            made = replace(view, fields={name: arguments.get(n.text, n) for name, n in view.fields.items()})
-            there = replace(state, start=reach.start, steps=(*reach.steps, *state.steps))
-            if any(step.node for step in state.steps) or not self._kept(call, declared, there, made):
-                return False
-        return True
 
     def _kept(self, node: Node, declared: Node, state: PointerState, view: SourceView) -> bool:
         """Go on with a name for a view: where it is used."""
@@ -666,11 +645,11 @@ class ReachWalk:
         """Note a use; `rest` are fields of a `Reach`."""
         self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, unit=state.unit, **rest))
 
-    def _access(self, node: Node, state: PointerState, layout: Node = NOTHING, leading: Node = NOTHING) -> None:
+    def _access(self, node: Node, state: PointerState, leading: Node = NOTHING) -> None:
         if self._held(state):
             self._stop_bytes(node, state)
         else:
-            self._record(node, state, layout=layout, leading=leading)
+            self._record(node, state, leading=leading)
 
     def _stop(self, node: Node, state: PointerState, reason: str) -> None:
         if struct := self._held(state):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.cubin.lines import Location
@@ -12,7 +12,7 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_t
 from ncu_swizzle.fix import cuda, edits, launched
 from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
-from ncu_swizzle.fix.cuda import CudaFile, Node, Unfit
+from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.launched import Known
 from ncu_swizzle.fix.reaching import follow
@@ -124,7 +124,6 @@ class FixSubject:
         columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
         rows = self.known.row_counts.get(array.declared.id, 0)
         shapes = [Shape(columns=columns, rows=rows, element_bytes=element)] if columns > 1 else []
-        shapes += self._around(array.declared, columns, element)
         # Rows may also lie behind each other in the last dimension, as in ``t[2][32 * 32]``.
         lengths = sorted({stride // element for stride in strides if stride % element == 0})
         shapes += [
@@ -133,16 +132,6 @@ class FixSubject:
             if 1 < length < columns and columns % length == 0
         ]
         return shapes
-
-    def _around(self, declared: Node, columns: int, element: int) -> Iterator[Shape]:
-        """Yield rows by the subscripts before the last two, as in ``t[8][8][8]``."""
-        counts = [self.known.constants.value(size) for size in sizes_of(declared, self.file)][-2::-1]
-        inner = counts[0] if counts else None
-        for between, count in enumerate(counts[1:], 1):
-            if columns < 2 or not inner or inner & (inner - 1) or not count:
-                return
-            yield Shape(columns=columns, rows=count * inner, element_bytes=element, inner=inner, outer=between)
-            inner *= count
 
     def _declared_rows(self, seen: TileSeen) -> set[int]:
         """Return the bytes of a row by the types of a flat tile's pointers, such as ``float (*p)[32]``."""

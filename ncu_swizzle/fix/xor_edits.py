@@ -10,7 +10,7 @@ from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.guard import composed, condition
+from ncu_swizzle.fix.guard import condition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 
@@ -78,20 +78,17 @@ class XorEdits:
         self._refuse_foreign(reach)
         draft, steps = self.draft, self.draft.moving(reach)
         start = self._base(reach.start) if reach.end is not reach.start else ""
-        if reach.layout or reach.leading:
+        if reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
         rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
         if flat is None:
-            outer = self.xor.outer
-            if len(reach.steps) < rank - 1 - outer or not reach.steps:
+            if len(reach.steps) < rank - 1:
                 return start  # whole tiles, each with the pattern
-            row, *inner = reach.steps[rank - 2 - outer :]
-            if draft.zero((row, *inner) if outer else (row,)) and not steps[rank:]:
+            row = reach.steps[rank - 2]
+            if draft.zero((row,)) and not steps[rank:]:
                 return start
-            rest = [step for step in reach.steps[rank - 1 :] if step in steps]
-            if rest or not row.node or outer:
-                part = "part" if outer else "a row"
-                raise reach.node.misfit(f" points into {part} of {reach.start.name}")
+            if not row.node or any(step in steps for step in reach.steps[rank - 1 :]):
+                raise reach.node.misfit(f" points into a row of {reach.start.name}")
             return self._row(reach, row.node.text)
         rows: Summands = []
         for step in flat:
@@ -125,8 +122,6 @@ class XorEdits:
     def _access(self, reach: Reach) -> list[Edit]:
         self._refuse_foreign(reach)
         base = self._base(reach.start)
-        if reach.layout:
-            return composed(self.draft, reach, self.xor)
         if reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
         steps = self.draft.flat(reach, self.xor.columns)
@@ -146,12 +141,12 @@ class XorEdits:
         draft, rank = self.draft, reach.start.rank
         if not draft.full(reach):
             raise reach.node.misfit(f" is not an element of {reach.start.name}")
-        row, column = reach.steps[rank - 2 - self.xor.outer].node, reach.steps[rank - 1].node
+        row, column = reach.steps[rank - 2].node, reach.steps[rank - 1].node
         if any(step in draft.moving(reach) for step in reach.steps[rank:]):
             raise reach.node.misfit(" adds to the address of an element")
         if not row or not column:
             raise reach.node.misfit(" leaves out an index")
-        xor = self.xor.in_subscript
+        xor = self.xor
         if row.type == "number_literal" and draft.constants.value(row) == 0:
             return []  # the first row stays as it is
         if reach.start.member and reach.start.declared.above("template_declaration"):

@@ -122,23 +122,6 @@ class Layout:
         ((size, stride),) = inner.leaves
         return _flat(list(_compose_leaf(self, size, stride)))
 
-    def inverse(self) -> Layout:
-        """Return the layout from offsets back to element numbers; raise UsageError if this one has gaps.
-
-        The strides of a layout without gaps, sorted, are the products of the sizes before them.
-        """
-        leaves = self.coalesce().leaves
-        steps = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
-        parts, reached = [], 1
-        for stride in sorted(steps):
-            if stride != reached and self.size > 1:
-                raise UsageError(f"the layout {self} has gaps or overlaps, so it has no inverse layout", EXAMPLE)
-            parts.append(steps[stride])
-            reached *= steps[stride][0]
-        if reached != self.size:
-            raise UsageError(f"the layout {self} maps two elements to one offset, so it has no inverse", EXAMPLE)
-        return _flat(parts)
-
 
 def parse_layout(text: str) -> Layout:
     """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""

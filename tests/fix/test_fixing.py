@@ -150,22 +150,6 @@ def test_what_must_not_be_fixed_is_refused(name: str) -> None:
         assert "more than before" in tile.reason
 
 
-@NEEDS_ALL
-@pytest.mark.parametrize(
-    ("source", "written"),
-    [
-        ("cube.cu", ["t[k][j][i ^ k] =", "= t[i][j][k ^ i];"]),
-        ("stages.cu", ["t[s][k][j][i ^ k] =", "= t[s][i % 4][j][(k + 4 * (i / 4)) ^ (i % 4)];"]),
-    ],
-)
-def test_the_column_is_xored_with_an_index_further_out(source: str, written: list[str], project: Projects) -> None:
-    project("cubes")
-    fix = fix_all(source)
-    assert fix.outcome == "proved", fix.kernels[0].tiles
-    assert fix.kernels[0].tiles[0].excess_after == 0
-    assert all(piece in fix.after.decode() for piece in written), shown.patch_of(fix)
-
-
 # ---------------------------------------------------------------------------------------------- classes
 
 

@@ -20,7 +20,6 @@ from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table
 from tests.support.places import DATA
-from tests.support.refusals import accepted
 
 SIZES = st.sampled_from([1, 2, 3, 4, 6, 8])
 STRIDES = st.sampled_from([0, 1, 2, 3, 4, 8, 16, 24, 33])
@@ -82,19 +81,6 @@ def test_composition_reads_as_text() -> None:
     assert str(layout.parse_layout("(8,8):(8,1) o (4,4):(1,8)")) == "(4,4):(8,1)"
     with pytest.raises(UsageError, match="does not fit"):
         layout.parse_layout("(6,8):(8,1) o 4:4")
-
-
-@given(st.permutations([2, 4, 8]))
-def test_the_inverse_undoes_a_layout_without_gaps(order: list[int]) -> None:
-    sizes = sorted(order)
-    strides = {size: int(np.prod(order[: order.index(size)])) for size in order}
-    compact = Layout(tuple(sizes), tuple(strides[size] for size in sizes))
-    assert (compact.inverse()(compact.offsets()) == np.arange(compact.size)).all()
-
-
-def test_gaps_and_overlaps_have_no_inverse() -> None:
-    texts = ("(4,4):(8,1)", "(4,4):(1,1)", "(4,4):(0,1)")
-    assert accepted(lambda text: layout.parse_layout(text).inverse(), *texts, match="inverse") == []
 
 
 # ---------------------------------------------------------------------------------------------- swizzles
