@@ -103,11 +103,12 @@ class PaddingEdits:
     # ---------------------------------------------------------------------------------------- uses
 
     def _reach(self, reach: Reach) -> list[Edit]:
+        if reach.layout:
+            raise reach.node.misfit(": the layout is not rewritten")
         rank, first = reach.start.rank, 0
         if rank > 1:  # the steps that count elements, not rows
             first = rank - 1 if self.draft.inner(reach.start, self.padding.every) else rank
         steps = reach.steps[first:]
-        self._refuse_hidden(reach, steps)
         edits: list[Edit] = []
         if reach.leading:
             edits += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
@@ -115,19 +116,6 @@ class PaddingEdits:
             rows = self._rows(self.draft.size(step.unit, reach.node), reach.node)
             edits += self._terms(step.node, rows, reach)
         return edits
-
-    def _refuse_hidden(self, reach: Reach, steps: Sequence[ReachStep]) -> None:
-        """Raise Unfit if a method adds to a place, and nothing shows that it does not leave the row.
-
-        A method may be one that the kernel does not call, so that the proof would not see it.
-        """
-        if self.flat or not reach.start.member or not self.draft.file.class_around(reach.node):
-            return
-        terms = [(term, self.draft.size(step.unit, reach.node)) for step in steps for term in self.draft.terms(step)]
-        row = self.padding.every * self.draft.element_bytes
-        counts_rows = any(term.constant and term.constant * unit % row == 0 for term, unit in terms)
-        if any(term.variable for term, _ in terms) and not counts_rows:
-            raise reach.node.misfit(": the row's length is not to be seen in it")
 
     def _rows(self, bytes_: int, node: Node) -> Padding:
         """Return the padding in units of some bytes; raise Unfit if a row does not hold whole ones."""
@@ -285,7 +273,7 @@ class Draft:
             return False
         inner = seen | {place.declared.id}
         return all(
-            not self.moving(reach) and not reach.advance and not reach.leading
+            not self.moving(reach) and not reach.advance and not reach.layout and not reach.leading
             and (reach.end is None or self.ends(reach.end, inner))
             for reach in self.tile.from_(place)
         )  # fmt: skip
@@ -332,7 +320,7 @@ def swapped(draft: Draft) -> list[Edit]:
         if draft.ends(reach.start):
             continue
         rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
-        if not names_element or not draft.full(reach) or reach.leading:
+        if not names_element or not draft.full(reach) or reach.layout or reach.leading:
             raise reach.node.misfit(" does not name row and column of an element")
         row, column = reach.steps[rank - 2], reach.steps[rank - 1]
         if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:

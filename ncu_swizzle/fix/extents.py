@@ -60,7 +60,7 @@ class Extents:
             if self.resized:
                 self._type(place)
         for reach in self.tile.reaches:
-            if reach.end is None and not reach.leading:
+            if reach.end is None and not reach.layout and not reach.leading:
                 self._width(reach)
             if self.within_rows:
                 self._within_rows(reach)
@@ -260,7 +260,9 @@ class Extents:
         if rank > 1:
             leading = steps[: rank - 1] if len(steps) >= rank else steps
             plain = all(step.subscript and step.rank == rank - number for number, step in enumerate(leading))
-            apart = [step for step in steps[rank:] if step in moving]
+            # Where rows lie behind each other in the last dimension, its subscript counts elements of all of them.
+            first = rank - 1 if self.draft.inner(reach.start, self.row // self.draft.element_bytes) else rank
+            apart = [step for step in steps[first:] if step in moving]
             if not plain or any(term.variable for step in apart for term in self.draft.terms(step)):
                 self._row_is_seen(reach, apart or steps)
         elif moving and not self._points_to_row(reach.start):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
 from ncu_swizzle.fix.draft import Draft, Swapped
-from ncu_swizzle.fix.edits import Edit, line_end
+from ncu_swizzle.fix.edits import Edit, composition, line_end
 from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
@@ -21,7 +21,7 @@ from ncu_swizzle.fix.scopes import Definition, declared_name
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
 
-# What a patch asks of launches other than the one that it was proved for.
+# What a patch asks of launches other than the one that it was proved for, and of the layouts of tensors.
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class Columns:
         columns = transform.columns if isinstance(transform, RowXor) else transform.every
         row = columns * self.draft.element_bytes
         for reach in self.draft.tile.reaches:
-            steps = self.draft.flat(reach, columns) if not reach.leading else None
+            steps = self.draft.flat(reach, columns) if not reach.layout and not reach.leading else None
             if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
                 continue
             terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
@@ -134,6 +134,16 @@ def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
     if indent.strip():  # the declaration is not the first in its line
         raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
     return [Edit(at, at, f"{said}{line_end(text, at)}")]
+
+
+def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
+    """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
+    layout, swizzle = reach.layout, xor.swizzle
+    # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
+    if not layout or swizzle is None or draft.moving(reach):
+        raise reach.node.misfit(": no Swizzle does that")
+    prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
+    return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))
 
 
 class EditedUses:

@@ -21,7 +21,7 @@ from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.fix.webs import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
 
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
-SAME = ("__builtin_assume_aligned", "launder")
+SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
 # They access what they are pointed to, as wide as the pointer says or as they are told.
 ACCESSING = re.compile(
@@ -367,6 +367,8 @@ class ReachWalk:
             self._follow(call, replace(state, rank=1, unit=BYTES))
         elif name in SAME:
             self._follow(call, replace(state, rank=1))
+        elif name == "make_tensor" and count == 2 and number == 0:
+            self._access(call, state, layout=listed.named_children[1])
         elif name in MATRIX:
             self._access(call, state, leading=listed.named_children[2 if count > 2 else -1])
         elif definitions:
@@ -645,11 +647,11 @@ class ReachWalk:
         """Note a use; `rest` are fields of a `Reach`."""
         self.web.reaches.append(Reach(start=state.start, steps=state.steps, node=node, unit=state.unit, **rest))
 
-    def _access(self, node: Node, state: PointerState, leading: Node = NOTHING) -> None:
+    def _access(self, node: Node, state: PointerState, layout: Node = NOTHING, leading: Node = NOTHING) -> None:
         if self._held(state):
             self._stop_bytes(node, state)
         else:
-            self._record(node, state, leading=leading)
+            self._record(node, state, layout=layout, leading=leading)
 
     def _stop(self, node: Node, state: PointerState, reason: str) -> None:
         if struct := self._held(state):

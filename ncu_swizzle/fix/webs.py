@@ -53,13 +53,15 @@ class ReachedPlace:
 class Reach:
     """A use of a place: the steps from it, and where they end: at another place, or at an access.
 
-    `node` is the whole expression, `leading` the leading dimension that an API is told.
+    `node` is the whole expression. `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension
+    that an API is told.
     """
 
     start: ReachedPlace
     steps: tuple[ReachStep, ...]
     node: Node
     end: ReachedPlace | None = None
+    layout: Node = NOTHING
     leading: Node = NOTHING
     unit: str = ""
     advance: bool = False  # the place itself is moved: p += 4

@@ -10,7 +10,7 @@ from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.guard import condition
+from ncu_swizzle.fix.guard import composed, condition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 
@@ -78,7 +78,7 @@ class XorEdits:
         self._refuse_foreign(reach)
         draft, steps = self.draft, self.draft.moving(reach)
         start = self._base(reach.start) if reach.end is not reach.start else ""
-        if reach.leading:
+        if reach.layout or reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
         rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
         if flat is None:
@@ -122,6 +122,8 @@ class XorEdits:
     def _access(self, reach: Reach) -> list[Edit]:
         self._refuse_foreign(reach)
         base = self._base(reach.start)
+        if reach.layout:
+            return composed(self.draft, reach, self.xor)
         if reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
         steps = self.draft.flat(reach, self.xor.columns)
