@@ -20,11 +20,10 @@ from ncu_swizzle.engines.emulation import Executable, executable
 from ncu_swizzle.fix import claims, cuda, result
 from ncu_swizzle.fix.applied import NO_OTHER, AppliedByName
 from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Resources
+from ncu_swizzle.fix.claims import Proof, Resources, Unplaced
 from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.excess import NOWHERE, SPACE, Moved, excess_of
 from ncu_swizzle.fix.named import NamedEdit, named_edits
-from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.fix.result import FixJob, ProvedPatch, Stop, TileFix, furthest
 from ncu_swizzle.fix.rows import Numbers, Rows, instruction_rows
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
@@ -42,16 +41,6 @@ _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 5, np.uint64) | np.uint
 _LAST = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Unplaced(Exception):
-    """The accesses do not say where the elements went; `unknown` if they cannot be compared at all."""
-
-    def __init__(self, reason: str, unknown: bool = False) -> None:
-        super().__init__(reason)
-        self.claim = Claim(
-            about=About.MEANING, state=ClaimState.UNKNOWN if unknown else ClaimState.FAILED, reason=reason
-        )
-
-
 def inferred(old: Executable, new: Executable, timeout_s: float) -> list[Moved]:
     """Return the arrays whose elements have other places; raise Unplaced if these are not one to each."""
     arrays = list(paired(old.arrays, new.arrays))
@@ -62,10 +51,7 @@ def inferred(old: Executable, new: Executable, timeout_s: float) -> list[Moved]:
         raise Unplaced("lanes want the same word of shared memory in a loop of compare-and-swap", True) from error
     except ProgramFailed as error:
         raise Unplaced(str(error), True) from error
-    found = places.ordered()
-    for lines in (True, False):
-        found = places.signed(lines) if found is None else found
-    if found is None:
+    if (found := places.signed(lines=True)) is None and (found := places.signed(lines=False)) is None:
         raise Unplaced(places.contradiction)
     return [moved for pair in arrays if (moved := _moved(*pair, found, places.unit, new)) is not None]
 
@@ -109,19 +95,6 @@ class _Places:
             self.seen.append((first, second))
             if sum(len(rows) for rows, _ in self.seen) > ENOUGH:  # what other blocks access is proved all the same
                 return
-
-    def ordered(self) -> Ints | None:
-        """Pair the accesses of each thread and line in their order; None if the versions' orders differ."""
-        pairs: list[Ints] = []
-        for first, second in self.seen:
-            (old, groups), (new, others) = first.by_line(), second.by_line()
-            if len(groups) != len(others) or (groups != others).any():
-                return None
-            pairs.append(np.unique(old.at * SPACE + new.at))
-        both = np.divmod(np.unique(np.concatenate(pairs)), SPACE) if pairs else ()
-        # One new place for each old one, and one old place for each new one.
-        alike = all(len(np.unique(side)) == len(side) for side in both)
-        return _table(*both) if both and alike else None
 
     def signed(self, lines: bool) -> Ints | None:
         """Pair the elements that the same threads access between the same barriers, in the same lines if asked for."""
@@ -237,7 +210,7 @@ class Naming:
     def cheapest(self) -> ProvedPatch | None:
         """Return the cheapest patch that is proved, None if there is none."""
         file = cuda.parse(self.job.text, self.job.target.source.name)
-        old = executable(self.job.target, self.job.settings)
+        old = self.job.old
         before = excess_of(old.emulated, {}).total
         if not before:
             return None
@@ -253,7 +226,7 @@ class Naming:
             )
         built = [made for edit in edits if (made := self._built(edit, claims.resources_of(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
-            fixed = self._proved(old, made, declared)
+            fixed = self._proved(made, declared)
             if fixed is not None:
                 return fixed
         return None
@@ -278,26 +251,19 @@ class Naming:
         wanted = self.job.options.only in (None, kind) and fits and takes.blocks_per_sm
         return made if wanted and left is not None else None
 
-    def _proved(self, old: Executable, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> ProvedPatch | None:
-        mapping = made.edit.mapping
-        with rebuilt(self.job.target, made.edit.text) as copy:
-            try:
-                new = executable(copy, self.job.settings)
-                moved = inferred(old, new, self.job.settings.toolchain.timeout_s)
-                applied = tuple(_applied(each, old) for each in moved)
-                proof = prove_version(old, copy, moved, self.job.settings)
-                proof, others = self.job.with_others(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)
-            except Unplaced as error:
-                proof = Proof(claims=(replace(error.claim, line=self._line(made.edit)),))
-            except EnvironmentLacking:
-                raise
-            except (NcuSwizzleError, ValueError, StopIteration) as error:
-                proof = result.unbuilt(error)
+    def _proved(self, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> ProvedPatch | None:
+        old, moved = self.job.old, list[Moved]()
+
+        def applied(new: Executable) -> list[AppliedByName]:
+            moved.extend(inferred(old, new, self.job.settings.toolchain.timeout_s))
+            return [_applied(each, old) for each in moved]
+
+        proof, mappings, others = self.job.proved(made.edit.text, applied)
         if not proof.held:
-            self._stopped(proof, made.edit, mapping)
+            self._stopped(proof, made.edit, made.edit.mapping)
             return None
-        tiles = tuple(self._tiles(moved, proof, mapping, declared, made.edit))
-        return ProvedPatch(text=made.edit.text, tiles=tiles, applied=applied, proof=proof, others=others)
+        tiles = tuple(self._tiles(moved, proof, declared, made.edit))
+        return ProvedPatch(text=made.edit.text, tiles=tiles, applied=mappings, proof=proof, others=others)
 
     def _stopped(self, proof: Proof, edit: NamedEdit, mapping: str) -> None:
         self.stop = furthest(self.stop, result.unproved(proof, self._line(edit), mapping))
@@ -306,7 +272,7 @@ class Naming:
         return located(self.job.target, self.job.text, edit.line)
 
     def _tiles(
-        self, moved: Sequence[Moved], proof: Proof, mapping: str, declared: Sequence[SharedDeclaration], edit: NamedEdit
+        self, moved: Sequence[Moved], proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit
     ) -> Iterator[TileFix]:
         """Yield what came of each array; its line is that of its declaration, else that of the patch."""
         for each in moved:
@@ -318,7 +284,7 @@ class Naming:
                 name=each.name,
                 line=number,
                 excess_before=before or 0,
-                mapping=mapping,
+                mapping=edit.mapping,
                 excess_after=after or 0,
                 extra_bytes=extra,
                 proved=True,

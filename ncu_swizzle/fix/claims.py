@@ -50,6 +50,16 @@ class Claim:
         return self.state is ClaimState.HELD
 
 
+class Unplaced(Exception):
+    """The accesses do not say where the elements went; `unknown` if they cannot be compared at all."""
+
+    def __init__(self, reason: str, unknown: bool = False) -> None:
+        super().__init__(reason)
+        self.claim = Claim(
+            about=About.MEANING, state=ClaimState.UNKNOWN if unknown else ClaimState.FAILED, reason=reason
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """What a block of a kernel takes, and how many fit on an SM."""

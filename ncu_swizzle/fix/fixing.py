@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import PurePath
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.engines.emulation import Emulated, emulate_target
+from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import RowXor
-from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile, KeptKernel, arrays_of
+from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
-from ncu_swizzle.fix.excess import excess_of, grown, stays
+from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.guard import guard, unobstructed
-from ncu_swizzle.fix.proving import prove
-from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unbuilt, unproved
+from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unproved
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.reports.model import UnknownCounts
@@ -165,14 +162,9 @@ class FixState:
         self.unknowns = subject.emulated.profile.unknowns
         return subject
 
-    @cached_property
-    def _original(self) -> Emulated:
-        """The kernel before any patch."""
-        return emulate_target(self.job.target, self.job.settings)
-
     def _starts(self, subject: FixSubject) -> dict[str, int]:
         """Return where the arrays of the kernel as it was began, by their symbols then and now."""
-        arrays = arrays_of(self.job.target, self._original)
+        arrays = self.job.old.arrays
         now = (*subject.placed.values(), *subject.unplaced)
         renamed = {array.symbol: old.start for array in now for old in arrays if array.name == old.name}
         return renamed | {array.symbol: array.start for array in arrays}
@@ -199,7 +191,7 @@ class FixState:
                 break
             attempts += 1
             applied = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
-            proof, others = self._proof(text, (*self.applied, *applied))
+            proof, _, others = self.job.proved(text, _known(*self.applied, *applied))
             if proof.held:
                 done = _done(tile, mapping, proof, [root.root.name for root in seen.roots])
                 patch = ProvedPatch(text=text, tiles=(done,), applied=applied, proof=proof, others=others)
@@ -224,27 +216,10 @@ class FixState:
         taken = sum(array.size for array in (*subject.placed.values(), *subject.unplaced))
         return replace(limits, max_bytes=max(0, self.job.options.max_shared - taken) // len(seen.roots))
 
-    def _proof(self, text: bytes, applied: Sequence[Applied]) -> tuple[Proof, tuple[KeptKernel, ...]]:
-        """Return the proof of a patch; one that fails if it does not compile, or its mapping loses elements."""
-        target, settings = self.job.target, self.job.settings
-        with rebuilt(target, text) as after:
-            try:
-                emulated = emulate_target(after, settings)
-                moved = [mapping.moved(arrays_of(target, emulated)) for mapping in applied]
-                # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do
-                # what it promised. The full proof would find that, too, and take longer.
-                left = excess_of(emulated, {array.name: array.after for array in moved})
-                useless = grown(excess_of(self._original, {}), left) or next(
-                    (claim for array in moved if (claim := stays(left, array))), None
-                )
-                if useless:
-                    return Proof(claims=(useless,)), ()
-                proof = prove(target, after, moved, settings)
-                return self.job.with_others(proof, emulated.binary.symbol, text, after, applied)
-            except EnvironmentLacking:
-                raise
-            except (NcuSwizzleError, ValueError, StopIteration) as error:
-                return unbuilt(error), ()
+
+def _known(*mappings: Applied) -> Callable[[Executable], Sequence[Applied]]:
+    """Return mappings that are known without the new kernel."""
+    return lambda new: mappings
 
 
 def _because(tile: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.files import brief
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Unplaced
 from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
+from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.includers import OtherSources
+from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports.model import UnknownCounts
 
@@ -165,7 +168,43 @@ class FixJob:
         """The code of all kernels in the source as it was, by symbol."""
         return dict(code_of(self.target, self.settings))
 
-    def with_others(
+    @cached_property
+    def old(self) -> Executable:
+        """The kernel as it was. Raises whatever emulating it raises."""
+        return executable(self.target, self.settings)
+
+    def proved(
+        self, text: bytes, applied: Callable[[Executable], Sequence[Applied]]
+    ) -> tuple[Proof, tuple[Applied, ...], tuple[KeptKernel, ...]]:
+        """Return the proof of a patch, its mappings, and the kernels that it is proved for, too.
+
+        `applied` are the mappings, given the new kernel. The proof fails if the patch does not compile, or loses
+        elements.
+        """
+        with rebuilt(self.target, text) as after:
+            try:
+                new = executable(after, self.settings)
+                mappings = tuple(applied(new))
+                moved = [mapping.moved(new.arrays) for mapping in mappings]
+                # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do
+                # what it promised. The full proof would find that, too, and take longer.
+                left = excess_of(new.emulated, {array.name: array.after for array in moved})
+                useless = grown(excess_of(self.old.emulated, {}), left) or next(
+                    (claim for array in moved if (claim := stays(left, array))), None
+                )
+                if useless:
+                    return Proof(claims=(useless,)), (), ()
+                proof = prove_version(self.old, after, moved, self.settings)
+                proof, kept = self._with_others(proof, new.emulated.binary.symbol, text, after, mappings)
+                return proof, mappings, kept
+            except Unplaced as error:
+                return Proof(claims=(error.claim,)), (), ()
+            except EnvironmentLacking:
+                raise
+            except (NcuSwizzleError, ValueError, StopIteration) as error:
+                return unbuilt(error), (), ()
+
+    def _with_others(
         self, proof: Proof, symbol: str, text: bytes, after: Target, applied: Sequence[Applied]
     ) -> tuple[Proof, tuple[KeptKernel, ...]]:
         """Return the proof of a patch with what it breaks elsewhere, or may break, and the kernels it is proved for.
