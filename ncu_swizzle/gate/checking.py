@@ -20,7 +20,7 @@ from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
-from ncu_swizzle.kernels.project import Project, nearest_project, project_in, refuse_others
+from ncu_swizzle.kernels.project import Project, project_file, refuse_others
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import NONE, Judging
 
@@ -40,15 +40,10 @@ class GateSettings:
     ignored: tuple[Suppression, ...] = ()
 
 
-def find(start: Path, trust: bool = False) -> GateSettings:
-    """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
-    nearest = nearest_project(start, trust)
-    return _settings_of(nearest) if nearest else GateSettings()
-
-
-def read(file: Path, trust: bool = False) -> GateSettings:
-    """Read the settings of the named file; raise BadFile if it has none."""
-    return _settings_of(project_in(file, trust))
+def settings(name: str, start: Path, trust: bool = False) -> GateSettings:
+    """Return the settings of the file that --config names, or of the nearest one; empty settings if there is none."""
+    project = project_file(name, start, trust)
+    return _settings_of(project) if project else GateSettings()
 
 
 def _settings_of(project: Project) -> GateSettings:
@@ -118,19 +113,16 @@ def gathered(
 
 def _policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    if sources.config == NONE:
-        settings = GateSettings()
-    else:
-        settings = read(Path(sources.config), sources.trust) if sources.config else find(folder, sources.trust)
-    usual = settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
+    own = settings(sources.config, folder, sources.trust)
+    usual = own.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
     named = None if judging.baseline == NONE else Path(judging.baseline)
     return Policy(
-        rules=(*settings.rules, *baseline.typed_rules(judging.limits)),
+        rules=(*own.rules, *baseline.typed_rules(judging.limits)),
         baseline=named if judging.baseline else usual,
-        allow_recorded=settings.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
+        allow_recorded=own.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
         only=KernelFilter(judging.kernel_name).checked(),
         history=judging.history,
-        ignored=settings.ignored,
+        ignored=own.ignored,
     )
 
 

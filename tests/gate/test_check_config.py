@@ -36,7 +36,7 @@ max-excessive = 7
 def test_pyproject_says_it_all(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(WHOLE, encoding="utf-8")
     (tmp_path / "deep" / "er").mkdir(parents=True)
-    found = checking.find(tmp_path / "deep" / "er")
+    found = checking.settings("", tmp_path / "deep" / "er")
     origin = "pyproject.toml [tool.ncu-swizzle.check]"
     assert found.rules == (
         Rule(criterion="max-excessive", limit=10, origin=origin),
@@ -54,9 +54,11 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
-    assert checking.find(inner).file == tmp_path / "pyproject.toml"
+    assert checking.settings("", inner).file == tmp_path / "pyproject.toml"
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\n", encoding="utf-8")
-    assert checking.find(inner).rules == (Rule(criterion="max-degree", limit=2, origin="ncu-swizzle.toml [check]"),)
+    assert checking.settings("", inner).rules == (
+        Rule(criterion="max-degree", limit=2, origin="ncu-swizzle.toml [check]"),
+    )
 
 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +78,7 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:
     def told(text: str) -> str:
         (tmp_path / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
-        return refused(checking.find, tmp_path)
+        return refused(checking.settings, "", tmp_path)
 
     mistakes = table("facts/check_settings.toml")["mistakes"]
     assert not unlike(mistakes, told)
@@ -86,7 +88,7 @@ def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:
 def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     lacking = {"pyproject.toml": r"^BadFile: .*has no \[tool\.ncu-swizzle\]", "gone.toml": "^BadFile: .*does not exist"}
-    assert not unlike(lacking, lambda name: refused(checking.read, tmp_path / name))
+    assert not unlike(lacking, lambda name: refused(checking.settings, str(tmp_path / name), tmp_path))
 
 
 def test_an_option_names_kernels_and_accesses() -> None:

@@ -53,8 +53,8 @@ def test_the_command_line_s_own_files_may_be_anywhere(checkout: Path, monkeypatc
 def test_a_baseline_outside_the_checkout_needs_trust(checkout: Path) -> None:
     (checkout / "ncu-swizzle.toml").write_text('[check]\nbaseline = "../private.json"\n', encoding="utf-8")
     with pytest.raises(Untrusted, match=r"\[check\]: baseline: \.\./private\.json needs your trust"):
-        checking.find(checkout)
-    assert checking.find(checkout, trust=True).baseline == checkout / "../private.json"
+        checking.settings("", checkout)
+    assert checking.settings("", checkout, trust=True).baseline == checkout / "../private.json"
 
 
 def test_a_family_is_a_project_file_too(toy: Callable[[str, str], Path]) -> None:

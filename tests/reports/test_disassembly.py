@@ -12,7 +12,8 @@ from bench.corpus.oddities import oddities
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.base.files import read_toml
-from ncu_swizzle.gate import baseline, checking
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.kernels.project import project_in
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import container, reader, remarks, run_folder
@@ -23,13 +24,13 @@ from tests.support.recordings import Recorded
 
 
 @pytest.mark.parametrize(
-    "read", [reader.read, run_folder.load_profile, baseline.load, checking.read, container.inspect, read_toml]
+    "read", [reader.read, run_folder.load_profile, baseline.load, project_in, container.inspect, read_toml]
 )
 def test_what_is_not_a_file_is_refused(read: Callable[[Path], Any], tmp_path: Path) -> None:
     for path in oddities(tmp_path / "odd"):
         if path.stem == "locked" and os.geteuid() == 0:
             continue  # root may read everything
-        if path.stem == "empty" and read in (checking.read, read_toml):
+        if path.stem == "empty" and read in (project_in, read_toml):
             continue  # an empty TOML file is a whole one
         with pytest.raises(NcuSwizzleError) as refused:
             read(path)
