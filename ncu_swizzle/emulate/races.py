@@ -85,6 +85,7 @@ class Races:
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
     lacking: dict[str, None] = field(default_factory=dict)
     work: int = 0  # units that were looked up
+    lost: bool = False  # whether a wait was passed that is not followed: only lanes of a warp are judged from then on
 
     @cached_property
     def allocates(self) -> bool:
@@ -322,8 +323,12 @@ class Races:
         self.lacking[event.data] = None
 
     def _join(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        """An order that is not followed: whatever comes next is taken to be ordered after all before."""
+        """An order that is not followed: whatever comes next is taken to be ordered after all before.
+
+        A wait that is passed without knowing why says nothing of the order of those who wait for each other.
+        """
         self.lacking[event.data] = None
+        self.lost |= self.instructions[event.number].opcode == "SYNCS"
         self.clock[:] = self.visible[:] = self.now
         self.in_step[:] = self.now
         np.fill_diagonal(self.clock, ALWAYS)
@@ -550,6 +555,8 @@ class Races:
             other = int(agents[row])
             mine = int(agent[row]) if np.ndim(agent) else int(agent)
             kind = code or (codes.ASYNC_RACE if max(other, mine) >= self.n else codes.RACE)
+            if self.lost and kind not in IN_WARP:
+                continue
             if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
                 continue  # which lanes do it depends on data: perhaps one alone
             unit, warp, lane = int(made.units[row]), int(made.warps[row]), int(made.lanes[row])

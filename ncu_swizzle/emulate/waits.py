@@ -338,7 +338,9 @@ class Waits:
                 for checks in waiting:
                     self.deadlocks.in_phase(checks)
                 m.at_phase = []
-            m.note(Kind.JOIN, waiting[0].group.warps, "what lets threads go on that wait for an mbarrier")
+            everyone = np.unique(np.concatenate([checks.group.warps for checks in waiting]))
+            pc = waiting[0].group.pc
+            m.note(Kind.JOIN, everyone, "what lets threads go on that wait for an mbarrier", number=pc)
             for checks in waiting:  # what nothing but missing bytes keeps from passing
                 for warp, offset in zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True):
                     block = int(m.block_of[warp])
