@@ -237,23 +237,25 @@ def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
     return np.stack([numbers % x, numbers // x % y, numbers // (x * y)], axis=1)
 
 
-def run_batch(setting: Setting, blocks: Ints) -> Batch:
-    """Run some blocks, (B, 3) indices, side by side."""
+def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
+    """Run some blocks, (B, 3) indices, side by side; `again`: only to look for races in them."""
     everyone, mine = whole_clusters(blocks, setting.cluster)
     machine = Machine.running(everyone, setting)
-    machine.log = log = RequestLog(machine, setting.program.instructions)
-    machine.guards, machine.unwritten = setting.program.guards, setting.program.unwritten
-    if setting.program.contents:
-        machine.keep_contents(RESERVED_BYTES if setting.program.allocates else 0)
-    if setting.program.tallies is not None:
+    program, races = setting.program, setting.races
+    if races is not None:
+        # Those of the first batch are looked at; of the others, in code that notes nothing, only those of new kinds.
+        noted = again or not races.kinds or races.plain is None
+        program = program if noted or races.plain is None else races.plain()
+        machine.events, machine.valued = EventLog(full=not noted), races.valued
+    machine.log = log = RequestLog(machine, program.instructions)
+    machine.guards, machine.unwritten = program.guards, program.unwritten
+    if program.contents:
+        machine.keep_contents(RESERVED_BYTES if program.allocates else 0)
+    if program.tallies is not None:
         # A trial without data is to be short.
         patience = PATIENCE if setting.data else 0
-        program = setting.program
         machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience)
-    if setting.races is not None:
-        noted = setting.races.follows(machine)
-        machine.events, machine.valued = EventLog(full=not noted), setting.races.valued
-    schedule = Schedule(program=setting.program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
+    schedule = Schedule(program=program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
     try:
         issued = schedule.run()
     except Stuck:
@@ -291,7 +293,7 @@ def _look_for_races(setting: Setting, machine: Machine, kinds: Sequence[bytes]) 
     clock = setting.clock
     for chosen in setting.races.add(machine, setting.program.instructions, kinds):
         own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())  # which spends no effort of counts
-        run_batch(replace(setting, clock=own), machine.blocks[chosen])
+        run_batch(replace(setting, clock=own), machine.blocks[chosen], again=True)
 
 
 @dataclass(kw_only=True)

@@ -181,7 +181,10 @@ def prepare(
     flow = Flow(instructions, code.functions)
     addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
     part = needed(flow, everything, arrays, addressed, order=order, valued=valued)
-    tallies = Tallies.of(flow, part.effects, part.alive_after) if counts_traffic else None
+    tallies = None
+    if counts_traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
+        counted = needed(flow, everything, arrays, addressed) if order else part
+        tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     steps: list[Step | None] = []
     unsupported = set()
     failures: dict[int, str] = {}

@@ -14,7 +14,7 @@ cluster, with A agents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
+from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
@@ -696,6 +697,7 @@ MOST_DOMAINS = 16
 class RaceCheck:
     """The races in a launch: in the first block of each kind, as far as that takes little."""
 
+    plain: Callable[[], PreparedCode] | None = None  # makes the code that notes nothing
     valued: frozenset[int] = frozenset()  # stores whose values are compared
     kinds: set[bytes] = field(default_factory=set)
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
@@ -704,14 +706,6 @@ class RaceCheck:
     work: int = 0
     domains: int = 0
     timeline: Timeline | None = None
-
-    def follows(self, machine: Machine) -> bool:
-        """Return whether events of blocks that run together are noted; if not, those of new kinds run once more.
-
-        They are if a few run, and at first: blocks that follow data are then likely to be of many kinds.
-        """
-        few = len(machine.blocks) <= MOST_DOMAINS * machine.clusters.size
-        return (few or not self.kinds) and self.domains < MOST_DOMAINS and self.work <= MOST_WORK
 
     def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> Iterator[Ints]:
         """Look at the events of blocks that ran together; `kinds` are digests of what each of them did.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 
 import numpy as np
@@ -239,6 +239,7 @@ def emulate(
     """
     clock = Clock(timeout_s=timeout_s, on_progress=on_progress)
     program = prepare(code, arrays=bool(launch.memory), counts_traffic=counts_traffic, order=races)
+    unnoted = cache(partial(prepare, code, arrays=bool(launch.memory), counts_traffic=counts_traffic))
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.opcode in ELSEWHERE for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
@@ -248,7 +249,7 @@ def emulate(
     contended: frozenset[int] = frozenset()
     while True:
         try:
-            check = RaceCheck() if races else None
+            check = RaceCheck(plain=unnoted) if races else None
             counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
             if check and (stores := check.racing_stores(program.instructions)):
                 _tell_same_values(check, code, launch, setting, stores)
@@ -314,7 +315,8 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffi
     try:
         program = prepare(code, counts_traffic=counts_traffic, order=races)
         setting = replace(setting_of(code, without, program, own), data=False)
-        counts = _counts(code, without, setting, exhaustive=False, check=RaceCheck() if races else None)
+        check = RaceCheck(plain=cache(partial(prepare, code, counts_traffic=counts_traffic))) if races else None
+        counts = _counts(code, without, setting, exhaustive=False, check=check)
     except (NcuSwizzleError, Restart):
         return
     accesses = [row for row in counts.rows if row.access]
