@@ -196,15 +196,6 @@ def method_of(scopes: Scopes, struct: Node, name: str, count: int) -> Definition
     return found[0] if len({"".join(definition.body.text.split()) for definition in found}) == 1 else None
 
 
-def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definition]:
-    """Yield the methods that name a member, without the constructors."""
-    own = struct.part("name").text
-    for definition in scopes.definitions:
-        named = definition.name != own and any(node.text == pointer for node in definition.body.walk())
-        if named and not definition.macro and scopes.file.class_of(definition.node) is struct:
-            yield definition
-
-
 def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
     """Return what a call of an object stands for, ``RowMajor(16)`` being what it was made as."""
     declared = scopes.meant(object_)
@@ -313,11 +304,6 @@ def pointed(method: Definition, pointer: str) -> Pointed | None:  # noqa: PLR091
         node = node.parent.out_of("parenthesized_expression")
     whole = returned and node is expression
     return Pointed(index=index, element=element, whole=whole) if whole or element else None
-
-
-def returns_only(method: Definition) -> bool:
-    """Return whether a method does no more than to return something, such as a view of a part."""
-    return [statement.type for statement in method.statements] == ["return_statement"]
 
 
 # Where else a file speaks of a class: an edit of the class changes other objects with those in shared memory.

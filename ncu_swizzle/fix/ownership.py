@@ -118,7 +118,7 @@ class Ownership:
         if taken:
             self._parameter(*taken, place)
         elif declared.above(*BODIES).type == "field_declaration_list" and declared.above("field_declaration"):
-            self._member(place)
+            raise declared.unfit(f"what objects keep in {declared.text} is not followed")
         else:
             self._variable(place, declared)
 
@@ -184,51 +184,6 @@ class Ownership:
                 continue  # of another function of the name
             if number < len(given):
                 self._value(given[number], place)
-
-    def _member(self, place: ReachedPlace) -> None:
-        """Show that all objects of a class, whose methods index a pointer that it keeps, point to the tile."""
-        struct = place.declared.above(*CLASSES)
-        if not struct:
-            raise place.declared.unfit(f"{place.name} is not understood")
-        name = place.declared.text
-        for node in (node for text in self.file.class_names(struct) for node in self.scopes.mentions.get(text, [])):
-            if not self._followed_object(node):
-                around = self.around(node)
-                raise node.unfit(f"{around} may keep another address than the tile's in {name}")
-        for node in self.scopes.mentions.get(name, []):
-            target = node.parent if node.parent.type == "field_expression" else node
-            if target.is_part("left", "assignment_expression"):
-                function = node.above("function_definition")
-                built = (definition for definition in self.scopes.definitions if definition.node is function)
-                # What a constructor stores comes from its arguments, which are followed where objects are made.
-                if not any(self.constructor(definition) for definition in built):
-                    self._value(self._part(target.parent, "right"), place)
-        for view in self.web.places.values():
-            if view.pointer and any(reach.end is place for reach in self.web.from_(view)):
-                self.place(view)
-
-    def _followed_object(self, node: Node) -> bool:  # noqa: PLR0911
-        """Return whether a mention of a class makes no object, or one that the tile was followed into."""
-        whole = node
-        while (holder := whole.parent).type in WRAPPING:
-            if whole.is_part("scope"):
-                return bool(node.above("function_declarator"))  # the definition of a method
-            whole = holder
-        match holder.type:
-            case kind if kind in (*CLASSES, "alias_declaration", "type_definition", "function_declarator"):
-                bases = (child for child in holder.children if child.type == "base_class_clause")
-                return not any(node.inside(child) for child in bases)
-            case "type_descriptor":
-                return holder.parent.type == "alias_declaration"
-            case "call_expression" | "compound_literal_expression":
-                ends = (reach.node for reach in self.web.reaches if reach.end and reach.end.pointer)
-                return any(node.inside(holder) for node in ends)
-            case "function_definition":
-                return True  # returned: by a function whose arguments are followed
-            case "declaration" | "parameter_declaration" | "optional_parameter_declaration":
-                names = [node for node in holder.walk() if node.id in self._kept]
-                return 0 < len(holder.every("declarator")) <= len(names)
-        return False
 
     # ------------------------------------------------------------------------------------ values
 

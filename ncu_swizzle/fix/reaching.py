@@ -54,7 +54,6 @@ class SourceView:
     struct: Node
     pointer: str
     fields: Mapping[str, Node]
-    within: bool = False  # its methods do more than to compute an index: they are followed, and edited, themselves
 
 
 def follow(names: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
@@ -537,11 +536,7 @@ class ReachWalk:
         struct, whole, pointer = made_object.struct, made_object.whole, pointers[0]
         counts = objects.numbers(struct)
         fields = {name: value for name, value in made_object.fields.items() if name in counts}
-        within = not all(
-            objects.pointed(method, pointer) or objects.returns_only(method)
-            for method in objects.methods_of(self.scopes, struct, pointer)
-        )
-        view = SourceView(struct=struct, pointer=pointer, fields=fields, within=within)
+        view = SourceView(struct=struct, pointer=pointer, fields=fields)
         holder = whole.parent
         # In a declaration, what looks like a function is the variable.
         declarator = whole if holder.type == "declaration" else holder.part("declarator")
@@ -562,9 +557,6 @@ class ReachWalk:
                 ReachedPlace(name=name, declared=slot, rank=1, unit=state.unit, kept=declared, pointer=view.pointer)
             )
         self._record(node, state, end=place)
-        inner = member(view.struct, view.pointer)
-        if view.within and inner:
-            self._goes_to(node, inner, 1, state.unit, PointerState(start=place, rank=1, unit=state.unit))
         return True
 
     def _slot(self, declared: Node, pointer: str) -> Node:
@@ -616,8 +608,6 @@ class ReachWalk:
 
     def _indexed(self, call: Node, name: str, state: PointerState, view: SourceView) -> bool:
         """Follow a call of a method: its index is an expression of the arguments."""
-        if view.within:
-            return True
         given = call.arguments
         method = objects.method_of(self.scopes, view.struct, name, len(given))
         does = objects.pointed(method, view.pointer) if method else None
