@@ -46,12 +46,12 @@ _JOINTS = tuple(re.compile(rf"{joint}\n") for joint in (r"\\", r"\\[ \t\v\f]*", 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _DIRECTIVE = re.compile(
     r"""
-    (?P<first> ^ (?:[^\n]*\*/)? [ \t\v\f\0]* )? (?:\#|%:|\?\?=) [ \t\v\f\0]*
-    (?P<word> include_next|include|import|embed ) (?![A-Za-z0-9_$]) [ \t\v\f\0]*
+    (?:\#|%:|\?\?=) [ \t\v\f\0]* (?P<word> include_next|include|import|embed ) (?![A-Za-z0-9_$]) [ \t\v\f\0]*
     (?: "(?P<beside>[^"\n]*)" | <(?P<other>[^>\n]*)> | (?P<macro>[A-Za-z_$\x80-\U0010ffff]|\\[uU]) )
     """,
-    re.MULTILINE | re.VERBOSE,
+    re.VERBOSE,
 )
+_FIRST = re.compile(r"(?:.*\*/)?\s*")  # what may come before a directive in its line
 
 
 @dataclass(frozen=True)
@@ -185,13 +185,15 @@ def included(text: str) -> Included:
     computed = ""
     # With comments and without, as what looks like the start of one may be within a string.
     for each in dict.fromkeys((*texts, *(_COMMENT.sub(" ", joined) for joined in texts))):
+        checked = -1  # the line whose first macro was looked at: a directive is the first in its line
         for found in _DIRECTIVE.finditer(each):
             if found["macro"] is None:
                 beside = found["beside"] is not None and found["word"] != "include_next"
                 names.add((found["beside"] or found["other"] or "", beside))
-            elif found["first"] is not None and not computed:
-                start = found.end("first")
-                computed = " ".join(each[start : start + 80].partition("\n")[0].split())
+            elif not computed and (start := each.rfind("\n", 0, found.start()) + 1) != checked:
+                checked = start
+                if _FIRST.fullmatch(each, start, found.start()):
+                    computed = " ".join(each[found.start() : found.start() + 80].partition("\n")[0].split())
     return Included(frozenset(names), computed)
 
 
