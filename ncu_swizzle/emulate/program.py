@@ -202,7 +202,7 @@ def prepare(
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
             before += [_noting(order_step(instruction))] if order else []
         for first in reversed(before):
-            step = _both(first, step) if first else step
+            step = both(first, step) if first else step
         steps.append(step)
         if not emulated:
             unsupported.add(index)
@@ -250,7 +250,9 @@ def _parsed(sass: Sass) -> SassInstruction:
         return parse_instruction(sass)
 
 
-def _both(first: Step, second: Step | None) -> Step:
+def both(first: Step, second: Step | None) -> Step:
+    """Return the step that does both, one after the other."""
+
     def step(m: Machine) -> None:
         first(m)
         if second is not None:
@@ -313,10 +315,10 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
     if control_word(instruction) in CONTROL or instruction.never:
         return None, True
     if instruction.opcode not in MODELLED:
-        return _both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
+        return both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
     if instruction.opcode in WGMMA | TENSOR_READS:
         count = counted if instruction.opcode in WGMMA else _uncounted
-        return _both(count(instruction, index), _forgetting(instruction, index) if matters else None), True
+        return both(count(instruction, index), _forgetting(instruction, index) if matters else None), True
     access = _access(instruction, index, matters, contents)
     if access is not None or not matters or instruction.opcode in UNCOUNTED:
         return access, True

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.tensor_map import NOTHING, OTHER, PlacedBoxes
+from ncu_swizzle.emulate.tensor_map import NOTHING, OTHER, SOURCE_BYTES, PlacedBoxes
 from ncu_swizzle.emulate.tensor_memory import COLUMNS
 from ncu_swizzle.emulate.tile_operands import Key, OperandOrigin, Pair, distances
 from ncu_swizzle.emulate.tile_record import TileRecord
@@ -75,6 +75,11 @@ class ScaleFactors:
         if int(chunks.max()) >= placed.owner.shape[1] or column + CHUNK // WORD > COLUMNS:
             return
         owner, part = placed.owner[block, chunks], placed.part[block, chunks]
+        if placed.sources is not None:
+            stored = placed.sources[block, chunks].reshape(ROWS, -1, WORD // SOURCE_BYTES)
+            whole = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
+            self.words[block, :, column : column + CHUNK // WORD] = np.where(whole, stored[..., 0], OTHER)
+            self.maps[block, column : column + CHUNK // WORD] = 0
         for number in np.unique(owner[owner >= 0]).tolist():
             here, copy, columns = owner == number, placed.copies[number], slice(column, column + CHUNK // WORD)
             first = copy.tensor.address + copy.coordinates(part[here]) @ copy.tensor.steps // 8
@@ -126,6 +131,8 @@ def _disorder(words: Ints) -> str:
     """Return in words where the addresses of rows' factors, (blocks, rows), are not as tcgen05.cp has to bring them."""
     row = np.arange(words.shape[1])
     apart = words[:, 1] - words[:, 0]
+    if (np.diff(words, axis=1) == apart[:, None]).all():  # threads have brought each row's
+        return ""
     # 16 bytes are of four rows, 32 apart; from one row to the next it is always as far.
     wanted = row % ROWS * apart[:, None] + row % OF_CHUNK // ROWS * WORD
     wrong = words - words[:, row // OF_CHUNK * OF_CHUNK] != wanted

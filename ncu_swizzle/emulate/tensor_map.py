@@ -223,6 +223,8 @@ def _box_bytes(tensor_map: bytes) -> int | None:
 
 NOTHING, OTHER = -1, -2  # that wrote a chunk, but for copies
 UNKNOWN_PHASE = -1
+NO_SOURCE, SOURCE_BYTES = -1, 2  # see PlacedBoxes.sources
+FAR_AWAY = 1 << 20
 
 
 @functools.lru_cache(maxsize=64)
@@ -254,9 +256,11 @@ class BoxCopy:
     counted_in: int  # the block whose barrier it is: of a pair, that may be the other one
     read: Bools = field(init=False)  # by chunk: whether a wgmma has read it
     over: bool = False  # something else was written over it
+    by_threads: bool = False  # no copy: threads have stored it, from consecutive addresses of global memory
 
     def __post_init__(self) -> None:
-        self.read = np.zeros(len(_within(self.tensor.box, self.tensor.shared_bits)), bool)
+        chunks = 0 if self.by_threads else len(_within(self.tensor.box, self.tensor.shared_bits))
+        self.read = np.zeros(chunks, bool)
 
     @property
     def stage(self) -> tuple[int, int]:
@@ -306,6 +310,17 @@ class BoxCopy:
         return int(bytes_.min()), int(bytes_.max()) + chunk
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix that threads load tiles of: its buffer, where its first tile begins, and bytes from row to row."""
+
+    key: int
+    first: int
+    end: int
+    origin: int
+    pitch: int
+
+
 class PlacedBoxes:
     """The chunks of the shared memory of the running blocks."""
 
@@ -313,6 +328,39 @@ class PlacedBoxes:
         self.owner = np.full((blocks, size // CHUNK), NOTHING, np.int64)
         self.part = np.zeros((blocks, size // CHUNK), np.int64)
         self.copies: list[BoxCopy] = []
+        # Where threads loaded what they have stored, by chunk and two bytes, (blocks, chunks, 8); `age`: how often they
+        # have begun to store anew after something was read.
+        self.sources: Ints | None = None
+        self.age, self.consumed = 0, False
+        self.buffers: list[tuple[int, int]] = []  # the first address of each, and that behind it
+        self.matrices: dict[int, Matrix] = {}  # by the first address of the buffer
+
+    def matrix_of(self, address: int, block: int) -> Matrix | None:
+        """Return the matrix of which threads have stored a tile in a block; None if it has no constant pitch."""
+        first, end = next((one for one in self.buffers if one[0] <= address < one[1]), (0, 1 << 63))
+        if first in self.matrices or self.sources is None:
+            return self.matrices.get(first)
+        here = self.sources[block]
+        stored = np.unique(here[(here >= first) & (here < end)])
+        # What lies side by side is a row of the tile.
+        begins = stored[np.diff(stored, prepend=stored[0] - CHUNK) != SOURCE_BYTES]
+        if not first:  # no buffer is known: what is far away is another matrix
+            cuts = np.flatnonzero(np.diff(begins) > FAR_AWAY) + 1
+            begins = next(part for part in np.split(begins, cuts)[::-1] if part[0] <= address)
+        pitches = np.unique(np.diff(begins))
+        if len(pitches) != 1:
+            return None
+        found = Matrix(first or int(begins[0]) // FAR_AWAY, first, end, int(begins[0]), int(pitches[0]))
+        return self.matrices.setdefault(first, found) if first else found
+
+    def bring(self, blocks: Ints, at: Ints, sources: Ints) -> None:
+        """Write what comes from these addresses of global memory, two bytes each."""
+        if self.sources is None:
+            self.sources = np.full((*self.owner.shape, CHUNK // SOURCE_BYTES), NO_SOURCE, np.int64)
+        inside = at < self.owner.shape[1] * CHUNK
+        blocks, at = blocks[inside], at[inside]
+        self.sources[blocks, at // CHUNK, at % CHUNK // SOURCE_BYTES] = sources[inside]
+        self.age, self.consumed = self.age + self.consumed, False
 
     def place(self, copy: BoxCopy, addresses: Ints) -> None:
         """Write a copy's chunks."""
@@ -330,3 +378,5 @@ class PlacedBoxes:
             if number >= 0:
                 self.copies[number].over = True
         self.owner[block, chunks] = OTHER
+        if self.sources is not None:
+            self.sources[block, chunks] = NO_SOURCE

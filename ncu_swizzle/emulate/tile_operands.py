@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.tensor_map import NOTHING, OTHER, BoxCopy, PlacedBoxes
+from ncu_swizzle.emulate.tensor_map import (
+    NOTHING,
+    OTHER,
+    SOURCE_BYTES,
+    UNKNOWN_PHASE,
+    BoxCopy,
+    PlacedBoxes,
+    Tiled,
+)
 from ncu_swizzle.smem.descriptors import CHUNK, FLIPPED
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -21,6 +29,10 @@ from ncu_swizzle.smem.operations import Bools, Ints
 #
 # A tile fits if its rows are rows of a tensor in order and all of them have the same elements along K, each once. In
 # which order does not matter, as long as the other operand has the same; nor does where the tile begins.
+
+
+MOST_ROWS = 1 << 40  # of a matrix that threads load tiles of
+_PLAIN = {1: 0, 2: 1, 4: 2}  # by bytes of an element: a CUtensorMapDataType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +79,7 @@ class Reading:
     rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # by row: which row of the tensor
     cut: Bools = field(default_factory=lambda: np.zeros(0, bool))  # by row: whether it is outside of the tensor
     origin: OperandOrigin | None = None  # of the first row
+    why: str = "what threads write"  # if it is not followed
 
 
 def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_major: bool, element: int) -> Reading:
@@ -78,8 +91,12 @@ def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_maj
     if int(chunks.max()) >= placed.owner.shape[1]:
         return Reading(f"it reaches beyond the block's shared memory, to {int(addresses.max()) + CHUNK:#x}")
     owner = placed.owner[block, chunks]
-    if (owner == OTHER).any():
-        return Reading()
+    if (by_threads := owner == OTHER).any():
+        sources = None if placed.sources is None else placed.sources[block, chunks]
+        if sources is None or int(sources[by_threads].min()) < 0 or (owner >= 0).any():
+            return Reading()
+        if by_threads.all():
+            return _stored(placed, block, sources, mn_major, element)
     if (owner == NOTHING).any():
         missing = np.argwhere(owner == NOTHING)[0]
         row, k = missing * ((CHUNK // element, 1) if mn_major else (1, CHUNK // element))
@@ -87,10 +104,12 @@ def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_maj
         return Reading(f"{where}, where no copy has written anything", missing=True)
     copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
     unit = 8 * element  # bits
-    if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.shared_bits % unit), None):
-        return Reading(f"the box at {odd.corner} begins inside of an element of {element} bytes")
-    if flipped := next((copy for copy in copies.values() if copy.tensor.swizzle == FLIPPED), None):
-        return Reading(f"the box at {flipped.corner} has the halves of every other chunk of 16 bytes exchanged")
+    for copy in copies.values():
+        odd = copy.corner[0] * copy.tensor.shared_bits % unit
+        if odd or copy.tensor.swizzle == FLIPPED:
+            inside = f"begins inside of an element of {element} bytes"
+            what = inside if odd else "has the halves of every other chunk of 16 bytes exchanged"
+            return Reading(f"the box at {copy.corner} {what}")
     part = placed.part[block, chunks]
     coordinates = _coordinates(copies, owner, part, element)
     wide = CHUNK // element
@@ -99,6 +118,42 @@ def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_maj
     within = np.arange(owner.shape[along]) % wide
     coordinates[:, :, 0] += within[:, None] if mn_major else within
     return _judged(copies, owner, coordinates, element)
+
+
+def _stored(placed: PlacedBoxes, block: int | Ints, sources: Ints, mn_major: bool, element: int) -> Reading:
+    """Return what threads have stored in chunks, by the addresses that they loaded it from, (rows, chunks, 8)."""
+    units = max(1, element // SOURCE_BYTES)
+    if (np.diff(sources.reshape(*sources.shape[:2], -1, units), axis=-1) != SOURCE_BYTES).any():
+        return Reading(why="elements that threads write in parts")
+    at = sources[:, :, ::units]  # (rows, chunks, elements of each)
+    if element < SOURCE_BYTES:
+        at = (at[..., None] + np.arange(SOURCE_BYTES)).reshape(*at.shape[:2], -1)
+    # (rows, K): MN-major, a chunk has elements of neighbouring rows.
+    at = at.transpose(0, 2, 1).reshape(-1, at.shape[1]) if mn_major else at.reshape(len(at), -1)
+    matrix = placed.matrix_of(int(at[0, 0]), int(np.min(block)))
+    if matrix is None or (np.diff(at[:, 0]) == 0).any():  # where rows are clamped, the last one is there several times
+        return Reading(why="what threads write from rows at no constant distance")
+    beyond = np.flatnonzero((at[:, 0] < matrix.first) | (at[:, 0] >= matrix.end))
+    if len(beyond):
+        return Reading(f"row {beyond[0]} is of another matrix than row 0")
+    placed.consumed = True
+    rows, along = np.divmod(at - matrix.origin, matrix.pitch)
+    columns = matrix.pitch // element
+    tile = BoxCopy(
+        offset=0,
+        map_at=matrix.key,
+        tensor=Tiled(matrix.origin, _PLAIN[element], (columns, MOST_ROWS), (matrix.pitch,), (columns, MOST_ROWS)),
+        corner=(0, 0),
+        block=0,
+        barrier=UNKNOWN_PHASE,
+        phase=placed.age,
+        start=0,
+        counted_in=0,
+        by_threads=True,
+    )
+    found = _judged({0: tile}, np.zeros(at.shape, np.int64), np.stack([along // element, rows], axis=-1), element)
+    # Nobody knows where a matrix ends that has no tensor map.
+    return replace(found, owners=(), rows=found.rows[:0], cut=found.cut[:0], filled=np.zeros_like(found.filled))
 
 
 def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
@@ -285,6 +340,9 @@ class Chains:
             self.doubt("in which order K is added up: both operands have the same elements several times")
             return
         offset, first, here = chain.apart
+        if any(origin.copy.by_threads for origin in here):
+            self.doubt("whether A and B advance alike along K, as threads store tiles from different distances")
+            return
         (a, b), (a0, b0) = (tuple(map(_element, pair)) for pair in (here, first))
         self.say(
             offset,

@@ -27,7 +27,8 @@ from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
-from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.program import both, prepare
+from ncu_swizzle.emulate.stored_tiles import Stores
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
 from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
@@ -278,7 +279,7 @@ _STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
 
 
 def _step_of(
-    record: TileRecord, tensors: TensorRecord, instruction: SassInstruction, results: frozenset[Span]
+    record: TileRecord, tensors: TensorRecord, stores: Stores, instruction: SassInstruction, results: frozenset[Span]
 ) -> Step | None:
     """Return the step that follows what an instruction does to tiles; None if that is nothing.
 
@@ -286,10 +287,12 @@ def _step_of(
     """
     if instruction.never:
         return None
-    if step := tensor_step_of(tensors, instruction):
-        return step
-    if make := _STEPS.get(instruction.opcode):
-        return make(record, instruction)
+    follow = stores.step_of(instruction)
+    step = tensor_step_of(tensors, instruction)
+    if not step and (make := _STEPS.get(instruction.opcode)):
+        step = make(record, instruction)
+    if step or follow:
+        return both(step, follow) if step and follow else step or follow
     written = effects(instruction).writes
     ended = [span for span in results if written >> span[0] & (1 << span[1] - span[0]) - 1]
     return (lambda m: record.chains.touched(m.view.warps.tolist(), ended)) if ended else None
@@ -310,7 +313,9 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
         if instruction.opcode in WGMMA:
             first, shape = instruction.operands[0].number, _shape(instruction)
             results.add((first, first + (shape[0] // 2 if shape else 1)))
-    step_of = functools.partial(_step_of, record, tensors, results=frozenset(results))
+    stores = Stores(record.placed)
+    stores.watch(executed)
+    step_of = functools.partial(_step_of, record, tensors, stores, results=frozenset(results))
     program = prepare(code, arrays=bool(setting.memory), probe=step_of)
     setting = replace(setting, program=program, shortcuts=False)
     try:

@@ -221,7 +221,8 @@ class MatrixProduct:
                 fits = False
                 self._misfit(one, reading, readings[1 - number] if len(readings) > 1 else None)
         if fits and any(reading.k is None for reading in readings):
-            self.record.leave(f"what threads write, {self.instruction.text} reads", lost=True)
+            why = next(reading.why for reading in readings if reading.k is None)
+            self.record.leave(f"{why}, {self.instruction.text} reads", lost=True)
         elif fits and len(readings) > 1:
             fits = self._paired(*readings)
         if fits:

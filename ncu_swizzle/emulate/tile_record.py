@@ -80,6 +80,7 @@ class TileRecord:
         """Return the shared memory of the machine that runs, empty if that is another than before: it started again."""
         if self._placed is None or self._machine is not m:
             self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
+            self._placed.buffers = [(one.address, one.address + one.size) for one in self.buffers]
         return self._placed
 
     def add(self, offset: int, kind: str, message: str, code: str = "") -> None:

@@ -13,26 +13,29 @@ from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded
 from ncu_swizzle.emulate.tensor_probes import roundings
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
-from tests.support.umma_cases import UmmaCase, right_cases
+from tests.support.umma_cases import UmmaCase, right_cases, stored_cases
 from tests.support.umma_mutations import mutated_cases
 
 MUTATED = 1100  # of some 44,000
 RIGHT = {case.label: case for case in right_cases()}
+STORED = {case.label: case for case in stored_cases()}
+BY_THREADS = 200  # of some 4,000
 PER_TILE = 4  # instructions
 LONG = pytest.mark.long
 RIGHT_TOO = [pytest.param(label, marks=LONG) for label in ("f16 2 128x64 64", "i8 1 64x64 16", "mxf4 2 256x128 64")]
 
 
 def of_label(label: str) -> UmmaCase:
-    bases = (case for case in RIGHT.values() if label.startswith(f"{case.label} "))
+    bases = (case for case in (RIGHT | STORED).values() if label.startswith(f"{case.label} "))
     return next(case for case in mutated_cases(bases) if case.label == label)
 
 
 @pytest.mark.parametrize(
-    "label", ["f16 1 128x128 128", "tf32 1 mm 128", "e2m3 1 km 128", "nvf4 1 128x64 128", *RIGHT_TOO]
+    "label",
+    ["f16 1 128x128 128", "tf32 1 mm 128", "e2m3 1 km 128", "nvf4 1 128x64 128", "stored f16 1 mk 64", *RIGHT_TOO],
 )
 def test_what_computes_right_results_is_not_flagged(label: str) -> None:
-    case = RIGHT[label]
+    case = (RIGHT | STORED)[label]
     assert case.fate == "right"
     found = case.judged()
     assert not found.misfits
@@ -58,6 +61,13 @@ def test_what_computes_right_results_is_not_flagged(label: str) -> None:
         ("f16 1 128x128 128 freed 0", codes.TENSOR_ALLOCATION, "128 columns of tensor memory that are allocated here"),
         ("f16 1 128x128 128 column 32", codes.TENSOR_COLUMNS, "columns 32 to 159"),
         ("tf32 1 mm 128 a layout 2", codes.TILE, "32-byte atoms"),
+        ("stored f16 1 128x128 128 a layout 4", codes.TILE, "row 1, k 0 is (32, 0); the 128-byte mode would fit"),
+        ("stored f16 1 128x128 128 b further x0.5", codes.ALONG_K, "k 0 of A is element 32 along K"),
+        (
+            "stored f16 1 128x128 128 map b swizzle 2",
+            codes.TILE,
+            "but row 4, k 0 is (32, 4)",
+        ),
         pytest.param("f16 1 128x128 128 instruction bit 7", codes.VALUES, "takes its elements for bf16", marks=LONG),
         ("e2m1 1 128x128 128 map a dtype 15", codes.VALUES, "of type 16U6_ALIGN16B, and tcgen05.mma takes"),
         ("e3m2 1 128x128 128 map b sizes x0.5", codes.TENSOR_MAP, "128 and a multiple of it fit"),
@@ -135,6 +145,15 @@ def test_every_wrong_case_is_flagged_and_no_right_one() -> None:
     chosen = cases[:: len(cases) // MUTATED]
     wrong = [case.label for case in chosen if bool(case.judged().misfits) == (case.fate == "right")]
     assert wrong == []
+
+
+@pytest.mark.slow
+def test_tiles_that_threads_store_are_followed_if_they_are_right_and_never_taken_for_right_if_not() -> None:
+    mutated = [*mutated_cases(STORED.values())]
+    for case in (*STORED.values(), *mutated[:: len(mutated) // BY_THREADS]):
+        found, right = case.judged(), case.fate == "right"
+        assert not (right and found.misfits), case.label
+        assert right or found.misfits or found.lacking, case.label
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """GEMMs of tests/data/emulate/umma.cu with layouts that are right; umma_mutations.py changes them."""
 
 import itertools
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,9 +34,13 @@ class UmmaCase:
         words += [g.base, g.expected, g.tiles, g.steps, g.stages, g.instruction]
         words += [g.allocated, g.freed, g.column, g.loaded, g.commits, g.waits, g.factors]
         shape = b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
-        maps = encoded_map(g.map_a, A) + encoded_map(g.map_b, B)
-        maps += encoded_map(SCALE_MAP, SCALES_A) + encoded_map(SCALE_MAP, SCALES_B)
-        parameters = maps + struct.pack("<Q", C) + shape
+        if g.stored:
+            tiles = [number for tensor in (g.map_a, g.map_b) for number in _of_threads(tensor)]
+            parameters = struct.pack("<3Q8i", A, B, C, *tiles) + shape
+        else:
+            maps = encoded_map(g.map_a, A) + encoded_map(g.map_b, B)
+            maps += encoded_map(SCALE_MAP, SCALES_A) + encoded_map(SCALE_MAP, SCALES_B)
+            parameters = maps + struct.pack("<Q", C) + shape
         return Launch(
             grid=(g.group, 1, 1),
             block=(128, 1, 1),
@@ -50,7 +55,14 @@ class UmmaCase:
         )
 
     def judged(self) -> FollowedTiles:
-        return followed("umma", f"{self.gemm.kind}_{self.gemm.group}", self.launch())
+        which = "stored" if self.gemm.stored else self.gemm.group
+        return followed("umma", f"{self.gemm.kind}_{which}", self.launch())
+
+
+def _of_threads(tensor: TensorMap) -> tuple[int, int, int, int]:
+    """Return what threads are told that store as a tensor map would."""
+    chunks = tensor.box[0] * tensor.copied // math.prod(tensor.box) // 16
+    return tensor.strides[0], chunks, tensor.box[1], SPANS[tensor.swizzle] // 16 - 1
 
 
 def _words(side: Side) -> Iterator[int]:
@@ -232,3 +244,17 @@ def right_cases() -> Iterator[UmmaCase]:
             ]
             gemm = placed(kind, types, group, m, n, tiles[0], tiles[1], across)
             yield UmmaCase(f"{name} {group} {across} {SPANS[swizzle]}", gemm)
+
+
+FAR = 1 << 20  # threads know no end of a matrix
+
+
+def stored_cases() -> Iterator[UmmaCase]:
+    """Yield GEMMs of one block whose tiles threads store, one at a time."""
+    for case in right_cases():
+        g = case.gemm
+        if g.group == 1 and not g.factors and g.types in {(one, one) for one in ("f16", "tf32", "e4m3")}:
+            if g.kind == "tf32" and "m" in g.arrangements:
+                continue  # atoms of 32 bytes
+            maps = {name: replace(getattr(g, name), sizes=(FAR, FAR)) for name in ("map_a", "map_b")}
+            yield UmmaCase(f"stored {case.label}", replace(g, stored=True, stages=1, **maps))

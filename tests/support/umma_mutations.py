@@ -74,7 +74,17 @@ def _changed(value: Any, how: Any) -> Any:
     return int(value * float(how[1:])) if how.startswith("x") else value + int(how)
 
 
+# Where tiles that threads store begin along K, and what is beyond the matrix, is the kernel's business.
+OF_TMA = ("depth", "peer", "expected", "stages", "steps", "sizes", "box", "commits")
+
+
 def _mutations(g: Umma) -> Iterator[tuple[str, Umma]]:
+    for label, changed in _all_mutations(g):
+        if not g.stored or not (set(label.split()) & {*OF_TMA} or label.endswith("swizzle 4")):
+            yield label, changed
+
+
+def _all_mutations(g: Umma) -> Iterator[tuple[str, Umma]]:
     for name in ("a", "b"):
         side: Side = getattr(g, name)
         for field, values in SIDE:
@@ -120,7 +130,7 @@ def _bits(g: Umma) -> Iterator[int]:
         yield 5
         yield from (4,) if g.kind in ("tf32", "i8") else ()
     for name, tensor in (("a", g.map_a), ("b", g.map_b)):
-        if tensor.dtype:  # which type a byte has, no tensor map says
+        if tensor.dtype and not g.stored:  # which type a byte has, no tensor map says
             yield from TYPES[name]
 
 

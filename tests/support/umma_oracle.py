@@ -101,6 +101,7 @@ class Umma:
     scales_b: Scales = Scales()
     commits: int = 1
     waits: int = 1
+    stored: bool = False  # threads store the tiles, one at a time, as the maps would
 
     @property
     def factors(self) -> int:
@@ -178,15 +179,15 @@ def _fate(g: Umma) -> str:
     right = g.column + _columns(*_decoded(g.instruction)[:2], g.group)
     sides = (g.a, g.b)
     fates = {
-        "refused": g.map_a.refused or g.map_b.refused,
+        "refused": not g.stored and (g.map_a.refused or g.map_b.refused),
         "allocation": g.allocated not in (32, 64, 128, 256, 512) or g.freed != g.allocated,
-        "hang": g.expected > g.brought or bool(g.waits and not g.commits),
-        "wrong": g.expected < g.brought,  # bytes that nobody waits for
+        "hang": not g.stored and (g.expected > g.brought or bool(g.waits and not g.commits)),
+        "wrong": not g.stored and g.expected < g.brought,  # bytes that nobody waits for
         "invalid": not _valid(g) or any(s.version != 1 or s.layout not in LAYOUTS for s in (*sides, *_scales(g))),
         "atoms": any(s.layout == 1 for s in sides) and not _atoms(g),
         "columns": right > g.allocated or g.column + g.loaded > g.allocated or _scales_collide(g, right),
         "unread": _not_all_read(g),
-        "fault": any(first % 128 for first, _ in places),
+        "fault": not g.stored and any(first % 128 for first, _ in places),
     }
     return next((fate for fate, holds in fates.items() if holds), "")
 

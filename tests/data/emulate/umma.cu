@@ -212,7 +212,87 @@ __device__ void gemm(const CUtensorMap &map_a, const CUtensorMap &map_b, const C
     }
 }
 
+// Threads store the tiles: of a matrix with rows of `pitch` bytes, boxes of `rows` by `chunks` of 16 bytes, which the XOR of
+// address bits 4 to 6 with 7 to 9, as many as `mask` has, permutes.
+struct Stored {
+    int pitch, chunks, rows, mask;
+};
+
+__device__ void store(const char *from, const Stored &one, const Side &s, int element, uint32_t tile, int t) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < s.boxes * one.rows * one.chunks; i += 128) {
+        const int box = i / one.chunks / one.rows, row = i / one.chunks % one.rows, chunk = i % one.chunks;
+        const int x = box * s.box[0] + t * s.depth[0], y = box * s.box[1] + t * s.depth[1] + row;
+        const uint4 x4 = *(const uint4 *)(from + (int64_t)y * one.pitch + x * element + chunk * 16);
+        const uint32_t wide = (one.mask + 1) * 16 > one.chunks * 16 ? (one.mask + 1) * 16 : one.chunks * 16;
+        uint32_t to = tile + box * s.apart + row * wide + chunk * 16;
+        to ^= (to >> 7 & one.mask) << 4;
+        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+                     ::"r"(to), "r"(x4.x), "r"(x4.y), "r"(x4.z), "r"(x4.w) : "memory");
+    }
+}
+
+template <int kind>
+__device__ void stored(const char *from_a, const char *from_b, uint32_t *c, const Stored &of_a, const Stored &of_b,
+                       const Shape &shape) {
+    constexpr int element = kind == kF16 ? 2 : kind == kTf32 ? 4 : 1;
+    extern __shared__ __align__(1024) char shared[];
+    __shared__ __align__(8) uint64_t barrier;
+    __shared__ uint32_t tensor;
+    const uint32_t tiles = ((uint32_t)__cvta_generic_to_shared(shared) + 1023 & ~1023) + shape.base;
+    const uint32_t empty = (uint32_t)__cvta_generic_to_shared(&barrier);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 0)
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;"
+                     ::"r"((uint32_t)__cvta_generic_to_shared(&tensor)), "r"(shape.allocated) : "memory");
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(empty) : "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    const uint32_t d = tensor + shape.column, a = tiles + shape.a.at, b = tiles + shape.b.at;
+#pragma unroll 1
+    for (int t = 0; t < shape.tiles; t++) {
+        store(from_a, of_a, shape.a, element, a, t);
+        store(from_b, of_b, shape.b, element, b, t);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+#pragma unroll 1
+            for (int step = 0; step < shape.steps; step++)
+                multiply<kind, 1>(d, descriptor(shape.a, a, step), descriptor(shape.b, b, step), shape.instruction, 0, 0,
+                                  t + step > 0);
+            asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                         ::"r"(empty) : "memory");
+        }
+        __syncwarp();
+        wait(empty, t & 1);
+    }
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+#pragma unroll 1
+    for (int n = 0; n < shape.loaded; n++) {
+        uint32_t loaded;
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];\ntcgen05.wait::ld.sync.aligned;"
+                     : "=r"(loaded) : "r"(d + n + (warp * 32 << 16)));
+        c[(warp * 32 + lane) * shape.loaded + n] = loaded;
+    }
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (warp == 0)
+        asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(tensor), "r"(shape.freed));
+}
+
 } // namespace
+
+#define STORED(name, kind)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(128)                                                                  \
+        name(const char *a, const char *b, uint32_t *c, const __grid_constant__ Stored of_a,                           \
+             const __grid_constant__ Stored of_b, const __grid_constant__ Shape shape) {                               \
+        stored<kind>(a, b, c, of_a, of_b, shape);                                                                      \
+    }
+
+STORED(f16_stored, kF16)
+STORED(tf32_stored, kTf32)
+STORED(f8_stored, kF8)
 
 #define KERNEL(name, kind, group)                                                                                      \
     extern "C" __global__ void __cluster_dims__(group, 1, 1) __launch_bounds__(128)                                    \
