@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
@@ -19,7 +19,9 @@ from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, r
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
-from ncu_swizzle.reports.pairing import Row
+
+if TYPE_CHECKING:
+    from ncu_swizzle.reports.pairing import Row
 
 # How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
 
