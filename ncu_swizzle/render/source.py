@@ -199,7 +199,6 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
 # What a page shows of a source file: all lines, or as many of those with counts as there is room for.
 
 MOST_CHARACTERS = 4_000_000  # of a file that is shown
-LONGEST_LINE = 2_000  # characters
 
 
 Highlight = Callable[[str, str], Coloured]  # text, path → lines
@@ -227,7 +226,7 @@ def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine
     texts: Sequence[str] = ()
     if len(content) <= MOST_CHARACTERS and size <= min(MOST_LINES, room):
         tokens = _tokens(file, highlight, notes)
-        lines = [SourceLine(n, _shortened(line), n in weights) for n, line in enumerate(tokens, start=1)]
+        lines = [SourceLine(n, line, n in weights) for n, line in enumerate(tokens, start=1)]
     else:
         notes.append(f"The file has {size:,} lines, more than a page shows: only lines with counts are listed.")
         if len(content) <= MOST_CHARACTERS:
@@ -247,23 +246,9 @@ def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine
     return lines, tuple(notes)
 
 
-def _shortened(line: Line) -> Line:
-    """Return a line of at most LONGEST_LINE characters."""
-    if sum(len(token.text) for token in line) <= LONGEST_LINE:
-        return line
-    left = LONGEST_LINE
-    short: list[Token] = []
-    for token in line:
-        if left < len(token.text):
-            return (*short, Token(token.kind, cut(token.text, left)))
-        short.append(token)
-        left -= len(token.text)
-    return tuple(short)
-
-
 def _tokens(file: File, highlight: Highlight, notes: list[str]) -> Sequence[Line]:
-    before = highlight(file.text, file.path) if file.text else Coloured(())
-    after = highlight(file.after, file.path) if file.after is not None else Coloured(())
+    texts = ("\n".join(map(cut, (text or "").split("\n"))) for text in (file.text, file.after))
+    before, after = (highlight(text, file.path) if text else Coloured(()) for text in texts)
     notes += dict.fromkeys(note for note in (before.note, after.note) if note)
     if file.after is None:
         return before.lines
