@@ -33,7 +33,7 @@ COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mappi
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[bytes | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
     launched, plain = subject.launched(seen), subject.draft(seen)
-    # What is right for rows of any length comes first; the other asks launches for one, see `guard`.
+    # What is right for rows of any length comes first; the other asks launches for one, see `xor_edits`.
     ways = [(launched, COLUMNS)] if launched is not None else []
     texts: set[bytes] = set()
     for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):

@@ -1,4 +1,4 @@
-"""Whether a patch may be offered, as far as its source shows, and what it asks of other launches.
+"""Whether a patch may be offered, as far as its source shows.
 
 See `ownership`, `extents` and `effects`.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
 from ncu_swizzle.fix.draft import Draft, Swapped
-from ncu_swizzle.fix.edits import Edit, composition, line_end
+from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
@@ -20,8 +20,6 @@ from ncu_swizzle.fix.ownership import Ownership
 from ncu_swizzle.fix.scopes import Definition, declared_name
 from ncu_swizzle.fix.webs import Reach, ReachedPlace
 from ncu_swizzle.smem.swizzle import Padding
-
-# What a patch asks of launches other than the one that it was proved for, and of the layouts of tensors.
 
 
 @dataclass(eq=False)
@@ -112,38 +110,6 @@ class Columns:
         for use in self.draft.scopes.uses(declared):
             if use.is_part("left", "assignment_expression"):
                 yield use.parent.part("right")
-
-
-def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
-    """Return the edit that says of which multiples rows must be long, above the tile; `lengths` as the source says."""
-    named = " and ".join(dict.fromkeys(lengths))
-    declared = draft.tile.roots[0].place.declared
-    statement = declared.above("declaration", "field_declaration")
-    if not named:
-        return []
-    if not statement:
-        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
-    text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
-    indent = draft.file.between(at, statement.start_byte)
-    # The XOR changes bits base to base + bits - 1 of a column, so it stays within aligned groups of 2^(base + bits)
-    # elements: a row must hold whole ones.
-    least = 1 << (xor.base + xor.bits)
-    said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
-    if said.encode() in text:
-        return []
-    if indent.strip():  # the declaration is not the first in its line
-        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
-    return [Edit(at, at, f"{said}{line_end(text, at)}")]
-
-
-def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
-    """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
-    layout, swizzle = reach.layout, xor.swizzle
-    # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
-    if not layout or swizzle is None or draft.moving(reach):
-        raise reach.node.misfit(": no Swizzle does that")
-    prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
-    return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))
 
 
 class EditedUses:

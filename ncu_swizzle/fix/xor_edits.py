@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.guard import composed, condition
+from ncu_swizzle.fix.edits import Edit, called, composition, line_end
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 
@@ -290,3 +289,38 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
     while node.parent.type == "parenthesized_expression" and node.id != limit.id:
         node = node.parent
     return node
+
+
+# What an XOR asks of launches other than the one that it was proved for, and of the layouts of tensors.
+
+
+def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
+    """Return the edit that says of which multiples rows must be long, above the tile; `lengths` as the source says."""
+    named = " and ".join(dict.fromkeys(lengths))
+    declared = draft.tile.roots[0].place.declared
+    statement = declared.above("declaration", "field_declaration")
+    if not named:
+        return []
+    if not statement:
+        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
+    text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
+    indent = draft.file.between(at, statement.start_byte)
+    # The XOR changes bits base to base + bits - 1 of a column, so it stays within aligned groups of 2^(base + bits)
+    # elements: a row must hold whole ones.
+    least = 1 << (xor.base + xor.bits)
+    said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
+    if said.encode() in text:
+        return []
+    if indent.strip():  # the declaration is not the first in its line
+        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
+    return [Edit(at, at, f"{said}{line_end(text, at)}")]
+
+
+def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
+    """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
+    layout, swizzle = reach.layout, xor.swizzle
+    # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
+    if not layout or swizzle is None or draft.moving(reach):
+        raise reach.node.misfit(": no Swizzle does that")
+    prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
+    return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))
