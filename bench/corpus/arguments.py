@@ -34,7 +34,7 @@ SIZES, NUMBERS = hostile.VALUES["sizes"], hostile.VALUES["numbers"]
 OPTIONS = (
     "--elem", "--swizzle", "--pad", "--access", "--row", "--request", "--banks", "--op", "--active", "--threads",
     "--write",
-    "--read", "--profile", "--problem", "--max-bytes", "--copies", "--arch", "--kernel-name", "--launch", "--pair",
+    "--read", "--problem", "--max-bytes", "--copies", "--arch", "--kernel-name", "--launch", "--pair",
     "--max-excessive",
     "--max-degree", "--max-regression", "--baseline", "--config", "--catalog", "--timeout", "--nvcc", "--ncu",
     "--engine", "--html",

@@ -6,20 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines.profiles import gather
-from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.explain import own_kernels
-from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
-from ncu_swizzle.kernels import naming
+from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, reader
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
-from ncu_swizzle.reports.options import PROVENANCE, RECORDED, Engine
+from ncu_swizzle.reports.options import PROVENANCE
 from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
@@ -232,9 +228,7 @@ def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tupl
     declared = next((kernel for kernel in kernels if not isinstance(kernel, Profile)), None)
     if declared and (query.swizzle or query.pad):
         raise UsageError(f"the mapping of {declared.name} is declared", "omit --swizzle and --pad, or name a layout")
-    return tuple(
-        _observed(query, kernel) if isinstance(kernel, Profile) else _declared(query, kernel) for kernel in kernels
-    )
+    return tuple(_observed(query, kernel) if isinstance(kernel, Profile) else _declared(kernel) for kernel in kernels)
 
 
 def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
@@ -243,47 +237,26 @@ def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
     if query.swizzle or query.pad:
         predicted, notes = tried(query, profile)
         return PredictAnswer(title=title, predictions=tuple(predicted), notes=tuple(notes))
-    result = PredictAnswer(
+    return PredictAnswer(
         title=title,
         predictions=_at(predictions(profile), query.line),
         unknowns=profile.unknowns,
         notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
     )
-    if not query.profile:
-        return result
-    counted = _matching(query.profile, profile.kernel.name, query.kernel)
-    return _compared(result, counted, query.profile)
 
 
-def _declared(query: ExplainQuery, target: Target) -> PredictAnswer:
-    """Return the predictions, compared with the counts of a named file, else of the recording."""
+def _declared(target: Target) -> PredictAnswer:
+    """Return the predictions, compared with the counts of the recording."""
     result = PredictAnswer(title=f"{target.name}, {in_words(target.problem)}", predictions=target_predictions(target))
-    if query.profile:
-        profile, origin = _matching(query.profile, target.name, query.kernel), query.profile
-    elif report := paths.recording(target.family.name, target.name):
-        (profile,) = reader.read(report)
-        origin = f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
-    else:
+    if not (report := paths.recording(target.family.name, target.name)):
         return replace(result, origin="there is no recording")
+    (profile,) = reader.read(report)
+    origin = f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
     if profile.problem and dict(profile.problem) != target.problem:
         return replace(result, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return _compared(result, profile, origin)
-
-
-def _compared(result: PredictAnswer, counted: Profile, origin: str) -> PredictAnswer:
-    checks = checked_against(result.predictions, counted)
-    provenance = PROVENANCE.get(counted.engine, counted.engine)
+    checks = checked_against(result.predictions, profile)
+    provenance = PROVENANCE.get(profile.engine, profile.engine)
     return replace(result, checks=checks, origin=origin, counted_provenance=provenance)
-
-
-def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
-    """Return the one profile in a file that is of this kernel; raise BadFile."""
-    (entries,) = naming.resolve_saved([file], KernelDescription(sources=kernel.description.sources))
-    profiles = gather(entries, Request(engine=RECORDED), Engine(RECORDED))
-    matching = [profile for profile in profiles if profile.kernel.name in ("", name)] or profiles
-    if len(matching) != 1:
-        raise BadFile(f"{file} has {len(matching)} kernels", f"name a file that has only {name}")
-    return matching[0]
 
 
 def _layout(query: ExplainQuery) -> PredictAnswer:

@@ -68,7 +68,6 @@ class ExplainQuery:
     tma: bool = option(False, "TMA must be able to write the tile.", flags=("--tma",))
     copies: int = option(1, "Number of such tiles per block.", minimum=1)
     code: str = option("both", "The mapping's code to print.", choices=CODE)
-    profile: str = option("", "Compare wavefronts with this report or profile, not with the recording.", "FILE")
     row: int | None = option(None, "With --show bits: only this row.")
     request: int | None = option(None, "With --show phases: this request instead of the worst.")
     banks: int = option(BANKS, "Number of banks; other than 32 for a toy memory.", minimum=1)
