@@ -22,6 +22,7 @@ from tests.support.process import Typed, command, environment
 SCREEN = 40  # lines of a command's help, on 80 columns
 
 
+@pytest.mark.long
 def test_a_forked_command_is_as_any_other(work: Path) -> None:
     """Tests of other rooms fork commands from a process that has loaded everything."""
     words, env = ("explain", "nothing"), environment()

@@ -5,7 +5,6 @@
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +25,30 @@ NCU = "/opt/nvidia/nsight-compute/2025.3.1/ncu"
 OLDER = "/usr/local/cuda/bin/ncu"
 
 
-@dataclass
-class Made(System):
-    """A machine as the test says; by default one where everything is well."""
+WELL: dict[str, Any] = {
+    "files": {
+        "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Mon Nov",
+        "/proc/driver/nvidia/params": "RmLogonRC: 1\nRmProfilingAdminOnly: 0\n",
+    },
+    "programs": {
+        f"{OLDER} --version": Ran(0, "Version 2024.3.2.0 (build 1)"),
+        "nvcc --version": Ran(0, "Cuda compilation tools, release 13.0, V13.0.88"),
+    },
+    "ncus": (NCU, OLDER), "packages": {"ncu-report": "2026.3.1", "pycuda": "2025.1"}, "no_gpu": "", "cards": (H100,),
+    "privileged": False,
+}  # fmt: skip
 
-    files: dict[str, str] = field(
-        default_factory=lambda: {
-            "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Mon Nov",
-            "/proc/driver/nvidia/params": "RmLogonRC: 1\nRmProfilingAdminOnly: 0\n",
-        }
-    )
-    programs: dict[str, Ran] = field(
-        default_factory=lambda: {
-            f"{OLDER} --version": Ran(0, "Version 2024.3.2.0 (build 1)"),
-            "nvcc --version": Ran(0, "Cuda compilation tools, release 13.0, V13.0.88"),
-        }
-    )
-    ncus: tuple[str, ...] = (NCU, OLDER)
-    packages: dict[str, str] = field(default_factory=lambda: {"ncu-report": "2026.3.1", "pycuda": "2025.1"})
-    no_gpu: str = ""
-    cards: tuple[tuple[str, tuple[int, int]], ...] = (H100,)
-    privileged: bool = False  # type: ignore[assignment]
+
+class Made(System):
+    """The machine where all is well but for the changes; dictionaries are merged, None takes an entry away."""
+
+    privileged = False  # a property of real ones
+
+    def __init__(self, **changes: Any) -> None:
+        for name, value in {**WELL, **changes}.items():
+            together = {**WELL[name], **value} if isinstance(value, dict) else value
+            kept = {key: one for key, one in together.items() if one is not None} if isinstance(value, dict) else value
+            setattr(self, name, kept)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -86,24 +88,12 @@ class Made(System):
         return self.cards
 
 
-def made(**changes: Any) -> Made:
-    """Return the machine where all is well but for the changes; dictionaries are merged, None takes an entry away."""
-    well = Made()
-    merged = {}
-    for name, value in changes.items():
-        if isinstance(value, dict):
-            together = {**getattr(well, name), **value}
-            value = {key: one for key, one in together.items() if one is not None}  # noqa: PLW2901
-        merged[name] = value
-    return replace(well, **merged)
-
-
 def named(found: Diagnosis, name: str) -> HealthCheck:
     return next(one for one in found.checks if one.name == name)
 
 
 def test_a_machine_where_all_is_well_has_only_ticks() -> None:
-    found = doctor.examine(made(), trial=lambda ncu: good("trial", "done"))
+    found = doctor.examine(Made(), trial=lambda ncu: good("trial", "done"))
     assert {one.outcome for one in found.checks} == {Status.good}
     assert found.able
     assert not [one for one in found.checks if one.cure]
@@ -113,7 +103,7 @@ def test_a_machine_where_all_is_well_has_only_ticks() -> None:
 
 
 def read(value: Any) -> Any:
-    """Return a change as `made` takes it: a dash stands for None, a list in a table for a program's answer."""
+    """Return a change as `Made` takes it: a dash stands for None, a list in a table for a program's answer."""
     if isinstance(value, dict):
         return {key: Ran(*one) if isinstance(one, list) else read(one) for key, one in value.items()}
     return tuple(map(read, value)) if isinstance(value, list) else None if value == "-" else value
@@ -122,7 +112,7 @@ def read(value: Any) -> Any:
 def test_each_lack_is_named_with_its_cure() -> None:
     for row, name, outcome, said, cure in FACTS["lacks"]:
         changes = {key: read(value) for key, value in row.items()}
-        diagnosis = doctor.examine(made(**changes), trial=lambda ncu: good("trial", "made"))
+        diagnosis = doctor.examine(Made(**changes), trial=lambda ncu: good("trial", "made"))
         one = named(diagnosis, name)
         assert one.outcome == outcome, changes
         assert said in one.said, changes
@@ -134,9 +124,9 @@ def test_each_lack_is_named_with_its_cure() -> None:
 
 
 def test_a_named_ncu_is_the_one_and_a_trial_that_fails_is_a_cross() -> None:
-    assert named(doctor.examine(made(), Path(OLDER)), "ncu").said.endswith("(--ncu)")
-    assert named(doctor.examine(made(), Path("/nowhere")), "ncu").outcome is Status.bad
-    assert not doctor.examine(made(), trial=lambda ncu: bad("trial", "failed", "try")).able
+    assert named(doctor.examine(Made(), Path(OLDER)), "ncu").said.endswith("(--ncu)")
+    assert named(doctor.examine(Made(), Path("/nowhere")), "ncu").outcome is Status.bad
+    assert not doctor.examine(Made(), trial=lambda ncu: bad("trial", "failed", "try")).able
 
 
 def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +139,7 @@ def test_whether_it_can_compute_is_a_verdict_of_its_own(tmp_path: Path, monkeypa
         for program, text in (("nvcc", nvcc), ("nvdisasm", nvdisasm)):
             if text:
                 executable(tmp_path / str(number) / program, text)
-        diagnosis = doctor.examine(made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
+        diagnosis = doctor.examine(Made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
         assert not diagnosis.able
         assert diagnosis.computes == (not name)
         assert [check.name for check in diagnosis.computing_obstacles] == ([name] if name else [])

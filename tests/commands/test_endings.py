@@ -200,6 +200,7 @@ LONG_VALUES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_long_value_is_never_about_permissions(typed: Typed) -> None:
     for line in LONG_VALUES:
         done = typed("", *(word.replace("X", "x" * 100_000) for word in line.split()))

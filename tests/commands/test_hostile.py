@@ -111,6 +111,7 @@ def script(file: Path, output: str) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_lines_of_ncu_and_of_a_compiler_are_quoted_harmlessly(typed: Typed, work: Path, tmp_path: Path) -> None:
     said = "\n".join(f"==ERROR== {part}" for part in EVERYTHING.split("\n")) + f"\n==PROF== {EVERYTHING}\n{EVERYTHING}"
     ncu = script(tmp_path / "bin" / "ncu", said)
@@ -158,6 +159,7 @@ NOT_UTF_8 = {
 }
 
 
+@pytest.mark.long
 def test_names_that_are_not_utf_8(typed: Typed, odd: Path) -> None:
     typed.folder = odd
     for line, status in NOT_UTF_8.items():
@@ -192,7 +194,9 @@ def check_all(made: Iterator[Writer]) -> None:
         CHECKS[kind](write())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind == "profiles")) for kind in KINDS]
+)
 def test_hostile_text_harms_no_output(kind: str, inputs: Inputs) -> None:
     """In every field at once, and in some beside good text, so that everything is written that is written of that."""
     value, made = inputs[kind]

@@ -36,6 +36,7 @@ def shell(typed: Typed, app: Path, fake: dict[str, str]) -> Shell:
     return run
 
 
+@pytest.mark.long
 def test_a_program_in_triton_is_shown_again_without_its_cache(app: Path, shell: Shell, tmp_path: Path) -> None:
     report = tmp_path / "triton.ncu-rep"
     report.write_bytes(python_kernels.report())
