@@ -44,7 +44,6 @@ def written(recorded: Recorded, html: str, tmp_path_factory: pytest.TempPathFact
 
     three     the attention kernels and the library's
     four      four profiles, whose sources have as many columns
-    sixty     sixty profiles
     many      three launches of a program, before and after
     foreign   a library's kernel, with values that no figure needs
     hostile   names, sources and SASS that try to break out of the page, or to hide and to reorder its text
@@ -70,7 +69,6 @@ def _rendered(name: str, recorded: Recorded) -> str:
     maps = Subject(before=tile.plain, after=tile, access=access.parse("ldmatrix", tile.layout, 2)).maps()
     compared = {
         "four": lambda: [before, after, recorded("kernel3"), before],
-        "sixty": lambda: [plain, swizzled] * 30,
         "foreign": lambda: [_foreign(recorded("reference-gemm"))],
         "hostile": lambda: [_hostile(plain), swizzled],
         "long": lambda: [_long(before), _edited(_long(after))],

@@ -1,7 +1,5 @@
 """Each call's answer, on a kernel whose conflict is known; and what a process of its own adds to it."""
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from ncu_swizzle.base import child
 from ncu_swizzle.base.bounds import LONGEST_ANSWER
 from ncu_swizzle.base.child import Exit
-from ncu_swizzle.base.errors import Interrupted, LaunchLacking, ProgramFailed, Untrusted, UsageError
+from ncu_swizzle.base.errors import LaunchLacking, ProgramFailed, Untrusted, UsageError
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.servers import calls, lines
 from ncu_swizzle.servers.__main__ import CALLS, answer
@@ -19,7 +17,6 @@ from ncu_swizzle.servers.folders import Caller, LaunchGiven
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, EXCESSIVE, LAUNCH
 from tests.support.places import DATA, RECORDINGS
-from tests.support.processes import processes_in
 
 GIVEN = LaunchGiven.of_json(LAUNCH)
 INDEXED = """\
@@ -200,24 +197,6 @@ def test_a_call_in_a_process_tells_how_far_it_is_and_its_errors_say_what_to_send
     with pytest.raises(LaunchLacking, match="no grid and no block") as error:
         service.call("lint", {"files": ["t.cu"]})
     assert error.value.hint.startswith('launch={"problem": {"n": 1024}, "grid":')
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_call_ends_when_it_is_stopped(service: Service, folder: Path) -> None:
-    stop = threading.Event()
-
-    def stop_once_started() -> None:
-        deadline = time.monotonic() + 60
-        while not any("ncu_swizzle.servers" in line for line in processes_in(folder)):
-            assert time.monotonic() < deadline, "it has not started"
-            time.sleep(0.05)
-        stop.set()
-
-    threading.Thread(target=stop_once_started).start()
-    with pytest.raises(Interrupted):
-        service.call("profile", {"kernel": "kernel2", "launch": {"problem": {"seq": 65536}}}, stop=stop)
-    assert [line for line in processes_in(folder) if "ncu_swizzle.servers" in line] == []
 
 
 def test_a_call_that_answers_too_much_is_an_error_and_odd_lines_are_not_progress(

@@ -1,6 +1,5 @@
 """A headless Chromium for the tests of the report: what it shows, logs and fetches."""
 
-import base64
 import json
 import os
 import shutil
@@ -108,11 +107,6 @@ class Browser:
     def download_to(self, folder: Path) -> None:
         settings = {"behavior": "allow", "downloadPath": str(folder)}
         self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", settings)
-
-    def pdf(self) -> bytes:
-        """Return the page as it would be printed."""
-        printed = self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
-        return base64.b64decode(printed["data"])
 
     def scripting(self, allowed: bool) -> None:
         """Switch the page's own scripts on or off; ours go on working."""

@@ -67,37 +67,6 @@ def test_every_figure_is_marked_where_it_belongs(browser: Browser, page_file: Pa
     assert max(flat) - min(flat) < 1, "the degree does not depend on n"
 
 
-def test_series_differ_in_colour_and_in_shape_in_the_light_and_in_the_dark(browser: Browser, page_file: Path) -> None:
-    lights = {}
-    for scheme in ("light", "dark"):
-        browser.prefer(scheme)
-        browser.open(page_file)
-        marks = browser.script(
-            f"[...{SHAPES}[0].querySelectorAll('.series')].map(g => "
-            "[getComputedStyle(g).stroke, g.querySelector('.mark').getAttribute('d')])"
-        )
-        assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 4
-        paper = browser.script("getComputedStyle(document.body).backgroundColor")
-        assert all(contrast(colour, paper) >= 3 for colour, _ in marks), (scheme, marks)
-        text = browser.script("getComputedStyle(document.querySelector('.chart text')).fill")
-        lights[scheme] = luminance(paper)
-        assert abs(lights[scheme] - luminance(text)) > 0.2
-    assert lights["light"] > 0.8
-    assert lights["dark"] < 0.1
-
-
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two CSS colours (WCAG 2)."""
-    lights = sorted((luminance(one), luminance(other)))
-    return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
 def test_only_charts_and_tables_scroll_sideways(browser: Browser, page_file: Path, hostile_file: Path) -> None:
     for file in (page_file, hostile_file):
         browser.open(file)
