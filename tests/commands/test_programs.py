@@ -84,6 +84,7 @@ def saved(folder: Path) -> dict[str, dict[str, object]]:
     return {str(file.relative_to(folder)): json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
+@pytest.mark.long
 def test_each_of_several_kernels_has_the_folder_that_it_has_alone(typed: Typed, work: Path) -> None:
     done = typed(f"profile {KERNELS} {RECORDED}")
     assert done.returncode == 0, done.stderr

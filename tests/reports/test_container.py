@@ -34,6 +34,7 @@ INVALID = (ValueError, IndexError, struct.error)  # what `protobuf` says that it
 # ------------------------------------------------------------------------------------- beside NVIDIA's module
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("nvidia")  # its module is asked once
 @pytest.mark.parametrize("set_of_sections", ["recorded attention", "programs"])
 def test_every_number_and_every_word_is_the_modules(set_of_sections: str, nvidia: Nvidia) -> None:

@@ -48,6 +48,7 @@ def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> Non
 # ------------------------------------------------------------------------------------- the reader's limits
 
 
+@pytest.mark.long
 def test_a_hostile_report_cannot_crash_us_eat_the_machine_or_hang(
     report_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*")
 
 
+@pytest.mark.long
 def test_every_recording_has_the_catalogue_s_degrees_few_passes_and_no_foreign_folder(recorded: Recorded) -> None:
     for _, kernel in SHIPPED.run():
         profile = recorded(kernel.name)
@@ -77,6 +78,7 @@ def differs(family: Family, kernel: Kernel, profile: Profile) -> bool:
     return source_seen(profile.sources, kernel.entry) != source_seen(family.source_texts(), kernel.entry)
 
 
+@pytest.mark.long
 def test_the_recorded_sources_are_today_s_or_compiled_to_compare(recorded: Recorded) -> None:
     others = {kernel.name for family, kernel in OWN if differs(family, kernel, recorded(kernel.name))}
     assert others == set(COMPILED), "make record, on a GPU machine; or compare what today's source compiles to"

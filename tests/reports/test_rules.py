@@ -31,6 +31,7 @@ def by_rule(profile: Profile) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------ recorded launches
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("recordings")  # all are read once, by one worker
 def test_the_rules_say_what_the_catalogue_expects_and_what_they_said_inside_ncu(recorded: Recorded) -> None:
     """The recordings keep the wording of the day: rules and numbers have to agree, sentences need not.

@@ -185,6 +185,7 @@ def read(file: Path, content: trees.Content) -> None:
         assert isinstance(repr((total.excessive, total.degree)), str)
 
 
+@pytest.mark.long
 @examples
 def test_hostile_values_under_a_digest_that_fits_are_read_or_refused(examples: int, tmp_path: Path) -> None:
     content, file = few_instructions(), tmp_path / "k.json"
