@@ -35,6 +35,9 @@ def test_the_swizzle_s_effect_in_one_sentence(recorded: Recorded) -> None:
     loss = compare([after, before]).verdict
     assert loss.startswith("kernel1 adds 1,886,388,224 excessive wavefronts to the 0 of kernel2")
     assert "times slower" in loss
+    part = compare([recorded("gemm-plain"), recorded("gemm-half-swizzled")]).headline
+    assert part.startswith("gemm-half-swizzled removes 57.1 % of the excessive wavefronts of gemm-plain and is ")
+    assert compare([recorded("transpose-plain"), recorded("transpose-xor")]).verdict.endswith(": 80.00 → 43.90 µs.")
 
 
 def test_equal_profiles_single_ones_and_none(recorded: Recorded) -> None:
