@@ -23,11 +23,9 @@ from ncu_swizzle.kernels.family import read as read_family_json
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import fixes
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
 
 HELD, FAILED, UNKNOWN = ClaimState.HELD, ClaimState.FAILED, ClaimState.UNKNOWN
 PROVED = Proof(claims=(Claim(about=About.MEANING, state=HELD, reason="the same elements"),))
-RECORDED = ROOT / "recordings" / "h100" / "transpose" / "transpose-plain.ncu-rep"
 Launched = Callable[..., KernelFix]
 
 

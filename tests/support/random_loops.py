@@ -6,7 +6,7 @@ from random import Random
 from ncu_swizzle.emulate.code import Code, Sass
 
 SHARED = 0x4000
-THREAD, BLOCK, ADDRESS, SOURCE = "R0", "R1", "R2", "R12"
+THREAD, BLOCK = "R0", "R1"
 DATA = ("R3", "R4", "R5", "R6", "R7")
 PREDICATES = ("P0", "P1", "P2")
 STEPS = (1, 2, 4, 8, 0x10, 0x40, 0x80, -1, -4, 0x200, 3)
