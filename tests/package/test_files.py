@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     write_atomically(fifo, b"text")
     assert os.read(reader, 10) == b"text"
     os.close(reader)
+    with subprocess.Popen(["sh", "-c", f"sleep 0.2; cat {fifo}"], stdout=subprocess.PIPE) as late:
+        try:
+            write_atomically(fifo, b"waits")
+            assert late.communicate(timeout=20)[0] == b"waits"
+        finally:
+            late.kill()
     assert fifo.is_fifo()
 
 
