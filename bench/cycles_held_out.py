@@ -1,0 +1,54 @@
+"""Launches of bench/costs, which nobody looked at while bench/cycles.py was made: compiled here, measured on an H100.
+
+Executions and wavefronts are the emulator's, too; of ncu's metrics the model gets how many blocks fit on an SM.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import costs_changes
+from cycles_launches import Launch, described, kept_execution
+
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.kernels import fills
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import Toolchain
+
+RECORDED = costs_changes.OWN / "recorded" / "costs.json.xz"
+SEED = 1  # of inputs that decide what is executed
+
+
+def pairs(kept: Path) -> Iterator[tuple[Launch, Launch]]:
+    """Yield the launches before and after each change, at the first size that was measured."""
+    rows = {row["pair"]: row for row in json.loads(lzma.decompress(RECORDED.read_bytes()))["rows"]}
+    for change in costs_changes.of_own():
+        job = next((job for job in costs_changes.jobs([change]) if job.name in rows), None)
+        compiled = costs_changes.compiled([change], kept / "cubins") if job else []
+        for each in compiled:
+            assert job is not None
+            try:
+                yield tuple(  # type: ignore[misc]
+                    _launch(job, side, replace(target, problem=job.problem), rows[job.name][side]["metrics"], kept)
+                    for side, target in each.sides
+                )
+            except NcuSwizzleError as error:
+                print(f"{job.name} is not emulated: {error}", flush=True)
+
+
+def _launch(job: costs_changes.Job, side: str, target: Target, metrics: Mapping[str, Any], kept: Path) -> Launch:
+    found = emulation.executable(target, emulation.EmulationSettings(Toolchain(timeout_s=300)))
+    binary, sample = found.emulated.binary, target.family.sample
+    launch = found.launch(SEED if sample is None else sample)
+    executed = kept_execution(kept / f"{job.name}-{side}.npz", binary.cubin, binary.symbol, launch)
+    sizes = [(fills.size(each, job.problem), each.output) for each in target.family.arguments if each.shape]
+    read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
+    numbers = {name: value[0] if isinstance(value, list) else value for name, value in metrics.items()}
+    text = binary.cubin.section(f".text.{binary.symbol}")
+    return described(job.name, job.change.program, found.emulated.profile, text, executed, numbers, (read, written))

@@ -1,0 +1,264 @@
+"""The recorded launches as bench/cycles.py simulates them: what each instruction costs, and what its warps execute.
+
+Launches are those of bench/pairs and of the catalogue, without the libraries' kernels, whose arguments are not known.
+Of a report's counters the model gets executions and shared-memory wavefronts per instruction, which the emulator equals
+elsewhere, and how many blocks fit on an SM.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import math
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pairs
+from cycles_execution import NEW_PAIR, SECTOR, SECTORS, Execution, execution
+from cycles_units import KINDS, entry
+
+from ncu_swizzle.base import paths
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.counts import Launch as Emulated
+from ncu_swizzle.engines import emulated_launch, emulation
+from ncu_swizzle.kernels import catalog, fills
+from ncu_swizzle.kernels.limits import LaunchShape
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports.model import Profile
+
+SMS = 132
+L2_DIRTY = 25 << 20  # bytes that L2 keeps of what is written: it has 50 MB, in two halves that may both hold a line
+PATIENCE_S = 900.0
+
+# The units that ncu gives the utilization of, for which one binds.
+UNITS = {
+    "shared": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed",
+    "dram": "dram__bytes.sum.pct_of_peak_sustained_elapsed",
+    "l2": "lts__t_sectors.sum.pct_of_peak_sustained_elapsed",
+    "tensor": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+}
+DRAM_BYTES = 3.35e12  # per second, at the peak that ncu relates to
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A launch: instructions with their costs, (n,) of `cycles_units.INSTRUCTION`; what ncu measured is for judging."""
+
+    name: str
+    family: str
+    code: np.ndarray
+    execution: Execution
+    warps: int  # per block
+    grid: int  # blocks
+    resident: int  # on an SM
+    asked: tuple[float, float]  # bytes that the grid loads through L2, and stores
+    buffers: tuple[float, float]  # bytes of its inputs, and of its outputs
+    cycles: float
+    dram: float
+    used: Mapping[str, float]
+    samples: np.ndarray  # (n,)
+
+    @property
+    def blocks(self) -> int:
+        """How many the busiest SM runs."""
+        return math.ceil(self.grid / SMS)
+
+    def of_dram(self, measured: bool) -> tuple[float, float]:
+        """Return the bytes of DRAM that are read and written, by ncu or from the buffers: caches start empty."""
+        loaded, stored = self.asked
+        if measured:
+            read = min(self.dram, loaded)
+            return read, min(stored, self.dram - read)
+        return min(loaded, self.buffers[0]), max(0.0, min(stored, self.buffers[1]) - L2_DIRTY)
+
+
+def launches(kept: Path) -> Iterator[Launch]:
+    """Yield the launches: before and after each pair of bench/pairs, then the catalogue.
+
+    What warps execute is emulated, unless the folder `kept` has it from an earlier run.
+    """
+    names = [pair["pair"] for pair in json.loads((pairs.RECORDED / pairs.TIMES).read_text("utf-8"))["pairs"]]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "pairs.ncu-rep")
+        report.write_bytes(lzma.decompress((pairs.RECORDED / pairs.REPORT).read_bytes()))
+        for number, (profile, cubin, symbol) in enumerate(_results(report)):
+            given = arguments(names[number // 2])
+            sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
+            shape = LaunchShape(grid=tuple(profile.grid), block=tuple(profile.block))
+            emulated = emulated_launch.launch(cubin, symbol, shape, emulated_launch.values_of(given, sizes))
+            buffers = [each.nbytes for each in given if isinstance(each, np.ndarray)]
+            family = profile.kernel.function.partition("<")[0].rpartition("::")[2]
+            name = f"{names[number // 2]} {('before', 'after')[number % 2]}"
+            yield _launch(name, family, profile, cubin, symbol, emulated, (sum(buffers[1:]), buffers[0]), kept)
+    for family, kernel in catalog.shipped().run():
+        if kernel.library:
+            continue
+        target = catalog.shipped().target(kernel.name)
+        sizes = [(fills.size(each, target.problem), each.output) for each in family.arguments if each.shape]
+        read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
+        for profile, cubin, symbol in _results(paths.recording(family.name, kernel.name)):
+            emulated = emulated_launch.launch_of(target, cubin, symbol)
+            yield _launch(kernel.name, family.name, profile, cubin, symbol, emulated, (read, written), kept)
+
+
+def _results(report: Path) -> Iterator[tuple[Profile, Cubin, str]]:
+    for profile, result in zip(reader.read(report), container.inspect(report).results, strict=True):
+        yield profile, Cubin(result.cubin, result.function), result.function
+
+
+def _launch(
+    name: str, family: str, profile: Profile, cubin: Cubin, symbol: str, emulated: Emulated,
+    buffers: tuple[float, float], kept: Path,
+) -> Launch:  # fmt: skip
+    numbers = {metric: value for metric in profile.metrics if (value := profile.number(metric)) is not None}
+    executed = kept_execution(kept / f"{name.replace(' ', '-')}.npz", cubin, symbol, emulated)
+    return described(name, family, profile, cubin.section(f".text.{symbol}"), executed, numbers, buffers)
+
+
+def described(
+    name: str, family: str, profile: Profile, text: bytes, executed: Execution, numbers: Mapping[str, float],
+    buffers: tuple[float, float],
+) -> Launch:  # fmt: skip
+    """Return a launch: `profile` has executions and wavefronts per instruction, `numbers` are ncu's metrics."""
+    code = _code(profile, text, executed)
+    grid = int(numbers["launch__grid_size"])
+    limits = [numbers[f"launch__occupancy_limit_{what}"] for what in ("registers", "shared_mem", "warps", "blocks")]
+    seconds = numbers["gpu__time_duration.sum"] * 1e-9
+    _spread_stores(code, executed, buffers[1] / grid)
+    loaded, stored = asked(code, executed)
+    return Launch(
+        name=name, family=family, code=code, execution=executed, warps=len(executed.numbers), grid=grid,
+        resident=max(1, min(math.ceil(grid / SMS), *map(int, limits))), asked=(loaded * grid, stored * grid),
+        buffers=buffers, cycles=seconds * numbers["smsp__cycles_elapsed.avg.per_second"],
+        dram=numbers.get(UNITS["dram"], 0.0) / 100 * DRAM_BYTES * seconds,
+        used={unit: numbers.get(metric, 0.0) / 100 for unit, metric in UNITS.items()},
+        samples=np.array([sum(each.samples.values()) for each in profile.instructions]),
+    )  # fmt: skip
+
+
+def _code(profile: Profile, text: bytes, executed: Execution) -> np.ndarray:
+    """Return what each instruction costs, with its control bits."""
+    start = min(each.pc for each in profile.instructions)
+    rows = []
+    for each in profile.instructions:
+        waves = (each.wavefronts or 0) / each.executed if each.executed else 0.0
+        number = (each.pc - start) // 16
+        row = entry(each.opcode, each.sass, waves, executed.boxes.get(number, (0.0, 0.0)))
+        # Stall count [105, 109), write barrier [110, 113), read barrier [113, 116), wait mask [116, 122) of 128 bits.
+        bits = struct.unpack_from("<Q", text, 16 * number + 8)[0] >> 41
+        row["stall"], row["waits"] = max(1, bits & 15), bits >> 11 & 63
+        row["sets"], row["frees"] = (board if board < 6 else -1 for board in (bits >> 5 & 7, bits >> 8 & 7))
+        if row["sets"] >= 0 and row["kind"] == KINDS["FIXED"]:
+            row["kind"] = KINDS["VARIABLE"]
+        rows.append(row)
+    return np.array(rows)
+
+
+def _spread_stores(code: np.ndarray, executed: Execution, written: float) -> None:
+    """Let the boxes that a block stores have what it writes: the emulator does not say how large they are."""
+    stores = code["kind"] == KINDS["BOX_STORE"]
+    count = sum(int(stores[numbers].sum()) for numbers in executed.numbers)
+    if count:
+        code["bytes"][stores] = written / count
+
+
+def asked(code: np.ndarray, executed: Execution) -> tuple[float, float]:
+    """Return the bytes that a block loads through L2, and stores."""
+    numbers, details = np.concatenate(executed.numbers), np.concatenate(executed.details)
+    kind, past_l1 = code["kind"][numbers], code["past_l1"][numbers] > 0
+    sectors, new = details >> SECTORS, details & NEW_PAIR - 1
+    loads = np.isin(kind, [KINDS["LOAD"], KINDS["COPY"]])
+    loaded = SECTOR * np.where(past_l1, sectors, new)[loads].sum() + code["bytes"][numbers][kind == KINDS["BOX"]].sum()
+    boxes = code["bytes"][numbers][kind == KINDS["BOX_STORE"]].sum()
+    return float(loaded), float(SECTOR * sectors[kind == KINDS["STORE"]].sum() + boxes)
+
+
+# ---------------------------------------------------------------------------------------------- what is executed
+
+
+def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> Execution:
+    """Return what the warps execute, from the file if it is there, which is written otherwise."""
+    if file.is_file():
+        with np.load(file) as held:
+            cuts = np.cumsum(held["lengths"])[:-1]
+            return Execution(
+                numbers=tuple(np.split(held["numbers"], cuts)), details=tuple(np.split(held["details"], cuts)),
+                parts=held["parts"], boxes={int(number): (size, rows) for number, size, rows in held["boxes"]},
+            )  # fmt: skip
+    toolchain = Toolchain(timeout_s=300)
+    code = emulated_launch.code(cubin, symbol, emulation.disassembled(cubin, toolchain))
+    found = execution(code, launch, PATIENCE_S)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        file, numbers=np.concatenate(found.numbers), details=np.concatenate(found.details), parts=found.parts,
+        lengths=[len(each) for each in found.numbers],
+        boxes=np.array([(number, *both) for number, both in found.boxes.items()]).reshape(-1, 3),
+    )  # fmt: skip
+    return found
+
+
+# Parameters of bench/pairs' kernels, the output first; bench/pairs/*.cuh have the sizes.
+PRODUCTS = {
+    "sgemm_tiles": (256, 256, 256), "sgemm_registers": (512, 512, 256), "sgemm_async": (512, 1024, 256),
+    "mma": (512, 512, 1024), "mma_pipelined": (512, 512, 1024), "mma_few_blocks": (64, 512, 2048),
+    "wmma": (512, 512, 512), "unseen_sgemm_tiles": (512, 512, 512), "unseen_sgemm_registers": (1024, 1024, 256),
+    "unseen_sgemm_async": (256, 512, 512), "unseen_mma": (1024, 1024, 512), "unseen_mma_pipelined": (256, 512, 2048),
+    "unseen_wmma": (256, 256, 1024),
+}  # fmt: skip
+TRANSPOSED: dict[str, tuple[int, type]] = {
+    "transpose_256": (256, np.float32), "transpose_1024": (1024, np.float32), "transpose_doubles": (512, np.float64),
+    "transpose_halves": (1024, np.uint16), "transpose_bytes": (1024, np.uint8),
+    "unseen_transpose_512": (512, np.float32), "unseen_transpose_2048": (2048, np.float32),
+    "unseen_transpose_doubles": (1024, np.float64), "unseen_transpose_halves": (512, np.uint16),
+    "unseen_transpose_bytes": (2048, np.uint8),
+}  # fmt: skip
+# Words of the output, and of each input of floats.
+FLOATS = {
+    "exchange": (132 * 256, 132 * 256), "sum_rows_async": (1056 * 1024, 1056 * 8192),
+    "sum_rows_few_blocks": (66 * 1024, 66 * 8192), "unseen_sum_rows": (264 * 1024, 264 * 8192),
+    "several": (264 * 1024, 264 * 1024), "reduce": (528, 528 * 256), "scan": (264 * 512, 264 * 512),
+    "scan_one_block": (512, 512), "unseen_scan": (1056 * 512, 1056 * 512), "fft": (100 * 1024, 100 * 1024),
+    "solve": (48 * 512, 48 * 512, 48 * 512, 48 * 512), "particles": (396 * 64, 396 * 512),
+    "smooth": (90 * 4096, 90 * 4096), "softmax": (264 * 4096, 264 * 4096),
+    "softmax_few_blocks": (12 * 4096, 12 * 4096), "unseen_softmax_66": (66 * 4096, 66 * 4096),
+    "unseen_softmax_1056": (1056 * 4096, 1056 * 4096), "normalize": (16 * 8192, 16 * 8192),
+    "dot_rows": (132 * 256, 132 * 2048, 8 * 64),
+}  # fmt: skip
+# Words of the output, words and limit of each input of integers (0: a permutation).
+INTEGERS: dict[str, tuple[int, tuple[tuple[int, int], ...]]] = {
+    "chase_one_warp": (66 * 32, ((32, 0),)), "chase_eight_warps": (132 * 256, ((32, 0),)),
+    "unseen_chase_two_warps": (132 * 64, ((32, 0),)), "unseen_chase_few_blocks": (16 * 512, ((32, 0),)),
+    "automaton": (40 * 64, ((64, 0), (40 * 100 * 64, 64))), "count_private": (32 * 64, ((32 * 128 * 64, 64),)),
+    "count_copies": (132 * 64, ((132 * 32 * 256, 64), (132 * 32 * 256, 100))),
+    "add_columns": (24 * 1024, ((24 * 64 * 128, 1000),)),
+}  # fmt: skip
+COUNTS = {
+    "exchange": 20, "particles": 16, "chase_one_warp": 256, "chase_eight_warps": 256, "unseen_chase_two_warps": 128,
+    "unseen_chase_few_blocks": 128, "automaton": 100, "count_private": 128, "count_copies": 32, "add_columns": 64,
+}  # fmt: skip
+
+
+def arguments(pair: str) -> list[Any]:
+    """Return the parameters of a pair's launches."""
+    rng = np.random.default_rng(41)
+    if pair in TRANSPOSED:
+        n, kind = TRANSPOSED[pair]
+        return [np.zeros(n * n, kind), rng.integers(0, 256, n * n).astype(kind), n]
+    if pair in PRODUCTS:
+        m, n, k = PRODUCTS[pair]
+        half = np.float16 if "mma" in pair else np.float32
+        return [np.zeros(m * n, np.float32), *(rng.random(size * k).astype(half) for size in (m, n)), n, k]
+    count = [COUNTS[pair]] if pair in COUNTS else []
+    if pair in FLOATS:
+        out, *inputs = FLOATS[pair]
+        return [np.zeros(out, np.float32), *(rng.random(size, np.float32) * 2 - 1 for size in inputs), *count]
+    out, given = INTEGERS[pair]
+    drawn = [rng.integers(0, below, size) if below else rng.permutation(size) for size, below in given]
+    return [np.zeros(out, np.int32), *(each.astype(np.int32) for each in drawn), *count]

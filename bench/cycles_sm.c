@@ -1,0 +1,239 @@
+// One SM of an H100 that executes what its warps execute: bench/cycles.py compiles it and says what is in the arrays.
+//
+// Each sub-core issues one instruction per cycle, of a warp whose stall count has passed, whose waited scoreboards are
+// released, whose code has been fetched and whose pipe is free. Shared units are servers: a request starts when those
+// before it are done, and how long it takes is known then. So a warp's next issue is known, unless it waits at a
+// barrier whose phase other warps or copies complete.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum Kind {
+    FIXED, VARIABLE, SHARED, LOAD, STORE, COPY, COMMIT, GROUP_WAIT, BARRIER, ARRIVE, COPY_ARRIVE, WAIT, BOX, BOX_STORE,
+    PRODUCT, PRODUCT_WAIT
+};
+enum { SUB_CORES = 4, PIPES = 8, SCOREBOARDS = 6, QUEUE = 64, GROUPS = 64, MOST_WARPS = 64, LINE = 8, SECTOR = 32 };
+enum Reason { ISSUED, COUNT, LATENCY, PIPE, FULL_QUEUE, FETCH, PHASE, REASONS };
+
+typedef struct {
+    int kind, stall, sets, frees, waits, pipe, argument, past_l1; // scoreboards: -1 for none; waits is a mask
+    double interval, latency, wavefronts, bytes;                  // bytes: of a box; per sector otherwise
+} Instruction;
+
+typedef struct {
+    double core_wave, queue, to_pipe, store_read; // cycles per wavefront of a sub-core; requests under way; from issue
+    double l1, l2, dram;                          // latencies, from the last wavefront on
+    double l2_bytes, dram_bytes;                  // per cycle and SM
+    double of_dram, cold, written;                // shares: of bytes from DRAM, of accesses that wait for it; of stores
+    double barrier, block_start;                  // until warps go on; between two blocks' starts
+    double fetch, fetch_interval, fetch_ahead;    // a line of code that the SM does not have, and lines behind it
+    double box, box_row;                          // from the issue of a box to its arrival; per row of it
+} Machine;
+
+typedef struct {
+    const int *at, *detail, *end;
+    int block, sub_core, groups, products, phase, reason;
+    double ready, since, scoreboard[SCOREBOARDS], group[GROUPS], copies, product;
+} Warp;
+
+typedef struct {
+    int left;
+    int *parts;
+    double *time;
+} Block;
+
+typedef struct {
+    const int *numbers, *details, *starts, *parts;
+    int warps, phases, blocks, resident;
+} Launch;
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+static void begin(Warp *warp, const Launch *launch, int place, int number, double when) {
+    memset(warp, 0, sizeof *warp);
+    warp->at = launch->numbers + launch->starts[number], warp->detail = launch->details + launch->starts[number];
+    warp->end = launch->numbers + launch->starts[number + 1];
+    warp->block = place, warp->sub_core = (place * launch->warps + number) % SUB_CORES;
+    warp->ready = warp->since = when, warp->phase = -1;
+    if (warp->at == warp->end) warp->at = NULL;
+}
+
+static void renew(Block *block, const Launch *launch, const Warp *warps) {
+    block->left = 0;
+    for (int number = 0; number < launch->warps; ++number) block->left += warps[number].at != NULL;
+    memcpy(block->parts, launch->parts, launch->phases * sizeof(int));
+    memset(block->time, 0, launch->phases * sizeof(double));
+}
+
+// One more arrival or copy of a phase, at that time; the last one lets the warps go on that wait for it.
+static void signal(Block *block, int phase, double when, Warp *warps, int count, double delay) {
+    if (phase < 0) return;
+    block->time[phase] = later(block->time[phase], when);
+    if (--block->parts[phase] > 0) return;
+    for (int number = 0; number < count; ++number)
+        if (warps[number].at && warps[number].phase == phase) {
+            warps[number].phase = -1, warps[number].reason = PHASE;
+            warps[number].ready = later(warps[number].ready, block->time[phase] + delay);
+        }
+}
+
+// Return the cycles that the launch takes on one SM; busy: cycles of each unit; stalled: cycles of warps per
+// instruction and reason, (instructions, REASONS).
+double simulate(const Instruction *code, int instructions, const Launch *launch, const Machine *m, double *busy,
+                double *stalled) {
+    int warps = launch->warps, slots = launch->resident * warps, live = 0, started = 0, size = (int)m->queue;
+    Warp *all = calloc(slots, sizeof(Warp));
+    Block *running = calloc(launch->resident, sizeof(Block));
+    double *line = malloc((instructions / LINE + 2) * sizeof(double)), *owed = calloc(instructions, sizeof(double));
+    double queue[SUB_CORES][QUEUE] = {{0}}, pipe[SUB_CORES][PIPES] = {{0}}, next[SUB_CORES] = {0}, own[SUB_CORES] = {0};
+    double lsu = 0, l2 = 0, dram = 0, boxes = 0, fetcher = 0, end = 0, dispatched = 0, cold = 0;
+    int head[SUB_CORES] = {0}, last[SUB_CORES] = {-1, -1, -1, -1};
+    for (int number = 0; number <= instructions / LINE + 1; ++number) line[number] = -1;
+    for (int place = 0; place < launch->resident && started < launch->blocks; ++place, ++started) {
+        dispatched = place * m->block_start;
+        for (int number = 0; number < warps; ++number)
+            begin(&all[place * warps + number], launch, place, number, dispatched);
+        running[place].parts = malloc((launch->phases + 1) * sizeof(int));
+        running[place].time = malloc((launch->phases + 1) * sizeof(double));
+        renew(&running[place], launch, &all[place * warps]);
+        live += running[place].left;
+    }
+    while (live) {
+        int chosen = -1, reason = 0;
+        double when = INFINITY;
+        for (int number = 0; number < slots; ++number) {
+            Warp *warp = &all[number];
+            if (!warp->at || warp->phase >= 0) continue;
+            const Instruction *op = &code[*warp->at];
+            int core = warp->sub_core, why = warp->reason;
+            double at = warp->ready;
+            if (at >= when && number != last[core]) continue;
+            if (op->pipe >= 0 && pipe[core][op->pipe] > at) at = pipe[core][op->pipe], why = PIPE;
+            if (op->kind >= SHARED && op->kind <= COPY) {
+                double full = queue[core][(head[core] + QUEUE - size) % QUEUE];
+                if (full > at) at = full, why = FULL_QUEUE;
+            }
+            at = later(at, next[core]);
+            if (at < when || (at == when && number == last[core])) when = at, chosen = number, reason = why;
+        }
+        if (chosen < 0) break; // a phase that never completes: what was recorded is not all
+        Warp *warp = &all[chosen];
+        Block *block = &running[warp->block];
+        Warp *beside = &all[warp->block * warps];
+        int number = *warp->at, detail = *warp->detail, core = warp->sub_core;
+        const Instruction *op = &code[number];
+        double t = when, done = t, *reasons = stalled + (size_t)number * REASONS, ready = t + op->stall;
+        int why = COUNT;
+        reasons[ISSUED] += 1;
+        if (t > warp->since) reasons[reason] += t - warp->since;
+        next[core] = t + 1, last[core] = chosen, busy[0] += 1;
+        if (op->pipe >= 0) pipe[core][op->pipe] = t + op->interval, busy[5 + op->pipe] += op->interval;
+        if (op->kind >= SHARED && op->kind <= COPY) {
+            int fresh = detail & 127, promoted = !(detail & 128), lines = detail >> 8 & 255, sectors = detail >> 16;
+            double waves = op->wavefronts, to = t + m->to_pipe;
+            if (op->kind == SHARED || op->kind == COPY) {
+                owed[number] += waves;
+                waves = floor(owed[number] + 1e-9);
+                owed[number] -= waves;
+            }
+            waves = later(later(waves, op->kind == SHARED ? 0 : lines), 1);
+            double start = later(later(to, lsu), own[core]);
+            lsu = later(to, lsu) + waves, busy[1] += waves;
+            own[core] = later(to, own[core]) + m->core_wave * waves;
+            if (op->kind == COPY || (op->kind == SHARED && !op->argument)) busy[5 + PIPES] += waves;
+            double read = later(lsu, own[core] - 1);
+            queue[core][head[core]] = start, head[core] = (head[core] + 1) % QUEUE;
+            done = read - 1 + op->latency - m->to_pipe;
+            if (op->kind != SHARED) {
+                int asked = op->kind == STORE || op->past_l1 ? sectors : fresh;
+                if (!asked) done = read + m->l1;
+                else {
+                    double bytes = asked * SECTOR, arrives = later(read, l2);
+                    l2 = arrives + bytes / m->l2_bytes, busy[2] += bytes / m->l2_bytes;
+                    done = l2 + m->l2;
+                    double share = bytes * (op->kind == STORE ? m->written : m->of_dram) / m->dram_bytes;
+                    dram = later(arrives, dram) + share, busy[3] += share;
+                    if (op->kind != STORE && share > 0) {
+                        done = later(done, dram + m->l2);
+                        cold += promoted ? 0 : m->cold;
+                        if (!promoted && cold >= 1) cold -= 1, done = later(done, dram + m->dram);
+                    }
+                }
+            }
+            if (op->kind == COPY) warp->copies = later(warp->copies, done);
+            if (op->frees >= 0) warp->scoreboard[op->frees] = later(warp->scoreboard[op->frees], to + m->store_read);
+            end = later(end, done);
+            if (op->kind == COPY || op->kind == STORE) done = read + m->store_read; // what a scoreboard waits for
+            if (op->sets >= 0) warp->scoreboard[op->sets] = later(warp->scoreboard[op->sets], done);
+        } else {
+            if (op->kind == VARIABLE || op->kind == WAIT) done = t + op->latency;
+            if (op->kind == PRODUCT) done = t + op->interval + op->latency, warp->product = later(warp->product, done);
+            if (op->kind == BOX) {
+                double arrives = later(later(t, l2), boxes), share = op->bytes * m->of_dram / m->dram_bytes;
+                boxes = later(t, boxes) + op->wavefronts * m->box_row, busy[4] += op->wavefronts * m->box_row;
+                l2 = arrives + op->bytes / m->l2_bytes, busy[2] += op->bytes / m->l2_bytes;
+                dram = later(arrives, dram) + share, busy[3] += share;
+                done = later(l2, boxes) + m->box;
+                if (share > 0) done = later(done, dram + m->box + (m->cold > 0.5 ? m->dram - m->l2 : 0));
+                signal(block, detail - 1, done, beside, warps, 0);
+            }
+            if (op->kind == BOX_STORE) {
+                double arrives = later(t, l2), share = op->bytes * m->written / m->dram_bytes;
+                l2 = arrives + op->bytes / m->l2_bytes, busy[2] += op->bytes / m->l2_bytes;
+                dram = later(arrives, dram) + share, busy[3] += share;
+            }
+            if (op->kind == COMMIT) warp->group[warp->groups++ % GROUPS] = warp->copies, done = t + 8;
+            if (op->kind == ARRIVE) signal(block, detail - 1, t + op->latency, beside, warps, 0);
+            if (op->kind == COPY_ARRIVE)
+                signal(block, detail - 1, later(t, warp->copies) + op->latency, beside, warps, 0);
+            if (op->kind == BARRIER || op->kind == WAIT) {
+                if (op->kind == BARRIER) signal(block, detail - 1, t, beside, warps, m->barrier);
+                double delay = op->kind == BARRIER ? m->barrier : op->latency;
+                if (detail > 0 && block->parts[detail - 1] > 0) warp->phase = detail - 1;
+                else if (detail > 0 && block->time[detail - 1] + delay > ready)
+                    ready = block->time[detail - 1] + delay, why = PHASE;
+            }
+            if (op->sets >= 0) warp->scoreboard[op->sets] = later(warp->scoreboard[op->sets], later(done, ready));
+            if (op->frees >= 0) warp->scoreboard[op->frees] = later(warp->scoreboard[op->frees], t + m->store_read);
+        }
+        end = later(end, done);
+        warp->since = t + op->stall;
+        ++warp->detail;
+        if (++warp->at == warp->end) {
+            warp->at = NULL;
+            --live;
+            end = later(end, t + op->stall);
+            if (--block->left == 0 && started < launch->blocks) {
+                ++started;
+                dispatched = later(dispatched + m->block_start, t + m->block_start);
+                for (int other = 0; other < warps; ++other)
+                    begin(&beside[other], launch, warp->block, other, dispatched);
+                renew(block, launch, beside);
+                live += block->left;
+            }
+            continue;
+        }
+        const Instruction *following = &code[*warp->at];
+        stalled[(size_t)*warp->at * REASONS + COUNT] += op->stall - 1; // as ncu: the instruction that waits
+        int place = *warp->at / LINE;
+        for (int board = 0; board < SCOREBOARDS; ++board)
+            if (following->waits >> board & 1 && warp->scoreboard[board] > ready)
+                ready = warp->scoreboard[board], why = LATENCY;
+        if (following->kind == GROUP_WAIT) {
+            int oldest = warp->groups - following->argument - 1;
+            if (oldest >= 0 && oldest > warp->groups - GROUPS && warp->group[oldest % GROUPS] > ready)
+                ready = warp->group[oldest % GROUPS], why = LATENCY;
+        }
+        if (following->kind == PRODUCT_WAIT && warp->product > ready) ready = warp->product, why = LATENCY;
+        int most = instructions / LINE, furthest = place + (int)m->fetch_ahead;
+        if (furthest > most) furthest = most;
+        for (int ahead = place; line[furthest] < 0 && ahead <= furthest; ++ahead) // lines that the SM does not have yet
+            if (line[ahead] < 0) fetcher = later(ready, fetcher + m->fetch_interval), line[ahead] = fetcher + m->fetch;
+        if (line[place] > ready) ready = line[place], why = FETCH;
+        warp->ready = ready;
+        if (warp->phase < 0) warp->reason = why;
+    }
+    for (int place = 0; place < launch->resident; ++place) free(running[place].parts), free(running[place].time);
+    free(all), free(running), free(line), free(owed);
+    return live ? -1 : later(end, later(lsu, dram));
+}

@@ -1,0 +1,155 @@
+"""What instructions cost on an H100, from bench/latencies.json, in the form in which cycles_sm.c reads it.
+
+What was not measured there: S2R is taken for as slow as a load of a constant, and opcodes without an entry for as slow
+as MUFU if they set a scoreboard.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+KINDS = {
+    name: number
+    for number, name in enumerate(
+        (
+            "FIXED", "VARIABLE", "SHARED", "LOAD", "STORE", "COPY", "COMMIT", "GROUP_WAIT", "BARRIER", "ARRIVE",
+            "COPY_ARRIVE", "WAIT", "BOX", "BOX_STORE", "PRODUCT", "PRODUCT_WAIT",
+        )
+    )
+}  # fmt: skip
+PIPES = {
+    name: number for number, name in enumerate(("fma", "alu", "sfu", "fp64", "tensor", "memory", "uniform", "branch"))
+}
+FIELDS = ("kind", "stall", "sets", "frees", "waits", "pipe", "argument", "past_l1")
+INSTRUCTION = np.dtype(
+    [(name, np.int32) for name in FIELDS]
+    + [(name, np.float64) for name in ("interval", "latency", "wavefronts", "bytes")]
+)
+PER_SUB_CORE = 4
+LANES, LINE = 32, 128
+
+MEASURED = json.loads(Path(__file__).with_name("latencies.json").read_text(encoding="utf-8"))
+
+
+def measured(name: str) -> float:
+    """Return the median of a measurement."""
+    return float(MEASURED["measured"][name]["median"])
+
+
+def interval(name: str, share: float = 1.0) -> float:
+    """Return the cycles of a sub-core's pipe per instruction, from its rate."""
+    return round(2 * PER_SUB_CORE / measured(f"{name}, rate") * share) / 2
+
+
+_ALU = interval("SHF")
+_SLOW = interval("MUFU.EX2")
+_BY_PIPE = {
+    ("fma", interval("FFMA")): ("FFMA", "FADD", "FMUL"),
+    ("fma", interval("IMAD")): ("IMAD",),
+    ("fma", interval("HFMA2")): ("HFMA2", "HADD2", "HMUL2"),
+    ("alu", _ALU): (
+        "IADD3", "LOP3", "LEA", "SHF", "ISETP", "SEL", "PRMT", "VIADD", "VIMNMX", "FMNMX", "MOV", "FSETP", "FSEL",
+        "IABS", "I2FP", "F2FP", "VOTE", "PLOP3", "CS2R",
+    ),
+    ("sfu", _SLOW): ("MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV", "REDUX", "S2R", "LDC", "FRND"),
+    ("fp64", interval("DFMA")): ("DFMA", "DADD", "DMUL", "DSETP"),
+    ("uniform", _ALU): (
+        "UIADD3", "ULOP3", "ULEA", "USHF", "UIMAD", "UMOV", "USEL", "UISETP", "UPRMT", "ULDC", "S2UR", "R2UR",
+        "UPLOP3",
+    ),
+}  # fmt: skip
+COSTS = {opcode: cost for cost, opcodes in _BY_PIPE.items() for opcode in opcodes}  # a sub-core's pipe and its cycles
+LATENCIES = {
+    **dict.fromkeys(("MUFU", "FRND"), measured("MUFU.EX2")),
+    **dict.fromkeys(("POPC", "FLO", "BREV"), measured("POPC")),
+    "F2F": measured("F2F, both ways"),
+    "F2I": 2 * measured("I2F, F2I") - measured("FFMA"),
+    **dict.fromkeys(("LDC", "ULDC", "S2R", "S2UR"), measured("LDC")),
+    "VOTE": measured("ISETP and VOTE") - measured("FFMA"),
+    "REDUX": measured("REDUX") - measured("FFMA"),
+    **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), measured("DFMA")),
+}
+USUAL_LATENCY = measured("MUFU.EX2")
+STORED = measured("STS and LDS") - measured("LDS.32")
+SHARED = {
+    "LDS": measured("LDS.32"), "LDSM": measured("LDSM.M88"), "ATOMS": measured("ATOMS.OR"), "SHFL": measured("SHFL"),
+    "STS": STORED, "STSM": STORED,
+}  # fmt: skip
+ROUND_TRIP = measured("mbarrier: arrive and wait, 1 warps") / 2  # half of it each
+PRODUCT = measured("HGMMA.64x64x16 alone, with its wait") - measured("HGMMA.64x64x16 interval")
+
+
+def entry(opcode: str, sass: str, wavefronts: float, box: tuple[float, float]) -> np.ndarray:
+    """Return an instruction's costs; `wavefronts` per execution, `box`: bytes and rows of a copy by TMA."""
+    base, *modifiers = opcode.split(".")
+    found = np.zeros((), INSTRUCTION)
+    found["pipe"], found["sets"], found["frees"] = -1, -1, -1
+    found["latency"] = LATENCIES.get(base, USUAL_LATENCY)
+    if base in COSTS:
+        pipe, found["interval"] = COSTS[base]
+        found["pipe"] = PIPES[pipe]
+    kind = _kind(base, modifiers)
+    found["kind"] = KINDS[kind]
+    if kind in ("SHARED", "LOAD", "STORE", "COPY"):
+        found["pipe"], found["interval"] = PIPES["memory"], _ALU
+        found["latency"] = SHARED.get(base, 0.0)
+        found["argument"] = base == "SHFL"  # takes the pipe, and is no access
+        if kind in ("LOAD", "STORE"):
+            wavefronts = LANES * width(modifiers) / LINE
+        found["wavefronts"] = max(1.0, wavefronts)
+        found["past_l1"] = base in ("ATOM", "ATOMG") or "BYPASS" in modifiers or "GPU" in modifiers
+    elif kind == "GROUP_WAIT":
+        pending = re.search(r"0x([0-9a-f]+)", sass.rpartition(",")[2])
+        found["argument"] = int(pending[1], 16) if pending else 0
+    elif kind in ("ARRIVE", "COPY_ARRIVE", "WAIT"):
+        found["latency"] = ROUND_TRIP
+    elif kind == "BOX":
+        found["bytes"], found["wavefronts"] = box
+    elif "MMA" in base:
+        found["pipe"], found["interval"] = PIPES["tensor"], _products(opcode)
+        found["latency"] = PRODUCT
+    return found
+
+
+_BY_KIND = {
+    "SHARED": tuple(SHARED),
+    "LOAD": ("LDG", "LD", "LDL", "ATOMG", "ATOM"),
+    "STORE": ("STG", "ST", "STL", "RED"),
+    "COPY": ("LDGSTS",),
+    "COMMIT": ("LDGDEPBAR",),
+    "GROUP_WAIT": ("DEPBAR",),
+    "ARRIVE": ("BAR.ARV", "SYNCS.ARRIVE"),
+    "BARRIER": ("BAR",),
+    "COPY_ARRIVE": ("ARRIVES",),
+    "WAIT": ("SYNCS.PHASECHK",),
+    "BOX": ("UTMALDG", "UBLKCP.S"),
+    "BOX_STORE": ("UTMASTG", "UBLKCP.G"),
+    "PRODUCT": ("HGMMA",),
+    "PRODUCT_WAIT": ("WARPGROUP.DEPBAR",),
+}
+OF_OPCODE = {opcode: kind for kind, opcodes in _BY_KIND.items() for opcode in opcodes}
+
+
+def _kind(base: str, modifiers: list[str]) -> str:
+    """Return what an opcode is; one with a modifier comes before it alone."""
+    names = (*(f"{base}.{word}" for word in modifiers), base)
+    return next((OF_OPCODE[name] for name in names if name in OF_OPCODE), "FIXED")
+
+
+def _products(opcode: str) -> float:
+    """Return the cycles of a sub-core's tensor pipe for a matrix product of half precision."""
+    if shape := re.search(r"64x(\d+)x16", opcode):
+        return int(shape[1]) * measured("HGMMA.64x256x16 interval") / 256
+    # Two warps on a sub-core reach more than eight do.
+    gained = measured("HMMA.16816.F32, rate") / measured("HMMA.16816.F32, 8 warps, rate")
+    return interval("HMMA.1688.F32" if "1688" in opcode and "TF32" not in opcode else "HMMA.16816.F32", gained)
+
+
+def width(modifiers: list[str]) -> int:
+    """Return the bytes per lane of an access."""
+    sizes = {"128": 16, "64": 8, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+    return next((sizes[part] for part in modifiers if part in sizes), 4)
