@@ -291,7 +291,7 @@ def address_reads(instruction: SassInstruction) -> int:
 
 def order_reads(instruction: SassInstruction) -> int:
     """Return what decides whether an instruction orders accesses to shared memory, or what a copy reads there."""
-    if instruction.opcode in WGMMA:
+    if instruction.opcode in WGMMA | UMMA:
         return address_reads(instruction)
     if instruction.opcode not in ORDERING or instruction.opcode in _TO_SHARED:
         return 0

@@ -419,6 +419,15 @@ class Races:
             if ends and warp % WARPS == 0:
                 self.tile_groups[warp // WARPS].append(self.now)
 
+    def _tensor_tile(self, event: Event, warps: Ints, rows: slice) -> None:
+        """tcgen05.mmas read their tiles, as if when they are issued: what a commit orders is after its warp, too."""
+        for (blocks, chunks), warp in zip(event.data[rows], warps.tolist(), strict=True):
+            units = (chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
+            units = units[units < self.per_block]
+            for block in blocks:
+                here = units + (block - self.blocks.start) * self.per_block
+                self._access(_together(np.array([warp]), here), READ, agent=warp)
+
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
         self.lacking[f"what {instruction.text} at {instruction.offset:#x} accesses"] = None
@@ -669,6 +678,7 @@ _HANDLERS = {
     Kind.COPY_IN: Races._copy_in,
     Kind.READ_OUT: Races._read_out,
     Kind.TILE: Races._tile,
+    Kind.TENSOR_TILE: Races._tensor_tile,
     Kind.UNKNOWN: Races._unknown,
     Kind.WARP: Races._in_warp,
     Kind.BARRIER: Races._barrier,

@@ -123,6 +123,14 @@ def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
     assert (found.found, found.blocks) == ((), 1)
 
 
+@pytest.mark.parametrize(("name", "expected"), [("waited", []), ("early", ["RACE002"])])
+def test_a_tcgen05_mma_waits_for_the_tile_that_it_reads(name: str, expected: list[str]) -> None:
+    launch = Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=pointers(0)[:16])
+    found = emulate(kernel("umma_waits", name), launch, races=True, counts_traffic=False).hazards
+    assert [hazard.code for hazard in found.found] == expected
+    assert found.blocks == 1
+
+
 def steps(name: str) -> dict[str, list[str]]:
     """Return what each row of a kernel's timeline does: columns, and to which stage."""
     timeline = hazards(name).timeline
