@@ -201,8 +201,8 @@ int main() {
     narrow<detail::float_e2m3_unpacksmem_t, false>("e2m3");
     narrow<detail::float_e3m2_unpacksmem_t, false>("e3m2");
     narrow<detail::float_e2m1_unpacksmem_t, false>("e2m1");
-    scaled_shapes<float_e2m1_t, float_e2m1_t, float_ue8m0_t, false>("UTCOMMA", "e2m1", "e2m1");
-    scaled_shapes<float_e2m1_t, float_e2m1_t, float_ue4m3_t, false>("UTCOMMA", "e2m1", "e2m1");
+    scaled_shapes<float_e2m1_t, float_e2m1_t, float_ue8m0_t, false>("UTCOMMA", "packed-e2m1", "packed-e2m1");
+    scaled_shapes<float_e2m1_t, float_e2m1_t, float_ue4m3_t, false>("UTCOMMA", "packed-e2m1", "packed-e2m1");
     result<64, 8, 0>(), result<64, 200, 0>(), result<64, 256, 0>(), result<128, 8, 0>(), result<128, 200, 0>();
     result<128, 256, 0>(), result<64, 32, 1>(), result<64, 256, 1>(), result<128, 32, 1>(), result<128, 256, 1>();
     stationary<32, 64>(), stationary<32, 256>(), stationary<64, 128>(), stationary<128, 64>(), stationary<128, 256>();

@@ -77,18 +77,19 @@ def judge_tile(tally: Tally, words: list[str], places: Ints) -> None:
 def judge_instruction(tally: Tally, words: list[str]) -> None:
     opcode, scaled, a, b, *numbers, bits = words
     d, m, n, a_mn, b_mn = map(int, numbers)
-    shape = UmmaShape.of_bits(int(bits, 16), opcode, ("2CTA",) if m == 256 else (), scaled=scaled == "1")
-    same = (shape.types, shape.m, shape.n, shape.d_format) == ((a, b), m, n, d)
+    # Scale factors of ue4m3 (bit 23) are of 16 values, four for a row.
+    modifiers = (*(("2CTA",) if m == 256 else ()), *(("4X",) if not int(bits, 16) >> 23 & 1 else ()))
+    shape = UmmaShape.of_bits(int(bits, 16), opcode, modifiers, scaled=scaled == "1")
+    kinds = tuple(kind.replace(" ", "-") for kind in shape.types)
+    same = (kinds, shape.m, shape.n, shape.d_format) == ((a, b), m, n, d)
     same = same and (shape.a_mn_major, shape.b_mn_major) == (a_mn == 1, b_mn == 1)
-    fits = not shape.refused or (shape.scaled and m == 64)  # M = 64 is none of block-scaled instructions
+    fits = not shape.refused or (scaled == "1" and m == 64)  # M = 64 is none of block-scaled instructions
     tally["instruction descriptors", same and fits] += 1
 
 
 def shape_of(pair: bool, m: int, n: int, *, stationary: bool = False, scaled: bool = False) -> UmmaShape:
-    return UmmaShape(
-        opcode="UTCQMMA", pair=pair, stationary=stationary, scaled=scaled, m=m, n=n, a_format=0, b_format=0, d_format=1,
-        a_mn_major=False, b_mn_major=False, sparse=False,
-    )  # fmt: skip
+    modifiers = (*(("2CTA",) if pair else ()), *(("WS",) if stationary else ()))
+    return UmmaShape.of_bits(n // 8 << 17 | m // 16 << 24, "UTCQMMA", modifiers, scaled=scaled)
 
 
 def judge_memory(tally: Tally, what: str, words: list[str]) -> None:
