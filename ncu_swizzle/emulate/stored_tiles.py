@@ -1,7 +1,7 @@
 """Follow what threads store to shared memory back to where they loaded it: tiles without a tensor map.
 
 Each two bytes have the address in global memory that they came from. LDG gives one to registers, MOV and PRMT with a
-constant carry it on, STS and LDGSTS bring it to shared memory. What is computed has none.
+constant carry it on, stores and LDGSTS bring it to shared memory. What is computed has none.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.code import INTEGER, REG, SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tensor_map import NO_SOURCE, SOURCE_BYTES, PlacedBoxes
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
+STORES = ("ST", "STS", "LDGSTS")
 _MOVES = ("MOV", "IMAD", "PRMT")
 _HALVES = np.arange(0, WORD, SOURCE_BYTES)
 Source = tuple[int, int]  # of a register's lower or upper half: a register, and which half of it
+Sources = Callable[[Machine, Bools], Ints | None]  # (G, 32, halves), of what lanes store
 
 
 def _moved(instruction: SassInstruction) -> tuple[Source | None, ...] | None:
@@ -44,7 +46,7 @@ def _moved(instruction: SassInstruction) -> tuple[Source | None, ...] | None:
 
 
 def _data(instruction: SassInstruction) -> list[int]:
-    """Return the registers that an STS stores."""
+    """Return the registers that a store stores."""
     at = memory_operands(instruction)[0] + 1
     first = operand_number(instruction.operands[at]) if at < len(instruction.operands) else None
     return [] if first is None else list(range(first, first + max(1, access_width(instruction) // WORD)))
@@ -62,7 +64,7 @@ class Stores:
     def watch(self, instructions: Sequence[SassInstruction]) -> None:
         """Find the registers whose contents are stored to shared memory."""
         for instruction in instructions:
-            if instruction.opcode == "STS":
+            if instruction.opcode in ("ST", "STS"):
                 self.followed.update(_data(instruction))
         moves = [one for one in instructions if one.opcode in _MOVES]
         before = -1
@@ -74,7 +76,7 @@ class Stores:
 
     def step_of(self, instruction: SassInstruction) -> Step | None:
         """Return the step that follows what an instruction does to these registers, or to shared memory."""
-        if instruction.opcode in ("STS", "LDGSTS"):
+        if instruction.opcode in STORES:
             return self._store(instruction)
         written = effects(instruction).writes
         results = [register for register in self.followed if written >> register & 1]
@@ -130,39 +132,49 @@ class Stores:
         found = self.registers.get(register)
         return np.full((len(m.view.warps), 32, 2), NO_SOURCE) if found is None else found[m.view.warps]
 
-    def _store(self, instruction: SassInstruction) -> Step | None:
-        """Return the step that remembers what an STS or LDGSTS brings; it has been taken for a write before."""
+    def _store(self, instruction: SassInstruction) -> Step:
+        """Return the step that remembers what a thread's store brings; it has been taken for a write before."""
         width, guard = access_width(instruction), operands.guard_operands(instruction.guard)
-        if width < SOURCE_BYTES:
-            return None
-        places = memory_operands(instruction)
-        address_of, registers = operands.address(instruction.operands[places[0]]), []
-        source_of = None
-        if instruction.opcode == "LDGSTS":
-            source_of = operands.wide_address(instruction.operands[places[1]])
-        else:
-            registers = _data(instruction)
-        reads = zero_fill(instruction)
-        filled = operands.predicate(reads) if reads else None
+        target, *source = (instruction.operands[place] for place in memory_operands(instruction))
+        generic = instruction.opcode == "ST"
+        address_of = operands.wide_address(target) if generic else operands.address(target)
         offsets = np.arange(0, width, SOURCE_BYTES)
+        brought = self._copied(instruction, source[0]) if source else self._kept(_data(instruction))
 
         def step(m: Machine) -> None:
             self._begin(m)
             selected, doubtful = m.selection(guard(m) if guard else None)
-            address = address_of(m)
-            if doubtful.any() or not known_in(address, selected):
+            perhaps = np.broadcast_to(doubtful, selected.shape)
+            address, sources = address_of(m), brought(m, selected)
+            if not known_in(address, selected | perhaps):
                 return
-            if source_of is None:
-                words = [self._of(m, register) for register in registers]
-                sources = np.concatenate(words, axis=-1)[..., : len(offsets)] if words else None
-            else:
-                source, read = source_of(m), filled(m) if filled else None
-                sure = known_in(source, selected) and (read is None or known_in(read, selected))
-                sources = np.broadcast_to(source.bits, selected.shape).astype(np.int64)[..., None] + offsets
-                sources = np.where(True if read is None else read.bits[..., None], sources, NO_SOURCE) if sure else None
-            if sources is not None:
-                at = (np.broadcast_to(address.bits, selected.shape) & WINDOW).astype(np.int64)[..., None] + offsets
-                blocks = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
-                self.placed(m).bring(blocks[selected].ravel(), at[selected].ravel(), sources[selected].ravel())
+            at = np.broadcast_to(address.bits, selected.shape)
+            lanes = selected | perhaps
+            if generic:
+                lanes = lanes & (at >> np.uint64(32) == SHARED_WINDOW)
+            places = (at.astype(np.int64) & int(WINDOW))[..., None] + offsets
+            known = np.full(places.shape, NO_SOURCE)
+            if sources is not None and width >= SOURCE_BYTES:
+                known = np.where(perhaps[..., None], NO_SOURCE, sources[..., : len(offsets)])
+            blocks = np.broadcast_to(m.view_blocks()[:, None, None], places.shape)
+            self.placed(m).bring(blocks[lanes].ravel(), places[lanes].ravel(), known[lanes].ravel())
 
         return step
+
+    def _kept(self, registers: list[int]) -> Sources:
+        return lambda m, _: np.concatenate([self._of(m, one) for one in registers], axis=-1) if registers else None
+
+    @staticmethod
+    def _copied(instruction: SassInstruction, memory: Operand) -> Sources:
+        source_of, reads = operands.wide_address(memory), zero_fill(instruction)
+        filled = operands.predicate(reads) if reads else None
+        offsets = np.arange(0, access_width(instruction), SOURCE_BYTES)
+
+        def sources(m: Machine, selected: Bools) -> Ints | None:
+            source, read = source_of(m), filled(m) if filled else None
+            if not known_in(source, selected) or (read is not None and not known_in(read, selected)):
+                return None
+            at = np.broadcast_to(source.bits, selected.shape).astype(np.int64)[..., None] + offsets
+            return np.where(True if read is None else read.bits[..., None], at, NO_SOURCE)
+
+        return sources

@@ -371,12 +371,13 @@ class PlacedBoxes:
         self.part[copy.block, chunks[inside]] = np.arange(len(chunks))[inside]
         self.copies.append(copy)
 
-    def overwrite(self, block: int, chunks: Ints | slice) -> None:
-        """Write something else to some chunks."""
+    def overwrite(self, block: int, chunks: Ints | slice, *, in_part: bool = False) -> None:
+        """Write something else to some chunks; `in_part`: `bring` says of which bytes, and what."""
         chunks = chunks if isinstance(chunks, slice) else chunks[chunks < self.owner.shape[1]]
+        lost = self.owner[block, chunks] != OTHER if in_part else np.ones(len(self.owner[block, chunks]), bool)
         for number in np.unique(self.owner[block, chunks]).tolist():
             if number >= 0:
                 self.copies[number].over = True
         self.owner[block, chunks] = OTHER
         if self.sources is not None:
-            self.sources[block, chunks] = NO_SOURCE
+            self.sources[block, np.arange(self.owner.shape[1])[chunks][lost]] = NO_SOURCE

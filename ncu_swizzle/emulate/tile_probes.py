@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import both, prepare
-from ncu_swizzle.emulate.stored_tiles import Stores
+from ncu_swizzle.emulate.stored_tiles import STORES, Stores
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
 from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
@@ -194,7 +194,7 @@ def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
             at = bits[row][selected[row]].astype(np.int64) & int(WINDOW)
             if len(at):
                 chunks = np.unique(np.concatenate([at, at + width - 1]) // CHUNK)
-                record.placed(m).overwrite(block, chunks)
+                record.placed(m).overwrite(block, chunks, in_part=instruction.opcode in STORES)
 
     return step
 
