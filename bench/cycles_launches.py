@@ -25,10 +25,10 @@ from cycles_units import KINDS, entry
 from ncu_swizzle.base import paths
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch as Emulated
-from ncu_swizzle.engines import emulated_launch, emulation
+from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import catalog, fills
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 
@@ -90,9 +90,8 @@ def launches(kept: Path) -> Iterator[Launch]:
         report.write_bytes(lzma.decompress((pairs.RECORDED / pairs.REPORT).read_bytes()))
         for number, (profile, cubin, symbol) in enumerate(_results(report)):
             given = arguments(names[number // 2])
-            sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
             shape = LaunchShape(grid=tuple(profile.grid), block=tuple(profile.block))
-            emulated = emulated_launch.launch(cubin, symbol, shape, emulated_launch.values_of(given, sizes))
+            emulated = emulated_launch.launch(cubin, symbol, shape, [value_of(each) for each in given])
             buffers = [each.nbytes for each in given if isinstance(each, np.ndarray)]
             family = profile.kernel.function.partition("<")[0].rpartition("::")[2]
             name = f"{names[number // 2]} {('before', 'after')[number % 2]}"
@@ -106,6 +105,12 @@ def launches(kept: Path) -> Iterator[Launch]:
         for profile, cubin, symbol in _results(paths.recording(family.name, kernel.name)):
             emulated = emulated_launch.launch_of(target, cubin, symbol)
             yield _launch(kernel.name, family.name, profile, cubin, symbol, emulated, (read, written), kept)
+
+
+def value_of(parameter: np.ndarray | int) -> emulated_launch.ArgumentValue:
+    if isinstance(parameter, int):
+        return emulated_launch.ArgumentValue(scalar=parameter.to_bytes(4, "little"))
+    return emulated_launch.ArgumentValue(size=parameter.nbytes, content=parameter.tobytes())
 
 
 def _results(report: Path) -> Iterator[tuple[Profile, Cubin, str]]:
@@ -193,7 +198,7 @@ def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> E
                 parts=held["parts"], boxes={int(number): (size, rows) for number, size, rows in held["boxes"]},
             )  # fmt: skip
     toolchain = Toolchain(timeout_s=300)
-    code = emulated_launch.code(cubin, symbol, emulation.disassembled(cubin, toolchain))
+    code = emulated_launch.code(cubin, symbol, disassembly(cubin, toolchain))
     found = execution(code, launch, PATIENCE_S)
     file.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
