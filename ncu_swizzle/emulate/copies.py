@@ -147,26 +147,28 @@ class AsyncCopy:
 
 
 GRANULE = 16  # bytes: the unit of a bulk copy's size
+BULK = ("UBLKCP", "UBLKRED")  # to and from: .S.G, .G.S, or .S.S within a cluster
 ASYNC_STORES = ("STAS", "REDAS")  # a store or reduction per lane that an mbarrier counts
 
 
 def compiled(instruction: SassInstruction) -> Step | None:
     """Return the step of a copy that writes memory; None for prefetches and the like."""
     opcode = instruction.opcode
-    if opcode == "UTMALDG" or (opcode == "UBLKCP" and instruction.modifiers[0] == "S"):
+    if opcode == "UTMALDG" or (opcode in BULK and instruction.modifiers[0] == "S"):
         return ToShared(instruction).step
     if opcode in ASYNC_STORES:
         return _StoreToShared(instruction).step
     if opcode in ("UTMAREDG", "UTMASTG"):
         return lose_tensors
-    return lose_arrays if opcode in ("UBLKCP", "UBLKRED") else None
+    return lose_arrays if opcode in BULK else None
 
 
 class ToShared:
-    """UTMALDG and UBLKCP.S: one copy per warp into the shared memory of one block, or of several (.MULTICAST)."""
+    """UTMALDG, UBLKCP.S, UBLKRED.S: one copy per warp into the shared memory of a block, or of several (.MULTICAST)."""
 
     def __init__(self, instruction: SassInstruction) -> None:
-        self.tensor = instruction.opcode == "UTMALDG"
+        self.tensor, self.adds = instruction.opcode == "UTMALDG", instruction.opcode == "UBLKRED"
+        self.within = instruction.modifiers[:2] == ("S", "S")
         self.multicast = instruction.has("MULTICAST")
         self.guard = operands.guard_operands(instruction.guard)
         target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
@@ -192,12 +194,14 @@ class ToShared:
             forget_range(m, m.clusters.around(m.view_blocks()))
             m.note(Kind.JOIN, m.view.warps, "where a copy goes, or which mbarrier counts its bytes")
             return
+        if self.within and len(rows):  # that it reads its source until the phase is complete is not followed
+            m.note(Kind.UNKNOWN, m.view.warps)
         starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
             blocks = self.counting(m, rows[alike], waiting[alike], extra)
-            for k in alike.tolist() if m.notes else ():
+            for k in alike.tolist() if m.notes and not self.adds else ():
                 one = slice(k, k + 1)
                 there = self.blocks(m, rows[one], starts[one], extra), self.counting(m, rows[one], waiting[one], extra)
                 m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted))

@@ -88,7 +88,8 @@ _CONTROL = """
     WARPSYNC
 """
 CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
-_TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each address operand names two registers
+# Copies: each address operand names two registers.
+_TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UBLKRED", "UTMALDG"))
 _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
 # They decide when other threads go on, or what others may allocate.
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS", "UGETNEXTWORKID", "UTCATOMSWS", "UTCBAR"}

@@ -13,7 +13,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import GRANULE, map_at, of_row, of_rows
+from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows
 from ncu_swizzle.emulate.effects import UMMA, WGMMA
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -26,7 +26,7 @@ from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 # What is left of a __syncwarp() where the warp has converged anyway is a NOP.
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
-_OUT = frozenset(("UTMASTG", "UTMAREDG", "UBLKRED"))  # they read shared memory, as UBLKCP.G does
+_OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 GROUPS = "gsb0"  # the scoreboard of a group of wgmmas, which its last one has
 
@@ -42,7 +42,7 @@ def order_step(instruction: SassInstruction) -> Step | None:
         return _tile_step(instruction)
     if opcode in UMMA:
         return _umma_step(instruction)
-    if opcode in _OUT or (opcode == "UBLKCP" and instruction.modifiers[0] == "G"):
+    if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
         return _read_out_step(instruction)
     note = _note(instruction)
     return None if note is None else _guarded(instruction, *note)

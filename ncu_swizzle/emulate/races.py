@@ -324,11 +324,9 @@ class Races:
         self.lacking[event.data] = None
 
     def _join(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        """An order that is not followed: whatever comes next is taken to be ordered after all before.
-
-        A wait that is passed without knowing why says nothing of the order of those who wait for each other.
-        """
+        """An order that is not followed: whatever comes next is taken to be ordered after all before."""
         self.lacking[event.data] = None
+        # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
         self.lost |= self.instructions[event.number].opcode == "SYNCS"
         self.clock[:] = self.visible[:] = self.now
         self.in_step[:] = self.now

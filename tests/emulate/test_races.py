@@ -54,6 +54,8 @@ EXPECTED = {
     "clustered": "",
     "clustered_open": "01",
     "clustered_ended": "07",
+    "clustered_added": "",
+    "count_on_data": "",
 }
 
 

@@ -102,3 +102,23 @@ KERNEL(ring) {
     }
 }
 KERNEL(summed) { ROW; float x = in[t]; for (int i = 16; i; i /= 2) { x += __shfl_xor_sync(~0u, x, i); } row[t / 32] = x; __syncthreads(); out[t] = row[t / 32 ^ 1]; }
+// As the pipelines of libcu++, whose counts come from shared memory: what is waited for is not followed.
+KERNEL(count_on_data) {
+    ROW; if (t == 0) { init(b[0], int(in[64])); init(b[1], int(in[65])); } __syncthreads();
+    for (int i = 0; i < 4; ++i) {
+        if (t < 32) { wait(b[0], i & 1 ^ 1); row[t] = in[32 * i + t]; arrive(b[1]); }
+        else { wait(b[1], i & 1); out[32 * i + t] = row[t - 32]; arrive(b[0]); }
+    }
+}
+KERNEL(clustered_added) {
+    ROW; row[t] = in[t]; fence();
+    if (t == 0) { init(b[0], 1); asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(at(b)) : "memory"); }
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (t == 0)
+        asm volatile("{\n.reg .u32 r, to, by;\nmov.u32 r, %%cluster_ctarank;\nxor.b32 r, r, 1;\n"
+                     "mapa.shared::cluster.u32 to, %0, r;\nmapa.shared::cluster.u32 by, %1, r;\n"
+                     "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [to], [%0], 256, [by];\n}"
+                     ::"r"(at(row)), "r"(at(b)) : "memory");
+    wait(b[0], 0); out[t] = row[63 - t];
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
