@@ -162,6 +162,7 @@ GROWTH = 16  # of the number of blocks that run together: few until their kinds 
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
 EVERY_AXIS = 0b111
 MANY_WARPS = 512  # of a grid, that run together in less time than one by one
+QUICK_EFFORT = 1_000_000  # of blocks that run in less time than code is prepared
 FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
@@ -243,9 +244,11 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
     machine = Machine.running(everyone, setting)
     program, races = setting.program, setting.races
     if races is not None:
-        # Those of the first batch are looked at; of the others, in code that notes nothing, only those of new kinds.
-        noted = again or not races.kinds or races.plain is None
-        program = program if noted or races.plain is None else races.plain()
+        # Blocks of the first batch are looked at; of others only those of new kinds. They run once more, which pays off
+        # if the first took long, as does other code for the rest, or if they are many.
+        quick = races.plain is None or setting.clock.effort < QUICK_EFFORT
+        noted = again or not races.kinds or (quick and len(everyone) <= FIRST)
+        program = program if noted or quick or races.plain is None else races.plain()
         machine.events, machine.valued = EventLog(full=not noted), races.valued
     machine.log = log = RequestLog(machine, program.instructions)
     machine.guards, machine.unwritten = program.guards, program.unwritten

@@ -725,6 +725,7 @@ class RaceCheck:
             return
         self.found = {**machine.hazards, **self.found}
         events = log.events[: machine.happened]
+        unnoted = log.full and not (log.events or log.nbytes)
         again: dict[tuple[bytes, ...], Ints] = {}
         for first in range(0, len(kinds), size):
             these = kinds[first : first + size]
@@ -733,7 +734,7 @@ class RaceCheck:
             if self.domains + len(again) == MOST_DOMAINS or self.work > MOST_WORK:
                 self.lacking["more kinds of blocks than are looked at"] = None
                 break
-            if log.full and len(kinds) > size:
+            if unnoted or (log.full and len(kinds) > size):
                 again.setdefault(tuple(these), np.arange(first, first + size))
                 continue
             self.kinds.update(these)
@@ -749,10 +750,10 @@ class RaceCheck:
             self.work += races.work
             self.domains += 1
             self.blocks += size
-        if log.events:  # too many: those of one cluster may be few enough
-            yield from again.values()
-        elif again:
+        if unnoted and again:
             yield np.concatenate(list(again.values()))
+        elif again:  # too many: those of one cluster may be few enough
+            yield from again.values()
 
     def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
         """Return the stores that race with stores, whose values may be the same."""

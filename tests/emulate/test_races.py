@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from ncu_swizzle.emulate import events, races, run
+from ncu_swizzle.emulate import blocks, events, races, run
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
@@ -59,9 +59,9 @@ EXPECTED = {
 }
 
 
-def hazards(name: str, *, blocks: int = 1) -> events.Hazards:
+def hazards(name: str, *, count: int = 1) -> events.Hazards:
     cluster = (2, 1, 1) if name.startswith("clustered") else (1, 1, 1)
-    grid = (max(blocks, cluster[0]), 1, 1)
+    grid = (max(count, cluster[0]), 1, 1)
     launch = Launch(grid=grid, block=(64, 1, 1), cluster=cluster, parameters=pointers(0)[:16])
     return emulate(kernel("races", name), launch, races=True, counts_traffic=False).hazards
 
@@ -169,12 +169,15 @@ def test_too_many_events_are_said_to_be_too_many(monkeypatch: pytest.MonkeyPatch
     assert "more accesses and barriers than are kept" in hazards("unordered").lacking
 
 
-@pytest.mark.parametrize(("module", "limit", "most"), [(races, "MOST_DOMAINS", 2), (events, "MOST_EVENT_BYTES", 1200)])
+@pytest.mark.parametrize(
+    ("module", "limit", "most", "grid"),
+    [(blocks, "QUICK_EFFORT", 0, 128), (blocks, "QUICK_EFFORT", 0, 101), (events, "MOST_EVENT_BYTES", 1200, 128)],
+)
 def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
-    module: ModuleType, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, limit: str, most: int, grid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, limit, most)
-    assert {hazard.block for hazard in hazards("in_block_100", blocks=128).found} == {(100, 0, 0)}
+    assert {hazard.block for hazard in hazards("in_block_100", count=grid).found} == {(100, 0, 0)}
 
 
 def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +188,6 @@ def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pyte
 
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hazards("unordered", blocks=500).blocks == 1
+    assert hazards("unordered", count=500).blocks == 1
     monkeypatch.setattr(races, "MOST_DOMAINS", 0)
     assert not hazards("unordered").found
