@@ -22,7 +22,7 @@ from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
-RESULTS = -3  # what a column has instead of factors: see also NOTHING and OTHER
+RESULTS, NEVER = -3, -4  # what a column has instead of factors: see also NOTHING and OTHER; never written before
 ROWS, OF_CHUNK = 32, 128  # rows of a column, and of 32 chunks
 
 
@@ -80,6 +80,7 @@ class ScaleFactors:
             whole = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
             self.words[block, :, column : column + CHUNK // WORD] = np.where(whole, stored[..., 0], OTHER)
             self.maps[block, column : column + CHUNK // WORD] = 0
+        self.words[block, owner == NOTHING, column : column + CHUNK // WORD] = NEVER
         for number in np.unique(owner[owner >= 0]).tolist():
             here, copy, columns = owner == number, placed.copies[number], slice(column, column + CHUNK // WORD)
             first = copy.tensor.address + copy.coordinates(part[here]) @ copy.tensor.steps // 8
@@ -99,6 +100,10 @@ class ScaleFactors:
             if (words == RESULTS).any():
                 message = f"it takes results of a tcgen05.mma for scale factors of {'AB'[side]}"
                 self.record.add(offset, f"factors {side}", message, codes.TENSOR_ORDER)
+                return
+            if (words == NEVER).any():
+                message = f"tcgen05.cp has brought scale factors of {'AB'[side]} from where nothing has been written"
+                self.record.add(offset, f"factors {side}", message, codes.TILE)
                 return
             if (words < 0).any():
                 self.record.leave("scale factors are not followed from a tensor map on")
