@@ -6,11 +6,12 @@ See `ownership`, `extents` and `effects`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
+from ncu_swizzle.fix.deciding import Deciding
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.effects import harmless
@@ -31,12 +32,16 @@ class Columns:
     """
 
     draft: Draft
-    _seen: set[int] = field(default_factory=set)  # names, by their declaration
 
     def stay(self, transform: RowXor | Padding, whole: bool) -> None:
         """Raise Unfit if a launch may decide a column; if `whole`, functions of whole indices are written."""
         columns = transform.columns if isinstance(transform, RowXor) else transform.every
         row = columns * self.draft.element_bytes
+        deciding = Deciding(
+            scopes=self.draft.scopes,
+            constant=lambda node: self.draft.constants.value(node) is not None,
+            indexing=lambda node: self.draft.indexing(node) is not None,
+        )
         for reach in self.draft.tile.reaches:
             steps = self.draft.flat(reach, columns) if not reach.layout and not reach.leading else None
             if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
@@ -48,7 +53,7 @@ class Columns:
             for (term, _), counts in zip(terms, counting, strict=True):
                 if counts:
                     continue
-                for decides in (made for factor in term.variable for made in self._deciding(factor.node)):
+                for decides in (made for factor in term.variable for made in deciding.of(factor.node)):
                     raise reach.node.misfit(f": with another {decides.quoted()}, it may leave its row")
 
     def _at_start(self, place: ReachedPlace, within: frozenset[int] = frozenset()) -> bool:
@@ -61,55 +66,6 @@ class Columns:
             not self.draft.moving(reach) and self._at_start(reach.start, within | {place.declared.id})
             for reach in self.draft.tile.to(place)
         )
-
-    def _deciding(self, node: Node) -> Iterator[Node]:
-        """Yield the parameters of kernels, and loads of memory, that an expression's value comes from."""
-        node = node.bare
-        if self.draft.constants.value(node) is not None:
-            return
-        if node.type == "identifier":
-            yield from self._named(node)
-        elif node.type == "pointer_expression" or (
-            node.type == "subscript_expression" and not self.draft.indexing(node)
-        ):
-            yield node
-        elif self._bounded(node):
-            return
-        elif node.type != "field_expression":  # threadIdx.x, blockDim.x
-            parts = node.part("arguments") if node.type == "call_expression" else node
-            for child in parts.named_children:
-                yield from self._deciding(child)
-
-    def _bounded(self, node: Node) -> bool:
-        left, right = (self.draft.constants.value(node.part(side)) is not None for side in ("left", "right"))
-        operator = node.part("operator").text if node.type == "binary_expression" else ""
-        return (operator == "%" and right) or (operator == "&" and (left or right))
-
-    def _named(self, node: Node) -> Iterator[Node]:
-        scopes = self.draft.scopes
-        declared = scopes.resolve(node)
-        if not declared or declared.id in self._seen:
-            return
-        self._seen.add(declared.id)
-        for value in self._values(declared):
-            yield from self._deciding(value)
-        for made, number in scopes.taking(declared):
-            # A kernel's parameter comes from the launch; that of another function from its calls in this file, which
-            # are followed.
-            if "__global__" in made.node.text.partition("(")[0]:
-                yield node
-            for call in (mention.above("call_expression") for mention in scopes.mentions.get(made.name, [])):
-                if call.called == made.name:
-                    for given in call.arguments[number : number + 1]:
-                        yield from self._deciding(given)
-
-    def _values(self, declared: Node) -> Iterator[Node]:
-        """Yield what a variable is given, but for what a loop counts."""
-        if declared.is_part("declarator", "init_declarator"):
-            yield declared.parent.part("value")
-        for use in self.draft.scopes.uses(declared):
-            if use.is_part("left", "assignment_expression"):
-                yield use.parent.part("right")
 
 
 class EditedUses:

@@ -14,7 +14,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import objects
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.objects import inlined, part_called
+from ncu_swizzle.fix.objects import fixed_value, inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import SIZES, Constants
 from ncu_swizzle.fix.webs import BYTES, Member, Members, Reach, ReachedPlace, Web
@@ -281,7 +281,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         everywhere = {number for (_, name), number in names.items() if name == node.text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
         asked = own if own is not None else shared if holder is None or holder.macro else None
-        return asked if asked is not None else _fixed(scopes, constants, node)
+        return asked if asked is not None else fixed_value(scopes, constants, node)
 
     def by_id(kind: str) -> dict[int, int]:
         return {about: number for (about, _), number in by_kind.get(kind, {}).items() if isinstance(about, int)}
@@ -302,14 +302,6 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         offsets=by_id("offset"),
         members=_members(by_kind),
     )
-
-
-def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
-    """Return the value of a constant of the file, which a probe may not be able to name."""
-    holder = scopes.meant(node).parent
-    statement = holder.above("declaration") if holder.type == "init_declarator" else NOTHING
-    fixed = statement.words & {"const", "constexpr"} and scopes.holder(statement) is None
-    return constants.value(holder.part("value")) if fixed else None
 
 
 def _members(by_kind: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
-from ncu_swizzle.fix.objects import fields_made, member
+from ncu_swizzle.fix.deciding import Deciding
+from ncu_swizzle.fix.objects import fields_made, fixed_value, member
 from ncu_swizzle.fix.scopes import SHARED, Scopes, declared_name
+from ncu_swizzle.fix.sums import Constants
 
 WRAPPING = ("template_type", "template_function", "dependent_type", "qualified_identifier")
 CALLEE = (*WRAPPING, "field_expression")
@@ -35,6 +37,7 @@ class LayoutValues:
 
     def __post_init__(self) -> None:
         self.file = self.scopes.file
+        self.constants = Constants(name=lambda node: fixed_value(self.scopes, self.constants, node))
 
     def _is_new(self, node: Node) -> bool:
         """Return whether a node is met for the first time, and note that it was."""
@@ -112,9 +115,14 @@ class LayoutValues:
             inner = inner.part("name")
         if inner.text not in self.differing:
             return
-        if inner.text not in self.functions or qualified.parent.type != "call_expression":
+        call = qualified.parent
+        if inner.text not in self.functions or call.type != "call_expression":
             raise qualified.misfit(f" differs in {inner.text}")
-        self._value(qualified.parent)
+        # Two policies place the rows and columns of the described launch alike, one to one; beyond them they differ.
+        deciding = Deciding(scopes=self.scopes, constant=lambda node: self.constants.value(node) is not None)
+        for decides in (made for given in call.arguments for made in deciding.of(given)):
+            raise call.misfit(f": with another {decides.quoted()}, it may leave its rows and columns")
+        self._value(call)
 
     # ------------------------------------------------------------------------------------ CuTe's layouts
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Inlined, Node
 from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.scopes import SHARED, Definition, Scopes, declared_name, sizes_of
+from ncu_swizzle.fix.sums import Constants
 from ncu_swizzle.fix.webs import ReachStep, Web
 
 # The members of a class.
@@ -94,6 +95,14 @@ def _enclosed(body: Node, name: str) -> bool:
     """Return whether a macro's parameter stands in parentheses wherever it is used."""
     uses = (node for node in body.walk() if node.type == "identifier" and node.text == name)
     return all(use.parent.type in ("parenthesized_expression", "argument_list") for use in uses)
+
+
+def fixed_value(scopes: Scopes, constants: Constants, node: Node) -> int | None:
+    """Return the value of a constant that the file declares outside of functions; None if a name is not one."""
+    holder = scopes.meant(node).parent
+    statement = holder.above("declaration") if holder.type == "init_declarator" else NOTHING
+    fixed = statement.words & {"const", "constexpr"} and scopes.holder(statement) is None
+    return constants.value(holder.part("value")) if fixed else None
 
 
 def given_by_name(definition: Definition, given: Sequence[Node]) -> dict[str, Node]:
