@@ -116,8 +116,10 @@ class ScaleFactors:
             taken = self.maps[blocks, columns[side] : columns[side] + -(-rows // ROWS)]
             maps.append(tuple(np.unique(taken).tolist()))
         a, b = origins
-        if found[0][0] == found[1][0] and a.copy.tensor.address != b.copy.tensor.address:
-            self.record.add(offset, "factors", "it takes the same scale factors for A and for B", codes.TILE)
+        course = self.courses.get((chain, 1))
+        of_b = {found[1], *(course.words.values() if course else ())}
+        if any(found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
+            self.record.add(offset, "factors", "it takes scale factors of B for those of A", codes.TILE)
         for side, bases in enumerate(found):
             here, number = origins[side], shape.scale_ids[side]
             course = self.courses.setdefault((chain, side), _Course(here, number, maps[side]))
