@@ -124,6 +124,10 @@ def profile(
         _refuse_several(kernels, formats)
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
+    if request.engine == AUTO and not kernel.endswith(LAUNCHES):
+        from ncu_swizzle.kernels import device
+
+        device.ask_ahead()
     build.refuse_without_launches(kernels or rest)
     extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     request = with_options(replace(request, build=build), options, launch_count=profiling.launch_count, extra=extra)

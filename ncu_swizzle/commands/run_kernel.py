@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +30,39 @@ from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import crew
 from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 
+# Load what is needed after ncu while ncu measures.
+
+WARM_UP_AFTER_S = 0.5
+
+
+@contextmanager
+def meanwhile(sources: Callable[[], Mapping[str, str]], engine: Engine) -> Iterator[None]:
+    """Prepare rendering while ncu measures, after a short delay in case it fails at once.
+
+    `sources` returns the source texts that the page will show by path, as far as known. Other engines need the
+    processor themselves.
+    """
+    if engine.name != NCU:
+        yield
+        return
+    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
+    warming.start()
+    try:
+        yield
+    finally:
+        warming.cancel()
+        warming.join()  # a thread that imports must not outlive the interpreter
+
+
+def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
+    """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
+    with suppress(Exception):  # whatever needs it will raise the same error
+        from ncu_swizzle.render import page
+        from ncu_swizzle.reports import reader  # noqa: F401
+
+        page.prepare(sources())
+
+
 # A run: profiles collected into a folder, compared, with a page; whatever they are of.
 
 
@@ -53,7 +87,7 @@ def make_run(name: str, engine: Engine, destination: Destination, collected: Cal
     run_folder.refuse_to_overwrite(destination)
     with run_folder.staging(destination.export or run_folder.DEFAULT / slug(name)) as staged:
         run = collected(staged)
-        from ncu_swizzle.render import page  # pandas and Jinja, which not every command needs
+        from ncu_swizzle.render import page  # pandas and Jinja: loaded while ncu measures, see `meanwhile`
 
         comparisons, notes = pairing.lay_out(run.rows, run.columns, run.notes)
         title = " → ".join(run.columns)
@@ -144,7 +178,8 @@ def profile(
                 notes.append(f"Without {library.name}: {error}.")
         return RunRows(rows=[tuple(profiles)], notes=notes)
 
-    return make_run(target.name, engine, destination, collected)
+    with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
+        return make_run(target.name, engine, destination, collected)
 
 
 def _library(target: Target, engine: Engine) -> Target | None:

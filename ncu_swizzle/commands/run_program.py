@@ -22,7 +22,7 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
-from ncu_swizzle.commands.run_kernel import RunRows, make_run
+from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -120,7 +120,8 @@ def profile_program(
         return _beside(before, after, pairs, (baseline, slug(program.name)), _limited(len(after), request))
 
     try:
-        return make_run(slug(program.name), engine, destination, collected)
+        with meanwhile(dict, engine):
+            return make_run(slug(program.name), engine, destination, collected)
     except CountersForbidden as error:
         raise CountersForbidden(str(error), _without_counters(program, request, baseline)) from None
 

@@ -210,7 +210,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     state = state_around(export)
     if ended.status or state.report_bytes is None:
         return diagnose(ended.log, ended.status, state)
-    from ncu_swizzle.reports import container
+    from ncu_swizzle.reports import container  # loaded while ncu measures, see `commands.run_kernel`
 
     try:
         results = container.inspect(export).results

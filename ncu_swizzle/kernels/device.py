@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import re
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -191,6 +192,11 @@ def absent() -> str:
     count = ctypes.c_int()
     status = driver.cuDeviceGetCount(ctypes.byref(count))
     return "" if status == 0 and count.value else "the NVIDIA driver finds no GPU"
+
+
+def ask_ahead() -> None:
+    """Initialize the driver in the background: it takes a tenth of a second."""
+    threading.Thread(target=absent, daemon=True).start()
 
 
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR

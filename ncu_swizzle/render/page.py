@@ -81,6 +81,15 @@ def script_parts() -> dict[str, str]:
     return {"script": Markup(script), "script_hash": digest}
 
 
+def prepare(sources: Mapping[str, str]) -> None:
+    """Do the slow parts early: colour these sources (path → text) and compile the templates."""
+    colours = Colours()
+    for path, content in sources.items():
+        colours(content, path)
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
+
+
 # What a page shows of a comparison: what is computed for its sections. The templates read all else themselves.
 
 
