@@ -42,7 +42,7 @@ def test_an_architecture_that_was_not_measured_has_the_counts_of_sm_90_and_says_
 ) -> None:
     matrix = np.zeros((128, 128), np.float32)
     for arch in archs:
-        profile = emulated(source("turn"), "turn", arch, [matrix, matrix, 128], (32, 8))
+        profile = emulated(source("turn"), "turn", arch, [matrix, matrix, np.int32(128).tobytes()], (32, 8))
         assert counts(profile) == {"STS": (512, 512, 512), "LDS": (512, 16384, 512)}, arch
         mark = "" if arch.startswith("sm_90") else "rule measured on sm_90"
         assert profile.rule_from == mark, arch
@@ -54,7 +54,9 @@ def test_an_architecture_that_was_not_measured_has_the_counts_of_sm_90_and_says_
 
 @NEEDS_ALL
 def test_what_no_rule_covers_is_unknown(emulated: Callable[..., Profile]) -> None:
-    profile = emulated(source("tcgen05"), "product", "sm_100a", [0, 0, 0, np.zeros(32, np.uint32)], (32,))
+    profile = emulated(
+        source("tcgen05"), "product", "sm_100a", [bytes(8), bytes(8), bytes(4), np.zeros(32, np.uint32)], (32,)
+    )
     (product,) = [one for one in profile.shared() if one.access == "UTCHMMA"]
     assert product.wavefronts is None
     assert profile.total.excessive is None

@@ -73,19 +73,6 @@ def test_phases_are_stepped_through_in_html_and_side_by_side_in_a_picture() -> N
     assert "Request 0" not in page.text
 
 
-# ---------------------------------------------------------------------------------------------- wavefronts
-
-
-@pytest.mark.long
-def test_wavefronts_beside_a_saved_profile(tmp_path: Path) -> None:
-    ncu_swizzle.profile("transpose-xor", reference="none", baseline="none", export=tmp_path / "run")
-    saved = str(tmp_path / "run" / "transpose-xor.json")
-    (answer,) = data(what="transpose-xor", profile=saved)["wavefronts"]
-    assert (answer["agrees"], answer["origin"]) == (True, saved)
-    (other,) = data(what="transpose-plain", profile=saved)["wavefronts"]
-    assert not other["agrees"]
-
-
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
     code = text.split("```python\n")[1].split("```")[0]
