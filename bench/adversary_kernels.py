@@ -351,6 +351,8 @@ INDIRECT = {
 # the accessor, {f} a pointer to the first element.
 ODDITIES = {
     "column beyond the row": ("", "", "v += <(tx % 31);r + flag * 5>;"),
+    "column of another block": ("", "", "v += <(tx % 29);r + blockIdx.x * 5>;"),
+    "columns to the parameter": ("", "", "for (int i = n % 32; i < n; ++i) v += <(tx % 16);i>;"),
     "column before the row": ("", "", "v += <(tx % 31 + 1);r - flag * 3>;"),
     "column from a size": ("", "", "v += <(tx % 30);r + n - 32>;"),
     "an index type's own ^": (
