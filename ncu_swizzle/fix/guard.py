@@ -44,9 +44,13 @@ class Columns:
         )
         for reach in self.draft.tile.reaches:
             steps = self.draft.flat(reach, columns) if not reach.layout and not reach.leading else None
-            if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
+            if steps is None:
+                # Past the subscripts, such as in (&t[1][0][0])[i] and *(t[r] + c), an index counts elements, too.
+                past = [*reach.steps[reach.start.rank :], *(s for s in reach.steps if not s.subscript)]
+                steps = tuple(step for step in self.draft.moving(reach) if step in past and step.rank == 1)
+            elif whole and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
                 continue
-            terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
+            terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps for t in self.draft.terms(s)]
             # A term whose stride is a multiple of the row's bytes moves from row to row; only the others move the
             # column.
             counting = [bool(t.constant) and t.constant * unit % row == 0 for t, unit in terms]
