@@ -272,6 +272,7 @@ def _buffer(g: Umma, matrix: Array, which: int) -> Array:
 def _scale_buffer(g: Umma, factors: Array) -> Array:
     """Return scale factors as bytes in global memory: 512 for 128 rows by four, those of the same rows in a row."""
     codes = codes_of(FACTORS[g.kind][1], factors)
+    codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 4)))  # rows end with whole words
     rows, deep = codes.shape
     # (rows / 128, four parts of 32 rows, 32, K / 4, 4): word w of 16 bytes is of rows 32 w to 32 w + 31.
     content = codes.reshape(rows // 128, 4, 32, deep // 4, 4).transpose(0, 3, 2, 1, 4).reshape(-1)
