@@ -69,6 +69,11 @@ class Clusters:
         owner: Ints = np.where(ranks < self.size, self.base(blocks) + ranks, blocks)
         return owner
 
+    def pair(self, block: int) -> tuple[int, int]:
+        """Return both blocks of a block's pair, the leader first."""
+        leader = block - int(self.ranks[block]) % 2
+        return leader, leader + 1
+
     def base(self, blocks: Ints) -> Ints:
         """Return the first block of each block's cluster."""
         first: Ints = blocks // self.size * self.size

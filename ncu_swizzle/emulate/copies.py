@@ -5,7 +5,7 @@ ncu counts the requests of LDGSTS; the bytes of the others arrive at an mbarrier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -172,8 +172,8 @@ class ToShared:
         self.multicast = instruction.has("MULTICAST")
         self.guard = operands.guard_operands(instruction.guard)
         target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
-        self.target, self.barrier = _registers(target)
-        self.source = _registers(source)
+        self.target, self.barrier = registers(target)
+        self.source = registers(source)
         # Of GATHER4 and its like, a column and four rows.
         self.corner = [
             operands.raw(target.terms[0], 2 + axis) for axis in range(coordinates(instruction) if self.tensor else 0)
@@ -262,7 +262,7 @@ class _StoreToShared:
 
     def __init__(self, instruction: SassInstruction) -> None:
         self.guard = operands.guard_operands(instruction.guard)
-        self.target, self.barrier = _registers(instruction.operands[0])
+        self.target, self.barrier = registers(instruction.operands[0])
         self.width = 16 if instruction.has("128") else 8 if instruction.has("64") else 4
         stored = instruction.operands[1] if instruction.opcode == "STAS" else None
         self.data = [operands.raw(stored, k) for k in range(self.width // 4)] if stored else []
@@ -298,9 +298,15 @@ class _StoreToShared:
             m.note(Kind.COUNT, m.view.warps[:0], (waiting[here], offset, completed))
 
 
-def _registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:
+def registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:
     """Return readers of the two registers that an address operand names: [UR8] is UR8 and UR9."""
     return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
+
+
+def of_warps(m: Machine, readers: Sequence[operands.Reader]) -> list[Value] | None:
+    """Return what the readers read in each warp of the view; None if some of it is unknown."""
+    values = [first_lane(read(m), m.view.mask) for read in readers]
+    return values if all(value.certain for value in values) else None
 
 
 def of_row(value: Value, row: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows
+from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers
 from ncu_swizzle.emulate.effects import UMMA, WGMMA
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -83,7 +83,7 @@ def _read_out_step(instruction: SassInstruction) -> Step:
     tensor = instruction.opcode.startswith("UTMA")
     # UTMASTG has the address in shared memory first, UBLKCP.G.S second; the other operand is the map, or the target.
     start = operands.raw(memory[0 if tensor else 1].terms[0])
-    low, high = (operands.raw(memory[1].terms[0], k) for k in range(2))
+    low, high = registers(memory[1])
     size = None if tensor else operands.raw(instruction.operands[-1])
 
     def step(m: Machine) -> None:
@@ -174,14 +174,14 @@ def _umma_step(instruction: SassInstruction) -> Step:
     number = next(k for k, operand in enumerate(parts) if operand.kind == INSTRUCTION)
     scaled = any(operand.kind == TENSOR for operand in parts[number + 1 :])
     sides = [side for side in (0, 1) if parts[side].kind == MEMORY]  # A may be in tensor memory
-    readers = [operands.raw(parts[side].terms[0], half) for side in sides for half in (0, 1)]
+    readers = [half for side in sides for half in registers(parts[side])]
     readers.append(operands.address(parts[number]))
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = [first_lane(read(m), m.view.mask) for read in readers]
-        if doubtful.any() or not all(value.certain for value in values):
+        values = of_warps(m, readers)
+        if doubtful.any() or values is None:
             m.note(Kind.UNKNOWN, m.view.warps)
             return
         rows, read = np.flatnonzero(selected.any(axis=1)), []
@@ -193,9 +193,8 @@ def _umma_step(instruction: SassInstruction) -> Step:
             if shape.refused or shape.sparse or any(tile.refused or tile.absolute for tile, _ in tiles):
                 m.note(Kind.UNKNOWN, m.view.warps)
                 return
-            first = int(m.view_blocks()[row])
-            leader = first - int(m.clusters.ranks[first]) % 2
-            read.append(((leader, leader + 1) if shape.pair else (first,), _umma_chunks(tiles, shape)))
+            block = int(m.view_blocks()[row])
+            read.append((m.clusters.pair(block) if shape.pair else (block,), _umma_chunks(tiles, shape)))
         if read:
             m.note(Kind.TENSOR_TILE, m.view.warps[rows], read)
 

@@ -70,8 +70,7 @@ class _Allocation:
 
     def _take(self, m: Machine, block: int, units: int) -> int | None:
         """Take columns, of both blocks of a pair the same ones; return the first unit, or None if too few are free."""
-        first_block = block - int(m.clusters.ranks[block]) % 2
-        blocks = [first_block, first_block + 1] if self.pair and m.clusters.size > 1 else [block]
+        blocks = list(m.clusters.pair(block)) if self.pair and m.clusters.size > 1 else [block]
         first = first_free(int(np.bitwise_or.reduce(m.columns[blocks])), units)
         if first is not None:
             m.columns[blocks] |= (1 << units) - 1 << first

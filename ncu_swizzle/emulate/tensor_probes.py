@@ -14,8 +14,8 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, Operand, SassInstruction
-from ncu_swizzle.emulate.copies import of_row
+from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassInstruction
+from ncu_swizzle.emulate.copies import of_row, of_warps, registers
 from ncu_swizzle.emulate.effects import HALVES, UMMA, effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
@@ -25,7 +25,6 @@ from ncu_swizzle.emulate.tensor_map import NOTHING
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
@@ -193,16 +192,6 @@ class TensorRecord:
 # ---------------------------------------------------------------------------------------------- products
 
 
-def _halves(operand: Operand) -> list[operands.Reader]:
-    return [operands.raw(operand.terms[0], plus) for plus in (0, 1)]
-
-
-def _values(m: Machine, readers: Sequence[operands.Reader]) -> list[Value] | None:
-    """Return what the readers read in each warp; None if some of it is unknown."""
-    values = [first_lane(read(m), m.view.mask) for read in readers]
-    return values if all(value.certain for value in values) else None
-
-
 def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that follows the operands of a tcgen05.mma."""
     record, offset = tensors.record, instruction.offset
@@ -216,14 +205,14 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     readers = [
         operands.address(instruction.operands[number]),
         operands.address(d),
-        *_halves(b),
-        *(_halves(a) if in_shared else [operands.address(a)]),
-        *(_halves(scales) if scales else []),
+        *registers(b),
+        *(registers(a) if in_shared else [operands.address(a)]),
+        *(registers(scales) if scales else []),
     ]
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values, more = _values(m, readers), first_lane(adds(m), m.view.mask)
+        values, more = of_warps(m, readers), first_lane(adds(m), m.view.mask)
         if doubtful.any() or values is None or not more.certain:
             record.lose(m, f"what {instruction.text} reads is not known")
             return
@@ -305,8 +294,7 @@ def _seen(
 def _blocks(m: Machine, row: int, pair: bool) -> tuple[int, ...]:
     """Return the block of a warp of the view, or both blocks of its pair, the leader first."""
     block = int(m.view_blocks()[row])
-    leader = block - int(m.clusters.ranks[block]) % 2
-    return (leader, leader + 1) if pair else (block,)
+    return m.clusters.pair(block) if pair else (block,)
 
 
 def _split(address: int) -> tuple[int, int]:
@@ -386,7 +374,7 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = _values(m, [address])
+        values = of_warps(m, [address])
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} accesses is not known")
             return
@@ -425,14 +413,14 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     offset, guard = instruction.offset, operands.guard_operands(instruction.guard)
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
     source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-    readers = [operands.address(target), *_halves(source)]
+    readers = [operands.address(target), *registers(source)]
     shape = next((word for word in instruction.modifiers if "dp" in word), "")
     columns = 8 if not shape else _COPY_COLUMNS.get(shape, 4)
     pair = instruction.has("2CTA")
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = _values(m, readers)
+        values = of_warps(m, readers)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} writes is not known")
             return
@@ -465,7 +453,7 @@ def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = _values(m, [address])
+        values = of_warps(m, [address])
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} moves is not known")
             return
@@ -516,7 +504,7 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values, owner = _values(m, [source]), tensors.owner(m)
+        values, owner = of_warps(m, [source]), tensors.owner(m)
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
@@ -565,7 +553,7 @@ def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values = _values(m, [source])
+        values = of_warps(m, [source])
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():

@@ -8,8 +8,7 @@ from ncu_swizzle import cli
 from ncu_swizzle.render import page
 from tests.support import kept, loaded  # noqa: F401
 
-for template in page.environment().list_templates(extensions=["html"]):
-    page.environment().get_template(template)
+page.prepare({})
 kept.install()  # what the tests' kernels are compiled to
 CliRunner().invoke(cli.app, ["profile", "--nonsense"])  # typer keeps what it finds out with the first command
 gc.collect()
