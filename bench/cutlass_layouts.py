@@ -2,7 +2,7 @@
 
 Compiles bench/cutlass_layouts.cpp, which only includes the headers of a checkout of CUTLASS, with g++ and CUDA's
 headers, and compares: of tiles, the address of each byte, with what the verifier (smem/tensor_core.py) and the oracle
-of the tests (tests/support/umma_oracle.py) make of the descriptor; the fields of instruction descriptors; the lanes and
+(bench/umma_oracle.py) make of the descriptor; the fields of instruction descriptors; the lanes and
 columns of D, A and scale factors in tensor memory. Ends with 1 if anything differs.
 """
 
@@ -23,10 +23,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench import umma_oracle
 from ncu_swizzle.smem.descriptors import CHUNK
 from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
-from tests.support import umma_oracle
 
 PROGRAM = ROOT / "bench" / "cutlass_layouts.cpp"
 CUDA = Path("/usr/local/cuda/include")
@@ -107,7 +107,7 @@ def judge_memory(tally: Tally, what: str, words: list[str]) -> None:
     if what == "result":
         g: Any = SimpleNamespace(group=1 + pair, m=m, n=n, loaded=COLUMNS)
         values = np.arange(m * n).reshape(m, n)
-        memory, mine = umma_oracle._spread(g, values), m >> pair
+        memory, mine = umma_oracle.spread(g, values), m >> pair
         same = all(
             np.array_equal(memory[block][lanes, columns], values[block * mine : (block + 1) * mine].T.ravel())
             for block in range(1 + pair)

@@ -1,7 +1,7 @@
 """What a GEMM of tests/data/emulate/tiles.cu computes, byte by byte: independent of what it judges, and of its modules.
 
 Nothing is imported from the package. Where wgmma reads and TMA writes is as tests/data/descriptor_reads_h100.csv.gz and
-boxes_h100.csv.gz have it, which tests/emulate/test_tile_oracle.py compares.
+boxes_h100.csv.gz have it.
 """
 
 import itertools

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench import tensor_cores
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import device, toolchain
@@ -98,6 +99,12 @@ RUNS_ON = {
     "sm_120f": ("12.0 12.1", "10.0"),
     "": ("7.5 9.0 12.1", ""),
 }
+
+
+@pytest.mark.parametrize("name", tensor_cores.KERNELS)
+def test_kernels_that_never_ran_compute_their_products(name: str) -> None:
+    error, tolerance = tensor_cores.error_and_tolerance(name)
+    assert error < tolerance
 
 
 @pytest.mark.parametrize("arch", RUNS_ON)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.narrow_types import FLOATS, PackedMap, bits_of, codes_of, packed, table
 from bench.tile_oracle import Array, TensorMap, encoded, values_of
-from tests.support.narrow_types import FLOATS, PackedMap, bits_of, codes_of, packed, table
 
 # By type of an operand: bytes of an element in shared memory, and its code in the instruction descriptor. `fp4` is
 # e2m1, two in a byte; types narrower than a byte take 16 bytes for 16 values otherwise.
@@ -149,7 +149,7 @@ def outcome(g: Umma) -> str:
         a, b = (x * np.repeat(scale, vector, axis=1)[: len(x)] for x, scale in zip((a, b), scales, strict=True))
         expected = a @ b.T
     found = _pair(g, buffers, (a_mn, b_mn), 0, 0)
-    return "right" if np.array_equal(found, _spread(g, expected[: g.m, : g.n]), equal_nan=True) else "wrong"
+    return "right" if np.array_equal(found, spread(g, expected[: g.m, : g.n]), equal_nan=True) else "wrong"
 
 
 def _decoded(bits: int) -> tuple[int, int, bool, bool, tuple[int, int, int]]:
@@ -279,7 +279,7 @@ def _scale_buffer(g: Umma, factors: Array) -> Array:
     return np.concatenate([content, np.full(1 << 16, POISON, np.uint8)])
 
 
-def _spread(g: Umma, wanted: Array) -> Array:
+def spread(g: Umma, wanted: Array) -> Array:
     """Return D, (m, n), as the lanes and columns of tensor memory have it, (blocks, 128, loaded)."""
     memory = np.full((g.group, LANES, COLUMNS), np.nan)
     row, column = (index.ravel() for index in np.indices(wanted.shape))
@@ -310,7 +310,7 @@ def _pair(g: Umma, buffers: Sequence[Array], across: tuple[bool, bool], y: int, 
             b = [_operand(g, 1, shared[r], g.n // g.group, across[1], t, step) for r in range(g.group)]
             with np.errstate(all="ignore"):
                 d = d + _product(g, a, np.concatenate(b), factors, step)
-    return _spread(g, d)
+    return spread(g, d)
 
 
 def _product(g: Umma, a: Sequence[Array], b: Array, factors: Array, step: int) -> Array:

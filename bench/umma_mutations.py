@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.support.narrow_types import PackedMap
-from tests.support.umma_cases import UmmaCase
-from tests.support.umma_oracle import BOX, FACTORS, Side, TensorMap, Umma, timed
+from bench.narrow_types import PackedMap
+from bench.umma_cases import UmmaCase, right_cases, stored_cases
+from bench.umma_oracle import BOX, FACTORS, Side, TensorMap, Umma, timed
 
 # A field of a side, and what is put in its place: numbers, or a factor of what it was.
 SIDE: tuple[tuple[str, tuple[Any, ...]], ...] = (
@@ -143,3 +143,9 @@ def mutated_cases(cases: Iterable[UmmaCase]) -> Iterator[UmmaCase]:
                 seen.add(gemm)
                 if not timed(gemm):  # what no one can know has no right verdict
                     yield UmmaCase(f"{case.label} {label}", gemm)
+
+
+def umma_case(label: str) -> UmmaCase:
+    """Return the case of this label: a right one, or one with one field changed."""
+    bases = [case for case in (*right_cases(), *stored_cases()) if f"{label} ".startswith(f"{case.label} ")]
+    return next(case for case in (*bases, *mutated_cases(bases)) if case.label == label)

@@ -1,4 +1,4 @@
-"""GEMMs of tests/data/emulate/umma.cu with layouts that are right; umma_mutations.py changes them."""
+"""GEMMs of tests/data/emulate/umma.cu with layouts that are right; bench/umma_mutations.py changes them."""
 
 import itertools
 import math
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bench.gemms import SHARED, A, B, C, encoded_map, followed
+from bench.narrow_types import PACKED, PackedMap
+from bench.umma_oracle import BOX, CODES, ELEMENT, FACTORS, Scales, Side, TensorMap, Umma, map_bits, outcome
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.tile_record import FollowedTiles
-from tests.support.narrow_types import PACKED, PackedMap
-from tests.support.umma_oracle import BOX, CODES, ELEMENT, FACTORS, Scales, Side, TensorMap, Umma, map_bits, outcome
 
 AXES = 3
 SCALES_A, SCALES_B = 0x7F0000300000, 0x7F0000400000
@@ -25,8 +25,8 @@ class UmmaCase:
     gemm: Umma
 
     @property
-    def fate(self) -> str:
-        return outcome(self.gemm)
+    def right(self) -> bool:
+        return outcome(self.gemm) == "right"
 
     def launch(self) -> Launch:
         g = self.gemm
