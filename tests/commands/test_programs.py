@@ -19,6 +19,7 @@ from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Companions, Destination
 from tests.support import python_kernels
+from tests.support.fleets import needs_fleet
 from tests.support.process import Done, Typed
 
 Shell = Callable[..., Done]
@@ -69,6 +70,40 @@ def test_any_text_has_a_name_that_can_be_printed(text: str) -> None:
     (column,) = pairing.columns([text])
     assert all(letter.isprintable() for letter in column) or column == text
     assert program_name([text])
+
+
+# ---------------------------------------------------------------------------------------------- several kernels
+
+KERNELS = "transpose-xor vectors-4-swizzle tma-32"
+RECORDED = "--engine recorded"
+
+
+def saved(folder: Path) -> dict[str, dict[str, object]]:
+    """Return what a folder of runs holds: each run's manifest and profiles."""
+    files = sorted(folder.glob("*/*.json"))
+    return {str(file.relative_to(folder)): json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+@pytest.mark.long
+def test_each_of_several_kernels_has_the_folder_that_it_has_alone(typed: Typed, work: Path) -> None:
+    done = typed(f"profile {KERNELS} {RECORDED}")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (work / "swizzle-out").iterdir()) == sorted(KERNELS.split())
+    together = saved(work / "swizzle-out")
+    alone = typed(f"profile tma-32 {RECORDED} -o alone/tma-32")
+    assert {name: text for name, text in together.items() if name.startswith("tma-32/")} == saved(work / "alone")
+    assert alone.stdout.replace("alone/tma-32", "swizzle-out/tma-32").strip() in done.stdout
+
+
+@needs_fleet
+@pytest.mark.long
+def test_workers_give_what_one_process_gives(typed: Typed, work: Path) -> None:
+    alone = typed(f"profile {KERNELS} {RECORDED} -o out")
+    expected = saved(work / "out")
+    two = typed(f"profile {KERNELS} {RECORDED} -o out -f --workers 2")
+    assert two.returncode == 0, two.stderr
+    assert saved(work / "out") == expected
+    assert [line for line in two.stdout.splitlines() if "dashboard" not in line] == alone.stdout.splitlines()
 
 
 # ------------------------------------------------------------------------------------------------- as a function

@@ -1,19 +1,32 @@
-"""Cubins: what they say of their kernels equals what ncu said of the launches; damage is noticed."""
+"""Cubins: what they say of kernels and shared arrays is what ncu said of the launches; damage is noticed."""
 
-from collections.abc import Callable
+import itertools
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from random import Random
 
 import ncu_report
 import pytest
+from elftools.elf.sections import Section
+from hypothesis import strategies as st
 
-from ncu_swizzle.base.errors import BadFile, ProgramFailed, UnknownKernel
+from bench.corpus import binaries, bytewise
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UnknownKernel
 from ncu_swizzle.cubin import elf, lines, names
-from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.elf import Cubin, open_elf
+from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
+from ncu_swizzle.cubin.names import demangle, distinct, find
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.engines import module_image
 from ncu_swizzle.kernels import check
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
+from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, RECORDINGS
+from tests.support.properties import chances, examples, holds
 from tests.support.recordings import embedded
 
 Recorded = type(lambda name: Profile)
@@ -119,3 +132,152 @@ def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]
         assert stack[-1][0] == "kernels/attention/2_swizzled.cu"
         (line,) = (line for file, line in stack if file == BODY and "ldmatrix_x4_trans" in source[line - 1])
         assert line
+
+
+# ---------------------------------------------------------------------------------------------- shared arrays
+
+SOURCE = (DATA / "kernels" / "shared_arrays.cu").read_text(encoding="utf-8")
+
+
+@cache
+def many() -> Cubin:
+    return Cubin(Toolchain().compile(SOURCE, ["-lineinfo", "-O3", "-std=c++17"], "sm_90", []), "many.cubin")
+
+
+def arrays(kernel: str) -> list[SharedArray]:
+    return list(shared_arrays(many(), find(many(), kernel), 4096))
+
+
+@NEEDS_ALL
+def test_each_kernel_has_its_own() -> None:
+    assert [(array.name, array.start, array.size) for array in arrays("other")] == [("z", 1024, 16)]
+
+
+@NEEDS_ALL
+def test_names_are_those_of_the_source() -> None:
+    found = arrays("ns::many<32, float>")
+    assert {array.name for array in found} == {"everywhere", "inner", "odd", "tile", "q", "dynamic"}
+    assert len([array for array in found if array.name == "q"]) == 2
+    assert [array.name for array in found if array.dynamic] == ["dynamic"]
+
+
+@NEEDS_ALL
+def test_they_are_aligned_and_do_not_overlap() -> None:
+    for kernel in ("ns::many<32, float>", "ns::many<16, double>"):
+        found = arrays(kernel)
+        assert all(array.start % array.align == 0 for array in found)
+        assert all(one.start + one.size <= other.start for one, other in itertools.pairwise(found))
+        assert next(array for array in found if array.name == "tile").align == 128
+
+
+@NEEDS_ALL
+def test_nothing_is_claimed_without_the_ptx() -> None:
+    bare = Cubin(Toolchain().compile(SOURCE, ["-O3", "-std=c++17"], "sm_90", []), "bare.cubin")
+    assert shared_arrays(bare, find(bare, "other")) == ()
+
+
+# ---------------------------------------------------------------------------------------------- damaged cubins
+
+HEADER = 64  # bytes of the file's header, and of each section's
+FIELDS = {"name": (0, 4), "type": (4, 4), "flags": (8, 8), "offset": (24, 8), "size": (32, 8), "link": (40, 4),
+          "entry size": (56, 8)}  # fmt: skip
+
+
+def read_everything(data: bytes) -> None:
+    """Read what any command reads of a cubin."""
+    cubin = Cubin(data, "x.cubin")
+    for kernel in cubin.kernels:
+        slots = cubin.attributes(kernel).parameters
+        distinct([demangle(kernel)])
+        module_image.constants(cubin, kernel)
+        module_image.unknown_constants(cubin, kernel)
+        module_image.initial(cubin)
+        table = line_table(data, kernel)
+        for offset in range(0, 4096, 16):
+            table.stack(offset)
+        elf.pack(cubin, kernel, [bytes(slot.size) for slot in slots])
+    names.find(cubin, cubin.kernels[0])
+
+
+def refused(data: bytes) -> str:
+    """Return how reading is refused; empty if it is not. Anything else than our errors passes through."""
+    try:
+        read_everything(data)
+    except NcuSwizzleError as error:
+        return str(error)
+    return ""
+
+
+def sections(data: bytes) -> Iterator[tuple[int, Section]]:
+    """Yield where the header of each section is, and the section."""
+    start = struct.unpack_from("<Q", data, 40)[0]
+    for number, section in enumerate(open_elf(data).iter_sections()):
+        yield start + HEADER * number, section
+
+
+def changed(data: bytes, at: int, width: int, value: int) -> bytes:
+    return data[:at] + (value % (1 << 8 * width)).to_bytes(width, "little") + data[at + width :]
+
+
+DAMAGES: dict[str, Callable[[bytes, Random], bytes]] = {
+    "a header field": binaries.with_hostile_header,
+    "a section's header": binaries.with_hostile_section,
+    "a symbol": binaries.with_hostile_symbol,
+    "names": binaries.with_hostile_names,
+    "the line table": lambda data, chance: binaries.with_damaged_section(data, chance, r"\.(nv_)?debug_"),
+    "attributes": lambda data, chance: binaries.with_damaged_section(data, chance, r"\.nv\.|\.note"),
+    **{name: lambda data, chance, name=name: bytewise.BINARY[name](data, data, chance) for name in bytewise.BINARY},
+}
+
+
+@pytest.mark.long
+@examples
+def test_a_damaged_cubin_is_read_or_refused(examples: int, recorded_cubin: bytes) -> None:
+    def check(name: str, chance: Random) -> None:
+        refused(DAMAGES[name](recorded_cubin, chance))
+
+    holds(examples * 3, check, st.sampled_from(list(DAMAGES)), chances)
+
+
+def test_a_cubin_that_ends_early_is_refused(recorded_cubin: bytes) -> None:
+    lengths = range(0, len(recorded_cubin) - 1, 371)
+    assert [length for length in lengths if not refused(recorded_cubin[:length])] == []
+
+
+def test_reserved_memory_of_any_size_is_not_allocated(recorded_cubin: bytes) -> None:
+    """A section without contents in the file can claim any size."""
+    for head, section in sections(recorded_cubin):
+        if section.name.startswith(".nv.shared."):
+            damaged = changed(recorded_cubin, head + FIELDS["size"][0], 8, 1 << 50)
+            with pytest.raises(DamagedFile, match="static shared memory"):
+                read_everything(damaged)
+            return
+    pytest.fail("the kernel has shared memory")
+
+
+def test_a_line_table_with_cycles_or_without_an_end(recorded_cubin: bytes) -> None:
+    rows = [TableRow(0, ("k.cu", 1), 2), TableRow(0, ("k.cu", 2), 1)] * 10_000
+    table = LineTable(rows[:1], rows)
+    assert len(table.stack(0)) <= 1000
+    for _, section in sections(recorded_cubin):
+        if section.name == ".debug_line":
+            start, size = section["sh_offset"], section["sh_size"]
+            program = 10 + struct.unpack_from("<I", recorded_cubin, start + 6)[0]
+            number = b"\x02" + b"\x80" * (size - program - 1)
+            endless = recorded_cubin[: start + program] + number + recorded_cubin[start + size :]
+            assert len(endless) == len(recorded_cubin)
+            assert line_table(endless, "any").rows == []
+            return
+    pytest.fail("the kernel has a line table")
+
+
+def test_what_is_no_cubin_has_no_stack() -> None:
+    for content in (b"", b"\x7fELF", b"no ELF at all"):
+        assert line_table(content, "kernel2").stack(0) == ()
+
+
+def test_names_that_are_not_text(recorded_cubin: bytes) -> None:
+    name = Cubin(recorded_cubin, "x").kernels[0].encode()
+    refused(recorded_cubin.replace(name, b"\xff" * len(name)))
+    assert demangle("_Z\udcff") == "_Z\udcff"
+    assert demangle("_Z1f\udcffv")

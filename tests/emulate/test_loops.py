@@ -1,20 +1,32 @@
-"""An iteration that stands for others gives the counts that running all of them gives."""
+"""Iterations that stand for others, and what launches that take long leave out: the counts are those of all of it."""
 
+import math
+import struct
 from random import Random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.emulate.faults import Endless, MemoryFault
-from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.base.errors import NcuSwizzleError, TimeLimit
+from ncu_swizzle.emulate import requests, run
+from ncu_swizzle.emulate.blocks import run_batch
+from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.effects import CONTROL
+from ncu_swizzle.emulate.faults import Endless, MemoryFault, Spent
+from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.liveness import needed
+from ncu_swizzle.emulate.operations import rounding
+from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.run import emulate, setting_of
 from ncu_swizzle.emulate.state import State
 from ncu_swizzle.smem.operations import Ints
 from tests.support.programs import code
 from tests.support.properties import chances, examples, holds
-from tests.support.random_loops import program
+from tests.support.random_loops import PREDICATES, program
 
 LIMIT_S = 20.0
 LAUNCHES = (
@@ -33,7 +45,7 @@ def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
         counts = emulate(source, launch, plain=plain, timeout_s=LIMIT_S)
     except NcuSwizzleError as error:
         return type(error), str(error) if isinstance(error, MemoryFault) else ""
-    return counts.rows, counts.blocks_run, counts.classes, counts.notes, requests(counts)
+    return counts.rows, counts.blocks_run, counts.classes, counts.notes, all_requests(counts)
 
 
 def check_alike(source: Code, launch: Launch) -> None:
@@ -43,7 +55,7 @@ def check_alike(source: Code, launch: Launch) -> None:
         assert outcome(source, launch, plain=False) == whole
 
 
-def requests(counts: Counts) -> object:
+def all_requests(counts: Counts) -> object:
     return {
         offset: (made.op, made.addresses.tolist(), made.active.tolist(), made.times.tolist(), sources(made.source))
         for offset, made in counts.requests.items()
@@ -138,3 +150,172 @@ def test_going_back_at_random_restores_everything(examples: int) -> None:
             check_alike(program(chance), launch)
 
         holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
+
+
+# ---------------------------------------------------------------------------------------------- launches that take long
+
+TABLE = 0x7F0000000000
+DATA = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, 128)
+LAUNCH = Launch(
+    grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Q", TABLE), memory={TABLE: DATA.astype("<i4").tobytes()}
+)
+WARPS = Launch(grid=(3, 1, 1), block=(64, 1, 1))
+LOAD = (
+    *("S2R R0, SR_TID.X", "IMAD R4, R0, 0x4, RZ", "LDC.64 R2, c[0x0][0x210]"),
+    *("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R5, desc[UR4][R2.64]", "MOV R6, RZ"),
+)
+OTHERS = tuple(f"STS [R4+{0x1000 + 0x100 * number:#x}], RZ" for number in range(20))
+NEXT = ("VIADD R6, R6, 0x1", "ISETP.LT.U32.AND P1, PT, R6, 0x40, PT")
+BRANCHING = ("IMAD R5, R5, 0x5, R0", "ISETP.GT.AND P0, PT, R5, RZ, PT", "BSSY B0, 0xa0", "@P0 BRA 0xa0")
+
+
+def rows(counts: Counts) -> list[InstructionCounts]:
+    return [row for row in counts.rows if row.access]
+
+
+BEHIND_DATA = code(*LOAD, *BRANCHING, "BSYNC B0", *OTHERS, *NEXT, "@P1 BRA 0x60", "EXIT")
+DATA_DECIDE = code(
+    *LOAD, *BRANCHING[:2], "BSSY B0, 0xb0", "@P0 BRA 0xb0", "LDS R7, [R4]", "BSYNC B0", *OTHERS, *NEXT,
+    "@P1 BRA 0x60", "EXIT",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("source", [BEHIND_DATA, DATA_DECIDE])
+def test_what_data_do_not_decide_is_known_without_them(source: Code) -> None:
+    quick, whole = emulate(source, LAUNCH), emulate(source, LAUNCH, plain=True)
+    assert any("its contents are taken for unknown" in note for note in quick.notes)
+    assert not any(row.reason for row in rows(whole))
+    left = [row.sass for row in rows(quick) if row.reason]
+    assert left == (["LDS R7, [R4]"] if source is DATA_DECIDE else [])
+    for short, full in zip(rows(quick), rows(whole), strict=True):
+        assert short.reason or short == full
+
+
+@pytest.mark.usefixtures("soon")
+def test_data_are_followed_where_they_decide_much() -> None:
+    source = code(*LOAD, "LOP3.LUT R5, R5, 0xffc, RZ, 0xc0, !PT", "STS [R5], R0", "EXIT")
+    counts = emulate(source, LAUNCH)
+    assert counts.rows == emulate(source, LAUNCH, plain=True).rows
+    assert not any("taken for unknown" in note for note in counts.notes)
+
+
+@pytest.mark.usefixtures("soon")
+def test_exhaustive_follows_all_data() -> None:
+    counts = emulate(DATA_DECIDE, LAUNCH, exhaustive=True)
+    assert counts.rows == emulate(DATA_DECIDE, LAUNCH, plain=True).rows
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_trial_that_follows_every_branch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "FUTILE_EFFORT", 0)
+    source = code(*LOAD, *OTHERS, "STS [R4], R5", *NEXT, "@P1 BRA 0x60", "EXIT")
+    counts = emulate(source, LAUNCH)
+    assert not any("taken for unknown" in note for note in counts.notes)
+    assert counts.rows == emulate(source, LAUNCH, plain=True).rows
+
+
+def test_unknown_bytes_of_shared_memory_are_no_change(skipped: list[int]) -> None:
+    """What a byte held before it became unknown decides nothing: an iteration stands for others."""
+    body = ("IMAD R5, R5, 0x5, R0", "STS [R4], R5", "LDS R9, [R4]", "ISETP.EQ.AND P0, PT, R9, RZ, PT")
+    source = code(*LOAD, "STS [R4], R0", *body, "@P0 STS [R4+0x800], R0", *NEXT, "@P1 BRA 0x70", "EXIT")
+    launch = Launch(grid=LAUNCH.grid, block=LAUNCH.block, parameters=LAUNCH.parameters)
+    assert emulate(source, launch).rows == emulate(source, launch, plain=True).rows
+    assert max(skipped) > 40
+
+
+@pytest.mark.parametrize(
+    ("between", "live"),
+    [
+        ((), False),
+        (("ISETP.EQ.AND P1, PT, R0, RZ, PT",), False),
+        (("ISETP.EQ.AND P0, PT, R0, RZ, PT",), True),  # another guard from here on
+        (("BRA 0x20",), True),  # another block
+    ],
+)
+@pytest.mark.parametrize("negated", [False, True])
+def test_what_a_guard_reads_and_wrote_is_not_live_before(between: tuple[str, ...], live: bool, negated: bool) -> None:
+    lines = ("@P0 MOV R8, R1", *between, f"@{'!' * negated}P0 IADD3 R9, R8, 0x4, RZ", "STS [R9], RZ", "EXIT")
+    flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
+    assert needed(flow).live[0] >> 8 & 1 == (live or negated)
+    assert needed(flow).live[0] >> 9 & 1  # where the guard is false
+
+
+def test_what_another_lane_reads_is_live_whatever_the_guard() -> None:
+    lines = ("@P0 MOV R8, R1", "@P0 SHFL.IDX PT, R9, R8, RZ, 0x1f", "STS [R9], RZ", "EXIT")
+    flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
+    assert needed(flow).live[0] >> 8 & 1
+
+
+def under_guards(source: Code, chance: Random) -> Code:
+    """Put most instructions under a predicate."""
+    guards = [f"@{chance.choice(('', '!'))}{predicate}" for predicate in PREDICATES]
+    lines = [
+        f"{chance.choice(guards)} {sass.text}"
+        if sass.text[0] != "@" and sass.text.split()[0].split(".")[0] not in CONTROL and chance.random() < 0.6
+        else sass.text
+        for sass in source.instructions
+    ]
+    return code(*lines, shared_bytes=source.shared_bytes)
+
+
+def counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
+    setting = setting_of(
+        source, WARPS, prepare(source, everything=everything), Clock(timeout_s=3.0), shortcuts=shortcuts
+    )
+    try:
+        batch = run_batch(setting, np.zeros((1, 3), np.int64))
+    except NcuSwizzleError as error:
+        return type(error)
+    return batch.signature(0), set(batch.machine.unknown), set(batch.machine.missed)
+
+
+@examples
+def test_what_is_left_out_under_guards_decides_nothing(examples: int) -> None:
+    def check(chance: Random) -> None:
+        source = under_guards(program(chance), chance)
+        whole = counted(source, everything=True, shortcuts=False)
+        if whole is not Endless:
+            assert counted(source, everything=False, shortcuts=False) == whole
+            assert counted(source, everything=False, shortcuts=True) == whole
+
+    holds(examples // 3, check, chances)
+
+
+def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double too small for NumPy is computed number by number, but not in lanes that have exited."""
+    seen: list[float] = []
+    nearest = rounding._nearest
+
+    def noted(exact: rounding.Fraction, mode: str) -> float:
+        seen.append(float(exact))
+        return nearest(exact, mode)
+
+    monkeypatch.setattr(rounding, "_nearest", noted)
+    tiny = ("S2R R0, SR_TID.X", "MOV R2, 0x1", "MOV R3, RZ", "ISETP.NE.AND P0, PT, R0, 0x5, PT", "@P0 EXIT")
+    source = code(*tiny, "DFMA R4, R2, R2, R2", "LOP3.LUT R6, R4, 0x7c, RZ, 0xc0, !PT", "STS [R6], R0", "EXIT")
+    counts = emulate(source, Launch(grid=(1, 1, 1), block=(32, 1, 1)))
+    assert rows(counts)[0].wavefronts == 1
+    assert seen == [math.ldexp(1, -1074)]
+
+
+def ask(clock: Clock, steps: int) -> None:
+    """Take some of ten steps, as a run does."""
+    with clock.limited(10):
+        clock.steps += steps
+        if clock.expired:
+            raise TimeLimit("the run ends")
+
+
+def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(requests, "time", SimpleNamespace(thread_time=lambda: seconds[0]))
+    clock = Clock(timeout_s=60.0, start=0.0)
+    ask(clock, 10)
+    with pytest.raises(Spent):
+        ask(clock, 11)
+    assert not clock.expired  # outside there is no limit on steps
+    seconds[0] = 61.0
+    with pytest.raises(TimeLimit) as late:
+        ask(clock, 0)
+    assert not isinstance(late.value, Spent)

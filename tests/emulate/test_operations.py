@@ -1,24 +1,33 @@
-"""Each operation against plain Python integers, for any numbers."""
+"""Each operation: plain Python integers for any numbers, what an H100 returned, and operands of every kind."""
 
+import hashlib
+import itertools
+import json
 import math
-import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from ncu_swizzle.emulate.code import PRED, UREG, Sass, parse_instruction
+from ncu_swizzle.emulate.accesses import RequestLog
+from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Sass, parse_instruction
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.dependence import block_axis
-from ncu_swizzle.emulate.effects import BASES
+from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import compiled
+from ncu_swizzle.emulate.operands import COMPILERS, compiled
+from ncu_swizzle.emulate.operations.special import FUNCTIONS
+from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
-from tests.support.emulation import Lane, execute, machine
+from tests.support.emulation import DATA, Lane, execute, kernel, machine, outputs, pointers
 from tests.support.places import text
-from tests.support.properties import chances
+from tests.support.programs import code
+from tests.support.properties import chances, holds
 
 TOP = (1 << 32) - 1
 EDGES = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
@@ -53,84 +62,42 @@ def pairs(half: Callable[[int], int]) -> int:
     return sum((half(k) & 0xFFFF) << k for k in (0, 16))
 
 
-TABLE = text("emulate/operations.txt").partition("\n\n")[2].splitlines()
-NAMES = {"TOP": TOP, "s": signed, "pairs": pairs}
-SIMPLE = {sass: eval(f"lambda a, b, c, p, q: {said}", NAMES) for sass, said in (row.split(" ;") for row in TABLE)}
+def nearest(number: int) -> int:
+    """Return the bits of the float nearest to a number."""
+    return int(np.float32(number).view(np.uint32))
 
 
-@pytest.mark.long
-@settings(max_examples=50)
-@given(lanes=LANES)
-def test_one_result(lanes: list[Lane]) -> None:
-    wrong = []
-    for sass, result in SIMPLE.items():
-        expected = [result(*lane) & TOP for lane in lanes]
-        found = register(execute(sass, lanes), 2 if sass.startswith("@") else 0)
-        wrong += [f"{sass}: {found}, not {expected}"] if found != expected else []
-    assert not wrong, "\n".join(wrong)
+NAMES = {"TOP": TOP, "s": signed, "pairs": pairs, "f": nearest}
+FIRST = {"R": 0, "UR": BASES[UREG], "P": BASES[PRED]}
 
 
-COMPARISONS = {name: getattr(operator, name.lower()) for name in ("LT", "LE", "GT", "GE", "EQ", "NE")}
+def rows() -> Iterator[tuple[str, list[int], Callable[..., int]]]:
+    """Yield instructions, the registers whose sum is compared, and what it comes to."""
+    for row in text("emulate/operations.txt").partition("\n\n")[2].splitlines():
+        sass, said = row.split(" ;")
+        named, _, result = said.rpartition(" = ")
+        last = re.sub(r"^@\S+ ", "", sass.split(" / ")[-1])
+        written = re.findall(r"\b(U?[RP])(\d+)\b", named or last)[: None if named else 1]
+        numbers = [FIRST[kind] + int(number) for kind, number in written]
+        yield sass.replace(" / ", "\n"), numbers, eval(f"lambda a, b, c, p, q, A, B, C: {result}", NAMES)
 
 
-@settings(max_examples=30)
-@given(lanes=LANES)
-def test_comparisons(lanes: list[Lane]) -> None:
-    for relation, compare in COMPARISONS.items():
-        m = execute(f"ISETP.{relation}.AND P2, P3, R2, R4, P0", lanes)
-        assert register(m, BASES[PRED] + 2) == [compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], (
-            relation
-        )
-        assert register(m, 339) == [not compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
-        m = execute(f"ISETP.{relation}.U32.OR P2, PT, R2, R4, P0", lanes)
-        assert register(m, BASES[PRED] + 2) == [compare(a, b) or p for a, b, _, p, _ in lanes], relation
+TABLE = [*rows()]
 
 
-@settings(max_examples=30)
-@given(lanes=LANES)
-def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
-    pairs = [(x[0], x[1], y[0], y[1]) for x, y in zip(lanes, lanes[::-1], strict=True)]
-    for relation, compare in COMPARISONS.items():
-        low, high = f"ISETP.{relation}.U32.AND P2, PT, R2, R4, PT", f"ISETP.{relation}.AND.EX P3, PT, R3, R5, PT, P2"
-        expected = [compare(signed(c << 32 | a, 64), signed(d << 32 | b, 64)) for a, b, c, d in pairs]
-        assert register(execute(f"{low}\n{high}", lanes), 339) == expected, relation
+@pytest.mark.parametrize("warps", [8, pytest.param(50, marks=pytest.mark.long)])
+def test_what_is_written_is_what_python_computes(warps: int) -> None:
+    def check(lanes: list[Lane]) -> None:
+        operands = [(*lane, *above[:3]) for lane, above in zip(lanes, lanes[::-1], strict=True)]
+        wrong = []
+        for sass, named, computed in TABLE:
+            m = execute(sass, lanes)
+            found = [sum(each) for each in zip(*(register(m, number) for number in named), strict=True)]
+            expected = [computed(*lane) & TOP for lane in operands]
+            wrong += [f"{sass}: {found}, not {expected}"] if found != expected else []
+        assert not wrong, "\n".join(wrong)
 
-
-@settings(max_examples=50)
-@given(lanes=LANES)
-def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
-    highs = [lane[::-1] for lane in zip(*lanes, strict=True)]
-    m = execute("IADD3 R0, P2, R2, -R4, RZ", lanes)
-    assert register(m, BASES[PRED] + 2) == [a >= b for a, b, *_ in lanes]  # no borrow
-    m = execute("IADD3 R0, P2, P3, R2, R4, R6", lanes)
-    carries = [int(x) + int(y) for x, y in zip(register(m, BASES[PRED] + 2), register(m, 339), strict=True)]
-    assert carries == [a + b + c >> 32 for a, b, c, *_ in lanes]
-    m = execute("IMAD.WIDE.U32 R0, P2, R2, R4, R6", lanes)
-    exact = [a * b + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
-    whole = [h << 32 | low for low, h in zip(register(m, 0), register(m, 1), strict=True)]
-    assert whole == [value % (1 << 64) for value in exact]
-    assert register(m, BASES[PRED] + 2) == [value >> 64 == 1 for value in exact]
-    m = execute("IMAD.WIDE R0, R2, R4, R6", lanes)
-    exact = [signed(a) * signed(b) + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
-    assert register(m, 1) == [value >> 32 & TOP for value in exact]
-
-
-def test_a_sum_of_64_bits_writes_both_halves_whether_predicates_are_spelled_or_not() -> None:
-    for spelled in ("", "UPT, UPT, "):
-        lines = ("UMOV UR8, 0xffffffff", "UMOV UR9, 0x7", f"UIADD3.64 UR4, {spelled}UR8, 0x2, URZ")
-        m = execute("\n".join(lines), [(0, 0, 0, False, False)] * 32)
-        assert [register(m, BASES[UREG] + number)[0] for number in (4, 5)] == [1, 8]
-
-
-def test_uniform_predicates_are_kept_in_a_uniform_register() -> None:
-    lines = (
-        "UISETP.NE.AND UP1, UPT, URZ, 0x1, UPT",
-        "UP2UR UR4, UPR, URZ, 0x2",
-        "UR2UP UPR, UR4, 0x2",
-        "UP2UR UR5, UPR, URZ, 0x2",
-    )
-    m = execute("\n".join(lines), [(0, 0, 0, False, False)] * 32)
-    assert [register(m, BASES[UREG] + number)[0] for number in (4, 5)] == [2, 2]
+    holds(warps, check, LANES)
 
 
 def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -> None:
@@ -149,13 +116,6 @@ def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown() -
         assert compiled(parse_instruction(Sass(0, sass))) is None
 
 
-@settings(max_examples=40)
-@given(lanes=LANES, table=st.integers(0, 255))
-def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
-    m = execute(f"PLOP3.LUT P2, PT, P0, P1, !P0, {table:#x}, 0x0", lanes)
-    assert register(m, BASES[PRED] + 2) == [bool(table >> (p << 2 | q << 1 | (not p)) & 1) for *_, p, q in lanes]
-
-
 @settings(max_examples=30)
 @given(lanes=LANES)
 def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> None:
@@ -171,31 +131,13 @@ def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> No
 @given(lanes=LANES)
 def test_conversions(lanes: list[Lane]) -> None:
     up = np.array(register(execute("I2F.U32.RP R0, R2", lanes), 0), np.uint32).view(np.float32)
-    assert all(float(x) >= lane[0] for x, lane in zip(up, lanes, strict=True))
-    for found, (number, *_) in zip(up, lanes, strict=True):
-        assert number == 0 or float(np.nextafter(found, np.float32(-1))) < number
-    nearest = np.array(register(execute("I2FP.F32.S32 R0, R2", lanes), 0), np.uint32).view(np.float32)
-    assert nearest.tolist() == [float(np.float32(signed(lane[0]))) for lane in lanes]
     whole = register(execute("F2I.TRUNC.NTZ R0, R2", lanes), 0)
-    for result, lane in zip(whole, lanes, strict=True):
-        number = float(np.uint32(lane[0]).view(np.float32))
-        if abs(number) < 2**31:
-            assert signed(result) == int(number)
-        elif not math.isnan(number):
-            assert signed(result) == (2**31 - 1 if number > 0 else -(2**31))
-
-
-def test_constants_written_as_halves() -> None:
-    m = execute("HFMA2.MMA R0, -RZ, RZ, 2.125, 1.78813934326171875e-07", [(0, 0, 0, False, False)] * 32)
-    assert register(m, 0) == [0x40400003] * 32
-
-
-def test_bits_to_predicates() -> None:
-    lanes = [(lane, 0, 0, True, False) for lane in range(32)]
-    m = execute("R2P PR, R2, 0x6", lanes)
-    assert register(m, BASES[PRED] + 1) == [bool(lane & 2) for lane in range(32)]
-    assert register(m, BASES[PRED] + 2) == [bool(lane & 4) for lane in range(32)]
-    assert register(m, BASES[PRED]) == [True] * 32
+    for above, truncated, (number, *_) in zip(up, whole, lanes, strict=True):
+        assert float(above) >= number
+        assert number == 0 or float(np.nextafter(above, np.float32(-1))) < number
+        real = float(np.uint32(number).view(np.float32))
+        if not math.isnan(real):
+            assert signed(truncated) == int(max(-(2.0**31), min(real, 2.0**31 - 1)))
 
 
 def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_are_told_apart() -> None:
@@ -227,3 +169,164 @@ def test_lanes_whose_guard_is_false_take_no_part_in_an_exchange(lanes: list[Lane
         assert int(np.broadcast_to(ballot.bits, (1, 32))[0, lane]) == sum(1 << k for k in here if lanes[k][4])
         assert np.broadcast_to(np.asarray(received.known), (1, 32))[0, lane] == lanes[3][3]
     assert int(total.bits.flat[0]) == sum(lanes[lane][0] for lane in here)
+
+
+# ---------------------------------------------------------------------------------------------- kinds of operands
+
+# One instruction of each opcode and number of operands, as nvdisasm writes it.
+FORMS = (DATA / "forms.txt").read_text(encoding="utf-8").splitlines()
+BANK = np.random.default_rng(3).integers(0, 256, 0x400, np.uint8).tobytes()
+AT = 0x210
+
+
+def sources(form: str) -> Iterator[tuple[str, list[str], int]]:
+    """Yield the mnemonic, the operands, and the position of each operand that is read."""
+    head, _, rest = form.partition(" ")
+    words = rest.split(", ")
+    for position in range(results(parse_instruction(Sass(0, form))), len(words)):
+        yield head, words, position
+
+
+def with_operand(head: str, words: list[str], position: int, word: str) -> str:
+    return f"{head} {', '.join([*words[:position], word, *words[position + 1 :]])}"
+
+
+def prepared(texts: list[str]) -> PreparedCode:
+    return prepare(code(*texts), everything=True)
+
+
+def machine_for(program: PreparedCode) -> Machine:
+    known = np.ones(len(BANK), bool)
+    constants = {0: BANK, 3: BANK}
+    m = machine(block=(64, 1, 1), constants=constants, known_constants={0: known}, shared_size=0x1000)
+    m.log, m.guards = RequestLog(m, program.instructions), program.guards
+    m.keep_contents()
+    return m
+
+
+def is_uniform(register: int) -> bool:
+    return BASES[UREG] <= register < BASES[PRED] or register >= BASES[UPRED]
+
+
+def registers() -> list[Value]:
+    """Return random contents of two warps."""
+    rng, made = np.random.default_rng(7), list[Value]()
+    for register in range(REGISTERS):
+        shape, like = (2, 1 if is_uniform(register) else 32), bool if register >= BASES[PRED] else np.uint32
+        made.append(Value(rng.integers(0, 1 << 32, shape).astype(like)))
+    return made
+
+
+def test_the_forms_are_of_operations_and_leave_out_few() -> None:
+    opcodes = {form.partition(" ")[0].partition(".")[0] for form in FORMS}
+    assert opcodes <= set(COMPILERS)
+    assert len(opcodes) > 0.6 * len(COMPILERS)
+
+
+def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant() -> None:
+    texts = [
+        with_operand(*place, word)
+        for form in FORMS
+        for place in sources(form)
+        if parse_instruction(Sass(0, form)).operands[place[2]].kind in (REG, UREG)
+        for word in ("R20", "UR20", f"c[0x0][{AT:#x}]", "-R20", "-UR20", f"-c[0x0][{AT:#x}]")
+    ]
+    program = prepared(texts)
+    m, before = machine_for(program), registers()
+    for word in range(4):  # as wide as any operand
+        bits = np.frombuffer(BANK, np.uint32, 1, AT + 4 * word).reshape(1, 1)
+        before[20 + word] = before[BASES[UREG] + 20 + word] = Value(bits.copy())
+    found: list[list[tuple[int, bytes]]] = []
+    for number, step in enumerate(program.steps):
+        m.registers, m.now = list(before), number
+        assert step is not None, texts[number]
+        step(m)
+        changed = [(r, v) for r, v in enumerate(m.registers) if v is not None and v is not before[r]]
+        sure = [(r, np.where(v.known, v.bits, 0)) for r, v in changed if number not in program.unsupported]
+        found.append(
+            [(r, np.broadcast_to(bits, (2, bits.shape[1] if is_uniform(r) else 32)).tobytes()) for r, bits in sure]
+        )
+    assert not program.failures
+    for first in range(0, len(texts), 3):
+        assert found[first] == found[first + 1] == found[first + 2], texts[first : first + 3]
+
+
+# -------------------------------------------------------------------------------------------- floating-point arithmetic
+
+RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
+# Not emulated: their results are unknown.
+UNKNOWN = frozenset(("lg2.approx.f32", "lg2.approx.ftz.f32", "min.xorsign.abs.f32"))
+BLOCKS, THREADS = 16, 256
+WORDS = st.integers(0, (1 << 32) - 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", RECORDED)
+def test_results_are_those_of_an_h100(group: str) -> None:
+    operations = RECORDED[group]
+    sizes = [int(entry.split()[0]) for entry in operations.values()]
+    launch = Launch(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1), parameters=pointers(0, arrays=1))
+    found, known = (array.reshape(sum(sizes), -1) for array in outputs(kernel("arithmetic", group), launch, sum(sizes)))
+    first, wrong = 0, []
+    for (name, entry), size in zip(operations.items(), sizes, strict=True):
+        rows = slice(first, first + size)
+        first += size
+        if name in UNKNOWN:
+            assert not known[rows].any(), name
+        elif not known[rows].all() or digest(found[rows]) != entry.split()[1]:
+            wrong.append(name)
+    assert not wrong
+
+
+def digest(words: NDArray[np.int64]) -> str:
+    return hashlib.sha256((words & 0xFFFFFFFF).astype("<u4").tobytes()).hexdigest()
+
+
+def test_mufu_is_that_of_an_h100() -> None:
+    recorded = np.load(DATA / "mufu.npz")
+    for name, function in FUNCTIONS.items():
+        with np.errstate(all="ignore"):
+            assert (function(recorded["operands"][None])[0] == recorded[name]).all(), name
+
+
+def test_two_to_negative_integers_is_exact() -> None:
+    powers = np.arange(-126, 128)
+    found = FUNCTIONS["EX2"](powers.astype(np.float32).view(np.uint32)).view(np.float32)
+    assert (found == np.ldexp(np.float32(1), powers)).all()  # NumPy's own exp2 is off on some processors
+
+
+def test_an_unknown_operand_leaves_the_check_unknown() -> None:
+    m = execute("FCHK P2, R2, R4", [(0, 0, 0, False, False)] * 32, known=False)
+    value = m.registers[338]
+    assert value.known is False
+    assert value.bits.dtype == bool
+
+
+def test_a_half_is_compared_with_a_constant() -> None:
+    """Both of its halves are the same number, in both places of the constant."""
+    halves = np.array([-np.inf, -65504, -0.0, 0.25, 0.5, 2.0, np.inf, np.nan] * 4, np.float16)
+    lanes = [(0x12340000 | int(bits), 0, 0, False, False) for bits in halves.view(np.uint16)]
+
+    def compared(relation: str, first: str, second: str) -> Value:
+        value = execute(f"HSETP2.{relation}.AND P2, PT, R2.H0_H0, {first} , {second} , PT", lanes).registers[338]
+        assert value is not None
+        return value
+
+    relations = {"NEU": np.not_equal, "GT": np.greater, "LE": np.less_equal, "EQ": np.equal}
+    for (relation, compare), constant in itertools.product(relations.items(), ("-INF", "0.5")):
+        value = compared(relation, constant, constant)
+        assert value.known is True
+        assert value.bits[0].tolist() == compare(halves, np.float16(constant)).tolist(), (relation, constant)
+    assert compared("GT", "1", "2").known is False, "each half has a constant of its own"
+
+
+@settings(max_examples=50)
+@given(word=WORDS, other=WORDS)
+def test_bits_that_do_not_matter_may_be_unknown(word: int, other: int) -> None:
+    """A byte counter in a register whose upper bytes nothing was written to."""
+    lines = ("PRMT R9, R2, 0x7610, R9", "IADD3 R9, R9, R4, RZ", "LOP3.LUT R0, R9, 0xff, RZ, 0xc0, !PT")
+    m = execute("\n".join(lines), [(word, other, 0, False, False)] * 32)
+    upper, result = m.registers[9], m.registers[0]
+    assert upper.known is False or not np.any(upper.known)
+    assert result.known is True
+    assert (result.bits == (word + other) & 0xFF).all()

@@ -1,5 +1,6 @@
 """Races, deadlocks and misuse of barriers: what each small kernel has, and that counts stay as they are."""
 
+import re
 from types import ModuleType
 
 import pytest
@@ -11,65 +12,33 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines.emulation import EmulationSettings, emulate_cubin
 from tests.support import python_kernels
 from tests.support.emulation import IN, OUT, kernel, pointers
+from tests.support.places import text
 
 # By kernel: the codes of its hazards, without "RACE0".
-EXPECTED = {
-    "ordered": "",
-    "unordered": "01",
-    "loop": "",
-    "loop_open": "01",
-    "lanes": "04",
-    "lanes_synced": "",
-    "halves": "",
-    "halves_open": "04",
-    "halves_chained": "",
-    "named": "",
-    "named_other": "10",
-    "two_counts": "12",
-    "copied": "",
-    "copied_early": "02",
-    "left_fenced": "",
-    "left_unfenced": "03",
-    "left_early": "02",
-    "left_at_end": "02",
-    "phases": "",
-    "phase_wrong": "11",
-    "phase_never": "11",
-    "phase_twice": "14",
-    "uninitialised": "01",
-    "mbarrier_overwritten": "01 05 14",
-    "mbarrier_ended": "",
-    "same_value": "06",
-    "other_values": "01 05",
-    "summed": "05",
-    "polled": "08",
-    "on_data": "01",
-    "one_on_data": "",
-    "counted": "",
-    "counted_open": "01",
-    "added": "",
-    "stuck": "10",
-    "nowhere": "",
-    "ring": "",
-    "clustered": "",
-    "clustered_open": "01",
-    "clustered_ended": "07",
-    "clustered_added": "",
-    "count_on_data": "",
-}
+EXPECTED = dict(re.findall(r'^KERNEL\((\w+), "([\d ]*)"\)', text("emulate/races.cu"), re.MULTILINE))
 
 
-def hazards(name: str, *, count: int = 1) -> events.Hazards:
+def hazards(name: str, *, file: str = "races", count: int = 1, threads: int = 64, known: bool = True) -> events.Hazards:
+    """Return what is found in a launch; unless `known`, the contents of the two arrays may be drawn."""
     cluster = (2, 1, 1) if name.startswith("clustered") else (1, 1, 1)
-    grid = (max(count, cluster[0]), 1, 1)
-    launch = Launch(grid=grid, block=(64, 1, 1), cluster=cluster, parameters=pointers(0)[:16])
-    return emulate(kernel("races", name), launch, races=True, counts_traffic=False).hazards
+    buffers = () if known else (Buffer("out", OUT, 256), Buffer("in", IN, 256))
+    launch = Launch(
+        grid=(max(count, cluster[0]), 1, 1),
+        block=(threads, 1, 1),
+        cluster=cluster,
+        parameters=pointers(0)[:16],
+        buffers=buffers,
+    )
+    return emulate(kernel(file, name), launch, races=True, counts_traffic=False).hazards
+
+
+def codes(found: events.Hazards) -> str:
+    return " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found}))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(name: str) -> None:
-    found = hazards(name)
-    assert " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found})) == EXPECTED[name]
+    assert codes(hazards(name)) == EXPECTED[name]
 
 
 @pytest.mark.parametrize("name", ["loop", "loop_open", "lanes", "left_fenced", "phases", "counted", "clustered"])
@@ -111,11 +80,10 @@ def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("summed", "06"), ("other_values", "01 05")])
 def test_stores_of_unknown_values_are_compared_in_a_sample(name: str, expected: str) -> None:
-    buffers = tuple(Buffer(each, at, 256) for each, at in (("out", OUT), ("in", IN)))
-    launch = Launch(grid=(1, 1, 1), block=(64, 1, 1), parameters=pointers(0)[:16], buffers=buffers)
-    found = emulate(kernel("races", name), launch, races=True).hazards.found
-    assert " ".join(sorted(each.code.removeprefix("RACE0") for each in found)) == expected
-    assert (expected == "06") == found[0].what.startswith("in a sample of random inputs, both store the same value")
+    found = hazards(name, known=False)
+    assert codes(found) == expected
+    same = found.found[0].what.startswith("in a sample of random inputs, both store the same value")
+    assert same == (expected == "06")
 
 
 def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
@@ -125,12 +93,10 @@ def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
     assert (found.found, found.blocks) == ((), 1)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("waited", []), ("early", ["RACE002"])])
-def test_a_tcgen05_mma_waits_for_the_tile_that_it_reads(name: str, expected: list[str]) -> None:
-    launch = Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=pointers(0)[:16])
-    found = emulate(kernel("umma_waits", name), launch, races=True, counts_traffic=False).hazards
-    assert [hazard.code for hazard in found.found] == expected
-    assert found.blocks == 1
+@pytest.mark.parametrize(("name", "expected"), [("waited", ""), ("early", "02")])
+def test_a_tcgen05_mma_waits_for_the_tile_that_it_reads(name: str, expected: str) -> None:
+    found = hazards(name, file="umma_waits", threads=128)
+    assert (codes(found), found.blocks) == (expected, 1)
 
 
 def steps(name: str) -> dict[str, list[str]]:
@@ -183,7 +149,7 @@ def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
 def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")
-    assert [hazard.code for hazard in found.found] == ["RACE001", "RACE005"]
+    assert codes(found) == "01 05"
     assert "whether stores that race store the same value" in found.unfollowed
 
 

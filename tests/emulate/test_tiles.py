@@ -1,17 +1,24 @@
 """Tiles from tensor maps to wgmma and tcgen05.mma: what is said of them against what an H100 or an oracle computes."""
 
 import re
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from bench.gemms import MutatedCase, ShapeCase, mutated_cases, repaired, shape_case
+from bench.gemms import A, MutatedCase, ShapeCase, followed, mutated_cases, repaired, shape_case
 from bench.tile_oracle import outcome
 from bench.umma_cases import UmmaCase
 from bench.umma_mutations import umma_case
-from ncu_swizzle.emulate.code import STEP
+from ncu_swizzle.base import codes
+from ncu_swizzle.emulate.code import STEP, Sass, parse_instruction
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded
+from ncu_swizzle.emulate.tensor_probes import roundings
+from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 from tests.support.emulation import kernel
 from tests.support.places import table
 
@@ -36,9 +43,9 @@ def cases(group: str, computes: str) -> Iterator[tuple[MutatedCase | ShapeCase |
 
 @groups
 def test_what_computes_right_results_is_not_flagged(group: str) -> None:
-    for one, followed in cases(group, "right"):
+    for one, count in cases(group, "right"):
         found = one.judged()
-        assert (list(found.misfits), list(found.lacking), found.followed) == ([], [], followed), one.label
+        assert (list(found.misfits), list(found.lacking), found.followed) == ([], [], count), one.label
 
 
 @groups
@@ -80,3 +87,92 @@ def test_a_launch_says_what_does_not_fit() -> None:
 def test_a_gemm_computes_what_it_did(label: str) -> None:
     case = next(one for one in mutated_cases() if one.label == label)
     assert outcome(case.gemm(), case.arrangements) == case.fields["result"]
+
+
+# ----------------------------------------------------------------------------------- descriptors and columns of tcgen05
+
+
+def test_descriptors_are_read_as_they_are_encoded() -> None:
+    bits = 0x1234 | 5 << 16 | 64 << 32 | 1 << 46 | 3 << 49 | 1 << 52 | 4 << 61
+    one = UmmaDescriptor.of_bits(bits)
+    assert (one.start, one.leading, one.stride, one.base_offset, one.span) == (0x12340, 80, 1024, 3, 64)
+    assert one.absolute
+    shape = UmmaShape.of_bits(1 << 4 | 1 << 7 | 1 << 10 | 1 << 16 | 16 << 17 | 8 << 24, "UTCHMMA", (), scaled=False)
+    assert (shape.m, shape.n, shape.types, shape.a_mn_major, shape.b_mn_major) == (
+        128,
+        128,
+        ("bf16", "bf16"),
+        False,
+        True,
+    )
+    assert not shape.refused
+
+
+def test_packed_types_and_larger_atoms_are_encoded_as_ptxas_replaces_them() -> None:
+    # tensormap.replace writes the type to bits 7 to 10 of the mode word, and the atoms to bits 19 to 21.
+    for data_type, code, bits in ((13, 11, 4), (14, 12, 4), (15, 13, 6)):
+        tensor = Tiled(A, data_type, (256, 64), (256,), (128, 64), 4)
+        content = tensor.encoded()
+        mode = struct.unpack_from("<I", content, 8)[0]
+        assert (mode >> 7 & 15, mode >> 13 & 3, mode >> 19 & 7) == (code, 3, 1)
+        assert decoded(content) == tensor
+        assert copied_bytes(content) == 128 * 64 * bits // 8  # gaps are not counted
+
+
+@pytest.mark.parametrize(
+    ("lane", "column", "stored", "code", "said"),
+    [
+        (32, 8, 16, "", ""),
+        (16, 0, 8, codes.TENSOR_LANES, "begins in lane 16 of tensor memory: 0 would fit"),
+        (0, 28, 32, codes.TENSOR_COLUMNS, "columns 28 to 35"),
+        (0, 8, 8, codes.TENSOR_ORDER, "columns 8 to 15 of tensor memory, which nothing has written"),
+    ],
+)
+def test_a_shift_is_of_32_lanes_and_8_columns(lane: int, column: int, stored: int, code: str, said: str) -> None:
+    parameters = struct.pack("<Qiii", A, lane, column, stored)
+    found = followed("shift", "shifted", Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=parameters))
+    assert [misfit.code for misfit in found.misfits] == ([code] if code else [])
+    assert all(said in misfit.message for misfit in found.misfits)
+
+
+@pytest.mark.parametrize(
+    ("shift", "found"), [("R.U32.HI UR4, URZ, 0x5, UR6", {0: 16}), ("L.U32 UR4, UR6, 0x5, URZ", {})]
+)
+def test_only_a_shift_to_the_right_makes_units_of_columns(shift: str, found: dict[int, int]) -> None:
+    sass = [f"USHF.{shift}", "UTCATOMSWS.FIND_AND_SET.ALIGN UP0, UR5, UR4"]
+    assert roundings([parse_instruction(Sass(16 * k, text)) for k, text in enumerate(sass)]) == found
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "pair", "shared", "math"),
+    [(128, 64, False, 48, 32), (128, 128, False, 64, 64), (128, 256, False, 96, 128), (256, 256, True, 64, 128)],
+)
+def test_the_time_of_an_instruction_is_that_of_shared_memory_or_of_the_math(
+    m: int, n: int, pair: bool, shared: float, math: float
+) -> None:
+    bits = 1 << 4 | n >> 3 << 17 | m >> 4 << 24
+    shape = UmmaShape.of_bits(bits, "UTCHMMA", ("2CTA",) if pair else (), scaled=False)
+    assert shape.cycles(a_in_shared=True) == (shared, math)
+    assert bool(shape.bound(a_in_shared=True)) == (shared > math)
+    assert not shape.bound(a_in_shared=False)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "pair", "columns"),
+    [(128, 64, False, (4, 2)), (128, 256, False, (4, 8)), (256, 256, True, (4, 8)), (128, 256, True, (2, 4))],
+)
+def test_scale_factors_of_a_pairs_smaller_tile_are_split_like_its_columns(
+    m: int, n: int, pair: bool, columns: tuple[int, int]
+) -> None:
+    shape = UmmaShape.of_bits(n >> 3 << 17 | m >> 4 << 24, "UTCQMMA", ("2CTA",) if pair else (), scaled=True)
+    assert shape.scale_columns == columns, "as CUTLASS allocates them: tmem_sf_frg"
+
+
+def test_uniform_registers_beyond_62_are_registers_of_their_own() -> None:
+    def written(sass: str) -> int:
+        return effects(parse_instruction(Sass(0, sass))).writes
+
+    ones = [written(sass) for sass in ("UMOV UR63, 0x1", "UMOV UR66, 0x1", "ISETP.GE.AND P2, PT, R2, 0x1, PT")]
+    assert len(set(ones)) == len(ones)
+    assert all(ones)
+    assert not written("UMOV URZ, 0x1")

@@ -1,4 +1,4 @@
-"""The catalogue on a real GPU: right, conflict-free, and profiled end to end."""
+"""The catalogue on a real GPU: right, conflict-free, profiled; suggestions, a sweep, fixes and functions in Python."""
 
 import json
 import os
@@ -6,19 +6,36 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ncu_swizzle
+from bench import fixes_on_gpu
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import EnvironmentLacking
+from ncu_swizzle.base.errors import EnvironmentLacking, WrongOutput
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog, toolchain
-from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports.options import NCU, Engine
-from tests.support import worked_example
+from ncu_swizzle.explain import predict
+from ncu_swizzle.explain.predict import Prediction
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.fix.claims import About, ClaimState
+from ncu_swizzle.kernels import catalog, device, toolchain
+from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.kernels.tiles import tiles_of
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import NCU, Destination, Engine
+from ncu_swizzle.smem import code
+from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.suggestions import suggest
+from ncu_swizzle.sweep import plan, running, table
+from tests.support import fixes, worked_example
+from tests.support.emulation import DATA
+from tests.support.fixes import FIXES, specs, with_text
 from tests.support.process import started as command
 from tests.support.processes import processes_in
 
@@ -191,3 +208,159 @@ def test_a_time_limit_ends_everything(tmp_path: Path) -> None:
     assert "was still running after 1 s" in done.stderr
     assert not list(tmp_path.iterdir())
     assert not list(processes_in(tmp_path))
+
+
+# ---------------------------------------------------------------------------------------------- suggestions
+
+# A plain kernel, the policy that it names, and a small problem.
+PLAIN = [
+    ("transpose-plain", "layout::RowMajor<transpose::kRowBytes, sizeof(float)>", {"n": 256}),
+    ("vectors-8-stride", "layout::RowMajor<vectors::kRowBytes, 2 * sizeof(float)>", {"tiles": 64}),
+    ("vectors-16-stride", "layout::RowMajor<vectors::kRowBytes, 4 * sizeof(float)>", {"tiles": 64}),
+    ("kernel1", "layout::RowMajor<attention::kRowBytes>", {"batch": 1, "heads": 2, "seq": 192}),
+]
+
+
+def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
+    folder.mkdir()
+    return measured.measure(
+        Target(family, kernel, problem), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=folder)
+    )
+
+
+def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
+    """Hold what ncu counted against the predictions; only copies may have none."""
+    for check in predict.checked_against(predictions, profile):
+        known = check.predicted.wavefronts is not None
+        assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
+
+
+def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Family, Kernel]:
+    """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
+    kernels = folder / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    family, plain = catalog.load(kernels).named(name)
+    text = family.source(plain).read_text(encoding="utf-8")
+    include, rest = text.split("\n", 1)
+    used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
+    assert used.count("Suggested") == 1
+    (family.folder / "suggested.cu").write_text(f"{include}\n\n{source}{used}", encoding="utf-8")
+    with (family.folder / "family.toml").open("a", encoding="utf-8") as toml:
+        toml.write('\n[[variant]]\nname = "suggested"\ntitle = "As suggested"\nlesson = "The loop is closed."\n')
+    return catalog.load(kernels).named("suggested")
+
+
+@pytest.mark.parametrize(("name", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
+def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    family, plain = catalog.shipped().named(name)
+    problem = family.problem(sizes)
+    before = measure(family, plain, problem, tmp_path / "before")
+    hold(predict.target_predictions(Target(family, plain, problem)), before)
+    assert before.total.excessive
+
+    (tile,) = tiles_of(Target(family, plain, problem))
+    best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
+    assert best.extra_bytes == 0
+
+    applied = with_policy(name, policy, code.policy(best.mapping, tile.unit), tmp_path)
+    after = measure(*applied, problem, tmp_path / "after")
+    predictions = [predict.prediction_of(access, best.mapping) for access in tile.accesses]
+    hold(predictions, after)
+    assert after.total.excessive == 0
+
+
+# ---------------------------------------------------------------------------------------------- a sweep
+
+SIZES = (256, 512)
+VARIANTS = ("plain", "padded", "xor")
+
+
+def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
+    kernels, place = tmp_path / "kernels", tmp_path / "sweep"
+    shutil.copytree(paths.kernels(), kernels)
+    source = kernels / "transpose" / "3_xor.cu"
+    right = source.read_text(encoding="utf-8")
+    # The first 32 elements end as 0.5: the thread that writes one of them rightly writes this after it.
+    wrong = right.replace("(in, out, n);", "(in, out, n);\n    out[threadIdx.x] = 0.5f;")
+    assert wrong != right
+    source.write_text(wrong, encoding="utf-8")
+
+    known = catalog.load(kernels)
+    planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
+    first = running.run(planned, Request(engine="ncu"), Destination(place))
+    states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
+    assert states == {
+        **{(f"transpose-{name}", n): "done" for name in ("plain", "padded") for n in SIZES},
+        **{("transpose-xor", n): "failed" for n in SIZES},
+    }
+    assert all(isinstance(one.error, WrongOutput) for one in first.failed)
+    rows = {(row.kernel, row.outcome.point.sizes["n"]): row for row in table.rows_table(first)}
+    for n in SIZES:
+        plain, padded = rows["transpose-plain", n], rows["transpose-padded", n]
+        assert plain.count("degree") == 16.5, "stores are conflict-free, loads are 32-way"
+        assert plain.count("excessive") == 31 * n * n // 32
+        assert (padded.count("degree"), padded.count("excessive")) == (1, 0)
+        assert plain.ms
+        assert padded.ms
+        assert padded.speedup == plain.ms / padded.ms
+        saved = run_folder.load_profile(place / "points" / "transpose-plain" / f"n{n}" / "profile.json")
+        assert saved.problem == {"n": n}
+    assert (place / "report.html").is_file()
+
+    source.write_text(right, encoding="utf-8")
+    known = catalog.load(kernels)
+    planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
+    again = running.run(planned, Request(engine="ncu"), Destination(place), resume=True)
+    assert not again.failed
+    assert not any(one.kept for one in again.outcomes), "the family's sources are others now"
+    last = running.run(again.plan, Request(engine="ncu"), Destination(place), resume=True)
+    assert all(one.kept for one in last.outcomes)
+    assert [one.values for one in last.outcomes] == [one.values for one in again.outcomes]
+
+
+# ------------------------------------------------------------------------------- functions in Python, fixes, the oracle
+
+
+def test_a_function_with_live_tensors_is_measured(
+    ncu_profile: Callable[..., Any], tiles: Any, launch: dict[str, Any]
+) -> None:
+    profile = ncu_profile(tiles.transpose, **launch)
+    assert profile.engine == "ncu"
+    assert profile.machine.gpu
+    ncu_swizzle.assert_no_excess(profile)
+
+
+def test_fixed_kernels_are_the_same_and_no_slower(tmp_path: Path) -> None:
+    pairs = {name: fixes.apply(name, tmp_path / "after" / name) for name in FIXES}
+    claims = fixes_on_gpu.measured(pairs, tmp_path)
+    print(fixes_on_gpu.table(claims))
+    for name, each in claims.items():
+        assert [claim.about for claim in each] == [About.OUTPUTS, About.SANITIZER, About.TIME], name
+        assert all(claim.held for claim in each[:2]), (name, each)
+        assert each[2].state is not ClaimState.FAILED, (name, each)
+
+
+def test_a_wrong_fix_is_noticed(tmp_path: Path) -> None:
+    target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
+    (old, new), *_ = fix.edits
+    wrong = with_text(target, fix.text(target).replace(new, old), tmp_path / "after")
+    pair = on_gpu.compiled_pair(target, wrong, tmp_path / "pair", Toolchain())
+    ((outputs, *_),) = on_gpu.measure([pair], tmp_path, Toolchain())
+    assert outputs.about is About.OUTPUTS
+    assert outputs.state is ClaimState.FAILED
+
+
+def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
+    if all(capability != (9, 0) for _, capability in device.devices()):
+        pytest.skip("wgmma needs compute capability 9.0")
+    cubin = tmp_path / "shapes.cubin"
+    command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]
+    subprocess.run(command, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.shapes_on_gpu", str(cubin), "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines()[-1].endswith(" agree, 0 differ"), done.stdout

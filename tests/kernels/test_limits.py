@@ -1,26 +1,33 @@
-"""How arguments, sizes and fills are written, which mistakes are told, and the limits of what users type."""
+"""How arguments, sizes and fills are written, which mistakes are told, the limits of what users type, and any text."""
 
+import contextlib
 import os
 import re
 import struct
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.base.errors import BadCatalog, BadFile, BadProblem, UsageError
+from bench.corpus import bytewise, hostile, originals, trees
+from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.gate import baseline
-from ncu_swizzle.kernels import arguments, fills, naming
+from ncu_swizzle.kernels import arguments, catalog, fills, naming, project
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
-from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter
+from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter, Target
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, evaluate, refuse_bad_sizes, refuse_oversized, three
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.project import specs
 from ncu_swizzle.reports import pairing
 from ncu_swizzle.sweep import plan
 from tests.support.own_kernel import own
 from tests.support.places import table
+from tests.support.properties import chances, examples, holds
 from tests.support.refusals import refused, unlike
 from tests.support.reports import EMPTY
 
@@ -31,32 +38,25 @@ DIGITS = (HUGE, LARGE, "9" * 30, str(1 << 63))
 
 def test_no_number_has_more_than_64_bits() -> None:
     for digits in DIGITS:
-        for expression in (digits, f"n + {digits}", f"-1 - {digits}"):
-            with pytest.raises(BadCatalog, match="64 bits"):
-                evaluate(expression, {"n": 1})
+        expressions = (digits, f"n + {digits}", f"-1 - {digits}")
+        refusals: dict[Callable[[str], object], Iterable[str]] = {
+            lambda text: evaluate(text, {"n": 1}): expressions,
+            lambda text: plan.sizes([text]): [f"n={digits}"],
+            lambda criterion, digits=digits: baseline.parse_rule(criterion, digits): baseline.LIMITS,
+            lambda text: Parameter("n", 64).validated(10 ** min(len(text), 6000)): [digits],
+        }
+        for call, texts in refusals.items():
+            assert not unlike(dict.fromkeys(texts, "64 bits"), lambda text, call=call: refused(call, text))
         with pytest.raises(ValueError, match="64 bits"):
             whole(digits)
-        with pytest.raises(UsageError, match="64 bits"):
-            plan.sizes([f"n={digits}"])
-        for criterion in baseline.LIMITS:
-            with pytest.raises(UsageError, match="64 bits"):
-                baseline.parse_rule(criterion, digits)
-        with pytest.raises(BadProblem, match="64 bits"):
-            Parameter("n", 64).validated(10 ** min(len(digits), 6000))
 
 
-def test_no_result_has_more_than_64_bits() -> None:
-    for expression in ("n*n", "n*n*n*n*n*n", "*".join(["n"] * 400)):
-        with pytest.raises(BadCatalog, match="64 bits"):
-            evaluate(expression, {"n": 1 << 62})
+def test_no_result_has_more_than_64_bits_and_no_expression_is_deep_or_long() -> None:
+    large = dict.fromkeys(("n*n", "n*n*n*n*n*n", "*".join(["n"] * 400)), "64 bits")
+    assert not unlike(large, lambda text: refused(evaluate, text, {"n": 1 << 62}))
     assert evaluate("n * 2 - 1 + 1", {"n": (1 << 62) - 1}) == (1 << 63) - 2
-
-
-def test_deep_and_long_expressions_are_refused() -> None:
-    for text in ("(" * 5000, "-" * 9000 + "1", "1+" * 4999 + "1", "n*" * 100_000 + "1", "~" * 200_000):
-        with pytest.raises(BadCatalog) as error:
-            evaluate(text, {"n": 1})
-        assert len(str(error.value)) < 400, text[:2]
+    long = ("(" * 5000, "-" * 9000 + "1", "1+" * 4999 + "1", "n*" * 100_000 + "1", "~" * 200_000)
+    assert not unlike(dict.fromkeys(long, r"^BadCatalog: .{,400}\n"), lambda text: refused(evaluate, text, {"n": 1}))
 
 
 def parsed(text: str, n: int = 4) -> tuple[Argument, ...]:
@@ -102,17 +102,15 @@ def test_arrays_are_regular_files_of_one_array(tmp_path: Path) -> None:
     (tmp_path / "text.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{'descr': '<f4'")
     np.savez(tmp_path / "several", a=np.zeros(3), b=np.zeros(4))
     (tmp_path / "several.npz").rename(tmp_path / "several.npy")
-    for file in [*tmp_path.glob("*.npy"), Path("x" * 100_000 + ".npy"), Path("a\0.npy")]:
-        with pytest.raises(BadFile, match="cannot be read"):
-            fills.load(str(file))
+    files = [*map(str, tmp_path.glob("*.npy")), "x" * 100_000 + ".npy", "a\0.npy"]
+    assert not unlike(dict.fromkeys(files, "^BadFile: .*cannot be read"), lambda file: refused(fills.load, file))
 
 
 def test_patterns_that_do_not_compile_are_refused() -> None:
-    for text in ("(", "(" * 100_000, "a{99999999999999999999}", "[", "(?P<a>x)(?P<a>y)"):
-        with pytest.raises(UsageError, match="regular expression"):
-            baseline.pattern(text, "--kernel-name")
-        with pytest.raises(UsageError, match="regular expression"):
-            pairing.matches(EMPTY, f"regex:{text}")
+    texts = ("(", "(" * 100_000, "a{99999999999999999999}", "[", "(?P<a>x)(?P<a>y)")
+    expected = dict.fromkeys(texts, "^UsageError: .*regular expression")
+    assert not unlike(expected, lambda text: refused(baseline.pattern, text, "--kernel-name"))
+    assert not unlike(expected, lambda text: refused(pairing.matches, EMPTY, f"regex:{text}"))
 
 
 def test_files_say_so_too(tmp_path: Path) -> None:
@@ -159,17 +157,13 @@ def test_mistakes_name_the_argument_and_a_right_one() -> None:
 
 def test_a_struct_is_laid_out_as_c_lays_it_out() -> None:
     content = bytes(fills.scalar(one("p=struct:int8:1,int16:-1,int64:n,bool:1,bytes:2,float32:1"), N).tobytes())
-    fields = struct.pack("<bxhxxxxq?2sxf", 1, -1, 12, True, b"", 1.0)
-    assert content == fields
+    assert content == struct.pack("<bxhxxxxq?2sxf", 1, -1, 12, True, b"", 1.0)
     assert len(fills.scalar(one("p=struct:int64:1,int8:1"), N).tobytes()) == 16  # as in an array of them
 
 
 def test_an_argument_is_written_as_it_is_read() -> None:
-    texts = (
-        "p=struct:int32:4,float32:1.5", "m=tensormap:float16[n,64]:zeros:out:box=8x64:swizzle=64",
-        "x=float32[n]:random", "n=int32:4",
-    )  # fmt: skip
-    assert [text_of(one(text)) for text in texts] == [*texts]
+    for text in TABLES["understood"]:
+        assert one(text_of(one(text))) == one(text), text
 
 
 @given(
@@ -231,23 +225,18 @@ def test_a_struct_has_the_bytes_of_a_file_or_zeros(tmp_path: Path) -> None:
 
 
 def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:
-    with pytest.raises(UsageError, match="two arguments are called 'x'"):
-        parse_arguments(["x=1", "x=2"], HERE, N)
     (found,) = parse_arguments(["y=float32[n]:out"], HERE, N, {"y": 0.25})
     assert found.tolerance == 0.25
-    with pytest.raises(UsageError, match="'x' is not an output"):
-        parse_arguments(["y=float32[n]:out"], HERE, N, {"x": 0.25})
+    assert "'x' is not an output" in refused(parse_arguments, ["y=float32[n]:out"], HERE, N, {"x": 0.25})
+    assert "two arguments are called 'x'" in refused(parse_arguments, ["x=1", "x=2"], HERE, N)
 
 
 # ---------------------------------------------------------------------------------------------- grid and block
 
 
-def test_sizes_left_away_are_one() -> None:
+def test_sizes_left_away_are_one_and_those_that_no_gpu_takes_are_told() -> None:
     assert three("n//32, 8", "grid") == ("n//32", "8", "1")
     assert three([8], "block") == ("8", "1", "1")
-
-
-def test_sizes_that_no_gpu_takes_are_told() -> None:
     counts = dict.fromkeys(("", "1,2,3,4", "1,,2", ","), "^UsageError: .*one to three sizes")
     assert not unlike(counts, lambda text: refused(three, text, "grid"))
     sizes = {
@@ -257,15 +246,122 @@ def test_sizes_that_no_gpu_takes_are_told() -> None:
         (("1", "1", "65"), "block"): "1 to 64",
         (("n*100", "1", "1"), "block"): "1200, outside 1 to 1024",
     }
-    assert not unlike(sizes, lambda row: refused(refuse_bad_sizes, *row, N))
-    hints = {row: rf"^UsageError(?s:.*)  try: .*(--{row[1]}|--problem)" for row in sizes}
-    assert not unlike(hints, lambda row: refused(refuse_bad_sizes, *row, N))
+    told = {row: rf"^UsageError(?s:.*{said}.*)  try: .*(--{row[1]}|--problem)" for row, said in sizes.items()}
+    assert not unlike(told, lambda row: refused(refuse_bad_sizes, *row, N))
 
 
 def test_a_launch_beyond_the_limits_is_told() -> None:
     limits = Limits(threads=512, shared=101376, static=4096)
-    refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 16, 1), shared=97280), limits)
-    with pytest.raises(UsageError, match=r"32 x 32 x 1 has 1,024 threads; this kernel allows at most 512"):
-        refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 32, 1)), limits)
-    with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory plus 4,096 bytes of static"):
-        refuse_oversized("fn", LaunchShape(grid=(1,), block=(32, 1, 1), shared=97281), limits)
+    expected = {
+        ((32, 16, 1), 97280): "accepted",
+        ((32, 32, 1), 0): r"32 x 32 x 1 has 1,024 threads; this kernel allows at most 512",
+        ((32, 1, 1), 97281): r"97,281 bytes of dynamic shared memory plus 4,096 bytes of static",
+    }
+
+    def told(row: tuple[tuple[int, ...], int]) -> str:
+        return refused(refuse_oversized, "fn", LaunchShape(grid=(1,), block=row[0], shared=row[1]), limits)
+
+    assert not unlike(expected, told)
+
+
+# ---------------------------------------------------------------------------------------------- any text
+
+SIZES = {"n": 8, "m": 3}
+HOSTILE = st.sampled_from((*hostile.VALUES["expressions"], *hostile.VALUES["arguments"]))
+TEXTS = st.text(max_size=40) | st.text(alphabet="nm0189+-*/%() ,:=[]xfloatin32_.e", max_size=40) | HOSTILE
+
+
+@examples
+def test_any_expression_is_an_integer_or_refused(examples: int) -> None:
+    def check(text: str) -> None:
+        with contextlib.suppress(NcuSwizzleError):
+            value = evaluate(text, SIZES)
+            assert type(value) is int
+            str(value)
+
+    holds(examples, check, TEXTS)
+
+
+Expression = tuple[str, int]
+LEAVES = st.integers(0, 2**31).map(lambda value: (str(value), value)) | st.sampled_from([("n", 8), ("m", 3)])
+
+
+def _together(parts: tuple[Expression, str, Expression]) -> Expression:
+    (left, a), operation, (right, b) = parts
+    values = {"+": a + b, "-": a - b, "*": a * b, "//": a // b if b else 0, "%": a % b if b else 0}
+    return f"({left}) {operation} ({right})", values[operation]
+
+
+@examples
+def test_an_expression_has_the_value_that_it_has_in_python(examples: int) -> None:
+    def check(expression: Expression) -> None:
+        text, value = expression
+        try:
+            found = evaluate(text, SIZES)
+        except NcuSwizzleError:
+            assert "//" in text or "%" in text or abs(value) > 2**31, (
+                "only a division by zero or a huge number is refused"
+            )
+        else:
+            assert "// (0)" in text or "% (0)" in text or found == eval(text, {}, dict(SIZES)), text
+
+    operations = st.sampled_from(["+", "-", "*", "//", "%"])
+    holds(
+        examples,
+        check,
+        st.recursive(LEAVES, lambda part: st.tuples(part, operations, part).map(_together), max_leaves=6),
+    )
+
+
+@examples
+def test_any_argument_is_understood_or_refused(examples: int) -> None:
+    def check(texts: Sequence[str]) -> None:
+        with contextlib.suppress(NcuSwizzleError):
+            for argument in arguments.parse_arguments(texts, Path("/nowhere"), SIZES):
+                if argument.shape:
+                    assert all(size >= 1 for size in fills.shape(argument, SIZES))
+                else:
+                    assert fills.scalar(argument, SIZES).dtype == fills.numpy_dtype(argument.dtype)
+
+    holds(examples, check, st.lists(TEXTS, max_size=3))
+
+
+def _settings(file: Path) -> None:
+    with contextlib.suppress(NcuSwizzleError):
+        settings = project.project_in(file)
+        assert all(isinstance(folder, Path) for folder in settings.catalog)
+        for spec in specs(settings):
+            assert spec.name
+        naming.everything(CatalogOptions(str(file)))
+
+
+def _family(file: Path) -> None:
+    with contextlib.suppress(NcuSwizzleError):
+        for family in catalog.load(file.parent.parent).families:
+            with contextlib.suppress(NcuSwizzleError):
+                problem = family.problem()
+                for kernel in family.kernels:
+                    assert Target(family, kernel, problem).launch
+                    family.source(kernel)
+
+
+@examples
+@pytest.mark.parametrize("name", ["ncu-swizzle.toml", "family.toml"])
+def test_any_settings_are_read_or_refused(name: str, examples: int, tmp_path: Path) -> None:
+    content = originals.project() if name == "ncu-swizzle.toml" else originals.family("transpose/transpose-xor")
+    read = _settings if name == "ncu-swizzle.toml" else _family
+    file = tmp_path / "kernels" / "mine" / name
+    file.parent.mkdir(parents=True)
+
+    def check(damage: str, chance: Random) -> None:
+        if damage == "wanted":
+            file.write_bytes(trees.toml(trees.with_wanted(content, chance)))
+        elif damage == "a hostile value":
+            changed = trees.with_hostile_value(content, chance)
+            file.write_bytes(trees.toml(changed if isinstance(changed, dict) else {}))
+        else:
+            whole = trees.toml(content)
+            file.write_bytes(bytewise.TEXT[damage](whole, whole, chance))
+        read(file)
+
+    holds(examples, check, st.sampled_from(["wanted", "a hostile value", *bytewise.TEXT]), chances)

@@ -1,5 +1,5 @@
 // Small kernels with and without an order between their accesses to shared memory, of 64 threads; `early` and the like
-// are as their neighbours, but for one mistake.
+// are as their neighbours, but for one mistake. tests/emulate/test_races.py reads what is to be found.
 #include <cuda_runtime.h>
 
 #include <stdint.h>
@@ -17,30 +17,31 @@ __device__ __forceinline__ void wait(uint64_t &b, int parity) {
 }
 __device__ __forceinline__ void bar(int b, int n) { asm volatile("bar.sync %0, %1;" ::"r"(b), "r"(n) : "memory"); }
 
-#define KERNEL(name) extern "C" __global__ void name(float *out, const float *in)
+// A name, and the codes of the hazards that are to be found, without "RACE0".
+#define KERNEL(name, hazards) extern "C" __global__ void name(float *out, const float *in)
 #define ROW __shared__ __align__(128) float row[64]; const int t = threadIdx.x
 
-KERNEL(ordered) { ROW; row[t] = in[t]; __syncthreads(); out[t] = row[63 - t]; }
-KERNEL(unordered) { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[63 - t]; }
-KERNEL(loop) {
+KERNEL(ordered, "") { ROW; row[t] = in[t]; __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(unordered, "01") { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[63 - t]; }
+KERNEL(loop, "") {
     ROW;
     for (int i = 0; i < 1000; ++i) { row[t] = in[64 * i + t]; __syncthreads(); out[64 * i + t] = row[63 - t]; __syncthreads(); }
 }
-KERNEL(loop_open) {
+KERNEL(loop_open, "01") {
     ROW;
     for (int i = 0; i < 1000; ++i) { row[t] = in[64 * i + t]; __syncthreads(); out[64 * i + t] = row[63 - t]; }
 }
-KERNEL(in_block_100) { ROW; row[t] = in[t]; if (blockIdx.x == 100) row[63 - t] = 1; __syncthreads(); out[t] = row[63 - t]; }
-KERNEL(lanes) { ROW; ((volatile float *)row)[t] = in[t]; out[t] = ((volatile float *)row)[t ^ 1]; }
-KERNEL(lanes_synced) { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[t ^ 1]; }
-KERNEL(named) { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 1, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
-KERNEL(named_other) { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 2, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
-KERNEL(two_counts) { ROW; if (t < 32) { row[t] = in[t]; bar(1, 32); } else { bar(1, 64); out[t] = row[t - 32]; } }
-KERNEL(copied) {
+KERNEL(in_block_100, "") { ROW; row[t] = in[t]; if (blockIdx.x == 100) row[63 - t] = 1; __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(lanes, "04") { ROW; ((volatile float *)row)[t] = in[t]; out[t] = ((volatile float *)row)[t ^ 1]; }
+KERNEL(lanes_synced, "") { ROW; row[t] = in[t]; __syncwarp(); out[t] = row[t ^ 1]; }
+KERNEL(named, "") { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 1, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(named_other, "10") { ROW; if (t < 32) { row[t] = in[t]; asm volatile("bar.arrive 2, 64;" ::: "memory"); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(two_counts, "12") { ROW; if (t < 32) { row[t] = in[t]; bar(1, 32); } else { bar(1, 64); out[t] = row[t - 32]; } }
+KERNEL(copied, "") {
     ROW; asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\ncp.async.wait_all;" ::"r"(at(row + t)), "l"(in + t) : "memory");
     __syncthreads(); out[t] = row[63 - t];
 }
-KERNEL(copied_early) {
+KERNEL(copied_early, "02") {
     ROW; asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\ncp.async.commit_group;\ncp.async.wait_group 1;" ::"r"(at(row + t)), "l"(in + t) : "memory");
     __syncthreads(); out[t] = row[63 - t];
 }
@@ -49,32 +50,32 @@ __device__ __forceinline__ void leave(float *out, float *row) {
 }
 __device__ __forceinline__ void left() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-KERNEL(left_fenced) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); left(); } __syncthreads(); row[t] = 1; out[64 + t] = row[t]; }
-KERNEL(left_unfenced) { ROW; row[t] = in[t]; __syncthreads(); if (t == 0) { leave(out, row); left(); } }
-KERNEL(left_early) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } __syncthreads(); row[t] = in[t + 1]; left(); out[64 + t] = row[t]; }
-KERNEL(left_at_end) { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } }
+KERNEL(left_fenced, "") { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); left(); } __syncthreads(); row[t] = 1; out[64 + t] = row[t]; }
+KERNEL(left_unfenced, "03") { ROW; row[t] = in[t]; __syncthreads(); if (t == 0) { leave(out, row); left(); } }
+KERNEL(left_early, "02") { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } __syncthreads(); row[t] = in[t + 1]; left(); out[64 + t] = row[t]; }
+KERNEL(left_at_end, "02") { ROW; row[t] = in[t]; fence(); __syncthreads(); if (t == 0) { leave(out, row); } }
 __shared__ uint64_t b[2];
-KERNEL(phases) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
-KERNEL(phase_wrong) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 1); out[t] = row[63 - t]; }
-KERNEL(phase_never) { ROW; if (t == 0) { init(b[0], 65); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
-KERNEL(phase_twice) { ROW; if (t == 0) { init(b[0], 48); } __syncthreads(); row[t] = in[t]; arrive(b[0]); __syncthreads(); out[t] = row[63 - t]; }
-KERNEL(uninitialised) { ROW; if (t == 0) { init(b[0], 64); } row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
-KERNEL(mbarrier_overwritten) { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); ((float *)b)[t % 4] = in[t]; __syncthreads(); out[t] = ((float *)b)[t % 2]; row[t] = 0; }
-KERNEL(mbarrier_ended) { if (threadIdx.x == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); if (threadIdx.x == 0) { asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at(&b[0])) : "memory"); ((volatile float *)b)[0] = in[0]; } __syncthreads(); out[threadIdx.x] = ((volatile float *)b)[0]; }
-KERNEL(same_value) { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = row[blockIdx.x]; }
-KERNEL(other_values) { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
-KERNEL(polled) {
+KERNEL(phases, "") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(phase_wrong, "11") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 1); out[t] = row[63 - t]; }
+KERNEL(phase_never, "11") { ROW; if (t == 0) { init(b[0], 65); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(phase_twice, "14") { ROW; if (t == 0) { init(b[0], 48); } __syncthreads(); row[t] = in[t]; arrive(b[0]); __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(uninitialised, "01") { ROW; if (t == 0) { init(b[0], 64); } row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
+KERNEL(mbarrier_overwritten, "01 05 14") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); ((float *)b)[t % 4] = in[t]; __syncthreads(); out[t] = ((float *)b)[t % 2]; row[t] = 0; }
+KERNEL(mbarrier_ended, "") { if (threadIdx.x == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); if (threadIdx.x == 0) { asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at(&b[0])) : "memory"); ((volatile float *)b)[0] = in[0]; } __syncthreads(); out[threadIdx.x] = ((volatile float *)b)[0]; }
+KERNEL(same_value, "06") { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = row[blockIdx.x]; }
+KERNEL(other_values, "01 05") { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
+KERNEL(polled, "08") {
     ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
     if (t < 32) { row[t] = in[t]; __threadfence_block(); if (t == 0) { flag = 1; } }
     else { while (!flag) {} __threadfence_block(); out[t] = row[t - 32]; }
 }
-KERNEL(on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1; } out[t] = row[63 - t]; }
-KERNEL(one_on_data) { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[5] = t; } __syncthreads(); out[t] = row[5]; }
-KERNEL(counted) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t / 2], 1); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
-KERNEL(counted_open) { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncwarp(); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
-KERNEL(added) { __shared__ float n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t], in[t]); atomicAdd(&n[63 - t], 1.f); __syncthreads(); out[t] = n[t]; }
-KERNEL(stuck) { ROW; row[t] = in[t]; if (t < 32) { bar(1, 64); bar(2, 64); } else { bar(2, 64); bar(1, 64); } out[t] = row[63 - t]; }
-KERNEL(nowhere) { ROW; row[t] = 0; __syncthreads(); row[(int)in[t] & 63] = 1; __syncthreads(); out[t] = row[63 - t]; }
+KERNEL(on_data, "01") { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1; } out[t] = row[63 - t]; }
+KERNEL(one_on_data, "") { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[5] = t; } __syncthreads(); out[t] = row[5]; }
+KERNEL(counted, "") { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t / 2], 1); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
+KERNEL(counted_open, "01") { __shared__ int n[64]; const int t = threadIdx.x; n[t] = 0; __syncwarp(); atomicAdd(&n[63 - t], 1); __syncthreads(); out[t] = n[t]; }
+KERNEL(added, "") { __shared__ float n[64]; const int t = threadIdx.x; n[t] = 0; __syncthreads(); atomicAdd(&n[t], in[t]); atomicAdd(&n[63 - t], 1.f); __syncthreads(); out[t] = n[t]; }
+KERNEL(stuck, "10") { ROW; row[t] = in[t]; if (t < 32) { bar(1, 64); bar(2, 64); } else { bar(2, 64); bar(1, 64); } out[t] = row[63 - t]; }
+KERNEL(nowhere, "") { ROW; row[t] = 0; __syncthreads(); row[(int)in[t] & 63] = 1; __syncthreads(); out[t] = row[63 - t]; }
 
 __device__ __forceinline__ float other(const float *p) {
     uint32_t there, rank; float x;
@@ -84,14 +85,14 @@ __device__ __forceinline__ float other(const float *p) {
     return x;
 }
 __device__ __forceinline__ void cluster() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
-KERNEL(clustered) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
-KERNEL(clustered_open) { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
-KERNEL(clustered_ended) { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); }
+KERNEL(clustered, "") { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
+KERNEL(clustered_open, "01") { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
+KERNEL(clustered_ended, "07") { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); }
 __device__ __forceinline__ unsigned half(int t) { return 0xffffu << (t & 16); }
-KERNEL(halves) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 8]; }
-KERNEL(halves_open) { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 16]; }
-KERNEL(halves_chained) { ROW; row[t] = in[t]; __syncwarp(half(t)); if (t % 16 < 8) { __syncwarp(0x00ff00ff); out[t] = row[t ^ 24]; } }
-KERNEL(ring) {
+KERNEL(halves, "") { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 8]; }
+KERNEL(halves_open, "04") { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 16]; }
+KERNEL(halves_chained, "") { ROW; row[t] = in[t]; __syncwarp(half(t)); if (t % 16 < 8) { __syncwarp(0x00ff00ff); out[t] = row[t ^ 24]; } }
+KERNEL(ring, "") {
     __shared__ float rows[2][32]; __shared__ uint64_t full[2], empty[2]; const int lane = threadIdx.x % 32;
     if (threadIdx.x == 0) { for (int i = 0; i < 2; ++i) { init(full[i], 32); init(empty[i], 32); } }
     __syncthreads();
@@ -101,16 +102,16 @@ KERNEL(ring) {
         else { wait(empty[stage], phase ^ 1); rows[stage][lane] = in[32 * i + lane]; arrive(full[stage]); }
     }
 }
-KERNEL(summed) { ROW; float x = in[t]; for (int i = 16; i; i /= 2) { x += __shfl_xor_sync(~0u, x, i); } row[t / 32] = x; __syncthreads(); out[t] = row[t / 32 ^ 1]; }
+KERNEL(summed, "05") { ROW; float x = in[t]; for (int i = 16; i; i /= 2) { x += __shfl_xor_sync(~0u, x, i); } row[t / 32] = x; __syncthreads(); out[t] = row[t / 32 ^ 1]; }
 // As the pipelines of libcu++, whose counts come from shared memory: what is waited for is not followed.
-KERNEL(count_on_data) {
+KERNEL(count_on_data, "") {
     ROW; if (t == 0) { init(b[0], int(in[64])); init(b[1], int(in[65])); } __syncthreads();
     for (int i = 0; i < 4; ++i) {
         if (t < 32) { wait(b[0], i & 1 ^ 1); row[t] = in[32 * i + t]; arrive(b[1]); }
         else { wait(b[1], i & 1); out[32 * i + t] = row[t - 32]; arrive(b[0]); }
     }
 }
-KERNEL(clustered_added) {
+KERNEL(clustered_added, "") {
     ROW; row[t] = in[t]; fence();
     if (t == 0) { init(b[0], 1); asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(at(b)) : "memory"); }
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
