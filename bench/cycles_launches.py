@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import math
-import struct
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import pairs
-from cycles_execution import NEW_PAIR, SECTOR, SECTORS, Execution, execution
-from cycles_units import KINDS, entry
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cycles.execution import Execution, execution
+from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import catalog, fills
@@ -32,8 +30,6 @@ from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import container, reader
 from ncu_swizzle.reports.model import Profile
 
-SMS = 132
-L2_DIRTY = 25 << 20  # bytes that L2 keeps of what is written: it has 50 MB, in two halves that may both hold a line
 PATIENCE_S = 900.0
 
 # The units that ncu gives the utilization of, for which one binds.
@@ -49,34 +45,23 @@ DRAM_BYTES = 3.35e12  # per second, at the peak that ncu relates to
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A launch: instructions with their costs, (n,) of `cycles_units.INSTRUCTION`; what ncu measured is for judging."""
+    """A launch: what is simulated of it, and what ncu measured, for judging."""
 
     name: str
     family: str
-    code: np.ndarray
-    execution: Execution
-    warps: int  # per block
-    grid: int  # blocks
-    resident: int  # on an SM
-    asked: tuple[float, float]  # bytes that the grid loads through L2, and stores
-    buffers: tuple[float, float]  # bytes of its inputs, and of its outputs
+    work: Work
     cycles: float
     dram: float
     used: Mapping[str, float]
     samples: np.ndarray  # (n,)
 
-    @property
-    def blocks(self) -> int:
-        """How many the busiest SM runs."""
-        return math.ceil(self.grid / SMS)
-
-    def of_dram(self, measured: bool) -> tuple[float, float]:
-        """Return the bytes of DRAM that are read and written, by ncu or from the buffers: caches start empty."""
-        loaded, stored = self.asked
-        if measured:
-            read = min(self.dram, loaded)
-            return read, min(stored, self.dram - read)
-        return min(loaded, self.buffers[0]), max(0.0, min(stored, self.buffers[1]) - L2_DIRTY)
+    def of_dram(self, counted: bool) -> tuple[float, float] | None:
+        """Return the bytes of DRAM that are read and written, by ncu if `counted`."""
+        if not counted:
+            return None
+        loaded, stored = self.work.asked
+        read = min(self.dram, loaded)
+        return read, min(stored, self.dram - read)
 
 
 def launches(kept: Path) -> Iterator[Launch]:
@@ -132,57 +117,24 @@ def described(
     buffers: tuple[float, float],
 ) -> Launch:  # fmt: skip
     """Return a launch: `profile` has executions and wavefronts per instruction, `numbers` are ncu's metrics."""
-    code = _code(profile, text, executed)
-    grid = int(numbers["launch__grid_size"])
     limits = [numbers[f"launch__occupancy_limit_{what}"] for what in ("registers", "shared_mem", "warps", "blocks")]
-    seconds = numbers["gpu__time_duration.sum"] * 1e-9
-    _spread_stores(code, executed, buffers[1] / grid)
-    loaded, stored = asked(code, executed)
+    seconds, start = numbers["gpu__time_duration.sum"] * 1e-9, min(each.pc for each in profile.instructions)
+    rows = [
+        Row(
+            number=(each.pc - start) // 16, opcode=each.opcode, sass=each.sass,
+            wavefronts=(each.wavefronts or 0) / each.executed if each.executed else 0.0,
+        )
+        for each in profile.instructions
+    ]  # fmt: skip
+    grid, resident = int(numbers["launch__grid_size"]), int(min(limits))
     return Launch(
-        name=name, family=family, code=code, execution=executed, warps=len(executed.numbers), grid=grid,
-        resident=max(1, min(math.ceil(grid / SMS), *map(int, limits))), asked=(loaded * grid, stored * grid),
-        buffers=buffers, cycles=seconds * numbers["smsp__cycles_elapsed.avg.per_second"],
+        name=name, family=family,
+        work=work_of(rows, text, executed, grid=grid, resident=resident, buffers=buffers),
+        cycles=seconds * numbers["smsp__cycles_elapsed.avg.per_second"],
         dram=numbers.get(UNITS["dram"], 0.0) / 100 * DRAM_BYTES * seconds,
         used={unit: numbers.get(metric, 0.0) / 100 for unit, metric in UNITS.items()},
         samples=np.array([sum(each.samples.values()) for each in profile.instructions]),
     )  # fmt: skip
-
-
-def _code(profile: Profile, text: bytes, executed: Execution) -> np.ndarray:
-    """Return what each instruction costs, with its control bits."""
-    start = min(each.pc for each in profile.instructions)
-    rows = []
-    for each in profile.instructions:
-        waves = (each.wavefronts or 0) / each.executed if each.executed else 0.0
-        number = (each.pc - start) // 16
-        row = entry(each.opcode, each.sass, waves, executed.boxes.get(number, (0.0, 0.0)))
-        # Stall count [105, 109), write barrier [110, 113), read barrier [113, 116), wait mask [116, 122) of 128 bits.
-        bits = struct.unpack_from("<Q", text, 16 * number + 8)[0] >> 41
-        row["stall"], row["waits"] = max(1, bits & 15), bits >> 11 & 63
-        row["sets"], row["frees"] = (board if board < 6 else -1 for board in (bits >> 5 & 7, bits >> 8 & 7))
-        if row["sets"] >= 0 and row["kind"] == KINDS["FIXED"]:
-            row["kind"] = KINDS["VARIABLE"]
-        rows.append(row)
-    return np.array(rows)
-
-
-def _spread_stores(code: np.ndarray, executed: Execution, written: float) -> None:
-    """Let the boxes that a block stores have what it writes: the emulator does not say how large they are."""
-    stores = code["kind"] == KINDS["BOX_STORE"]
-    count = sum(int(stores[numbers].sum()) for numbers in executed.numbers)
-    if count:
-        code["bytes"][stores] = written / count
-
-
-def asked(code: np.ndarray, executed: Execution) -> tuple[float, float]:
-    """Return the bytes that a block loads through L2, and stores."""
-    numbers, details = np.concatenate(executed.numbers), np.concatenate(executed.details)
-    kind, past_l1 = code["kind"][numbers], code["past_l1"][numbers] > 0
-    sectors, new = details >> SECTORS, details & NEW_PAIR - 1
-    loads = np.isin(kind, [KINDS["LOAD"], KINDS["COPY"]])
-    loaded = SECTOR * np.where(past_l1, sectors, new)[loads].sum() + code["bytes"][numbers][kind == KINDS["BOX"]].sum()
-    boxes = code["bytes"][numbers][kind == KINDS["BOX_STORE"]].sum()
-    return float(loaded), float(SECTOR * sectors[kind == KINDS["STORE"]].sum() + boxes)
 
 
 # ---------------------------------------------------------------------------------------------- what is executed

@@ -3,7 +3,8 @@
 Compiles and runs latencies.cu, then lets ncu count the cycles of its small launches (if there is an ncu), and writes
 FILE, by default bench/latencies.json: of each measurement the median, the quartiles, the least and the most of its
 repetitions, and the cycles of each launch. ``--check`` needs no GPU: it disassembles the program and compares the
-instructions between two readings of the clock with those that the chain is to have.
+instructions between two readings of the clock with those that the chain is to have. Nor does ``--medians``, which
+writes the medians of FILE where the package reads them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 SOURCE = Path(__file__).with_suffix(".cu")
 MEASURED = Path(__file__).with_suffix(".json")
+MEDIANS = SOURCE.parents[1] / "ncu_swizzle" / "cycles" / "h100.json"
 ARCH = "arch=compute_90a,code=sm_90a"
 SHORT, LONG = 8, 40  # steps, as in latencies.cu
 METRICS = {"sm__cycles_elapsed.max": "elapsed", "sm__cycles_active.avg": "active", "gpu__time_duration.sum": "ns"}
@@ -71,6 +74,19 @@ def write(found: dict[str, Any], file: Path) -> None:
     file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
+def medians(found: dict[str, Any]) -> str:
+    """Return what the package reads of all that was measured, as a line for each measurement and launch."""
+    of_launches = [
+        {name: median(value) if isinstance(value, list) else value for name, value in each.items()}
+        for each in found["launches"]
+    ]
+    values = {name: each["median"] for name, each in found["measured"].items()}
+    lines = ",\n".join(f"  {json.dumps(name)}: {value}" for name, value in values.items())
+    rows = ",\n".join(f"  {json.dumps(each)}" for each in of_launches)
+    gpu = json.dumps(found["gpu"])
+    return f'{{\n "gpu": {gpu},\n "measured": {{\n{lines}\n }},\n "launches": [\n{rows}\n ]\n}}\n'
+
+
 def compiled(folder: str, *options: str) -> Path:
     program = Path(folder, "latencies")
     command = ["nvcc", "-O3", "-std=c++17", "-gencode", ARCH, *options, SOURCE, "-o", program, "-ldl"]
@@ -105,7 +121,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, default=MEASURED)
     parser.add_argument("--check", action="store_true", help="compare the machine code with what is to be measured")
+    parser.add_argument("--medians", action="store_true", help="write those of FILE into the package")
     arguments = parser.parse_args()
+    if arguments.medians:
+        MEDIANS.write_text(medians(json.loads(arguments.file.read_text(encoding="utf-8"))), encoding="utf-8")
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         if arguments.check:
             binary = compiled(folder, "-cubin")

@@ -4,7 +4,7 @@
     sass/           their disassembly, by cubin and disassembler         (`kernels.toolchain`)
     emulations/     counts, by cubin, launch and emulator                (`engines.emulated_profile`)
     disassembly/    SASS and units from NVIDIA's module                  (`reports.reader`)
-    libraries/      what is loaded into a program that is captured       (`capture.running`)
+    libraries/      our C programs, and libraries that programs load     (`base.native`)
 
 All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. None of it is
 executed by this process. An entry is a file that starts with a SHA-256 of its kind, its key and its content. It is

@@ -5,6 +5,7 @@ ncu counts the requests of LDGSTS; the bytes of the others arrive at an mbarrier
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -197,6 +198,8 @@ class ToShared:
         if self.within and len(rows):  # that it reads its source until the phase is complete is not followed
             m.note(Kind.UNKNOWN, m.view.warps)
         starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
+        if m.watcher:
+            m.watcher.copies(m, rows, waiting & WINDOW, sizes, self._box_rows(m, rows))
         for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
@@ -255,6 +258,15 @@ class ToShared:
         copied = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
         sizes = [None if size is None else self.boxes * size for size in copied]
         return unknown if None in sizes else np.array(sizes, np.int64)[which]
+
+    def _box_rows(self, m: Machine, rows: Ints) -> list[int]:
+        """Return how many rows the box of each of these warps' copies has, (R,); 1 if it is unknown or no box."""
+        if not self.tensor:
+            return [1] * len(rows)
+        low, high = (of_rows(first_lane(read(m), m.view.mask), rows) for read in self.source)
+        contents = (map_at(m, int(address)) for address in wide(low, high))
+        maps = (None if content is None else tensor_map.decoded(content) for content in contents)
+        return [math.prod(tiled.box[1:]) if tiled else 1 for tiled in maps]
 
 
 class _StoreToShared:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ncu_swizzle.base.validate import Count
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 SHOWN = 2  # of what could not be followed
 MOST_EVENTS = 1 << 19
@@ -53,6 +53,31 @@ class Event(NamedTuple):
     number: int  # of the instruction
     warps: Ints  # (G,)
     data: Any
+
+
+class Watcher(Protocol):
+    """Is told what warps do, as they do it; `m` is the machine."""
+
+    def issues(self, warps: Ints, first: int, last: int) -> None:
+        """Warps, (G,), issue the instructions from the first to the last."""
+
+    def meets(self, warps: Ints, number: int, barrier: int) -> None:
+        """Warps come to a barrier of their block."""
+
+    def opens(self, barrier: int, blocks: Bools) -> None:
+        """A barrier of some blocks, (B,), is complete."""
+
+    def passes(self, m: Any, warps: Ints, number: int, offsets: Ints, parities: Ints) -> None:
+        """Warps go on that waited for a phase of an mbarrier each."""
+
+    def arrives(self, m: Any, selected: Bools, address: Any) -> None:
+        """Lanes of the view, (G, 32), arrive at mbarriers, (G, 32)."""
+
+    def copies(self, m: Any, rows: Ints, offsets: Any, sizes: Ints, boxes: Sequence[int]) -> None:
+        """Some of the view's warps copy bytes in so many rows of a box, which an mbarrier each counts."""
+
+    def accesses(self, m: Any, number: int, space: str, address: Any, selected: Bools) -> None:
+        """Lanes of the view access global or local memory, as `traffic` names it."""
 
 
 @dataclass

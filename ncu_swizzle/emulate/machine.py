@@ -13,7 +13,7 @@ import numpy as np
 from ncu_swizzle.emulate.boxes import Boxes, Clusters
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
-from ncu_swizzle.emulate.events import Event, EventLog, Kind
+from ncu_swizzle.emulate.events import Event, EventLog, Kind, Watcher
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
@@ -64,6 +64,7 @@ class LaunchedGrid:
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
+    watcher: Watcher | None = None
 
     @cached_property
     def extents(self) -> Index:

@@ -79,6 +79,8 @@ class Schedule(Control):
         m.issued[last + 1] -= per_block
         if tallies is not None:
             m.tallies[tallies.leaders[group.pc]] += 32 * per_block if m.view.full else threads_by_block(m, group.mask)
+        if m.watcher:
+            m.watcher.issues(group.warps, group.pc, last)
 
     def _doubt_what_depends_on_time(self, ran: Bools) -> None:
         """Record what is unknown of the instructions that ran, (n,), because of waits."""

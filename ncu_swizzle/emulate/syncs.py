@@ -207,6 +207,8 @@ class _Arrive(_Operation):
         rows, lanes = np.nonzero(selected)
         if not len(rows):
             return
+        if m.watcher:
+            m.watcher.arrives(m, selected, address)
         blocks = m.clusters.at(m.view_blocks()[rows], address[rows, lanes])
         offsets = (address[rows, lanes] & WINDOW).astype(np.int64)
         amounts, sure = self.amount(m, selected.shape)

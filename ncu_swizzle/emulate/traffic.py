@@ -204,6 +204,8 @@ class TrafficLog:
     def record(self, number: int, space: str, address: Value, selected: Bools, target: Value | None = None) -> None:
         """Count one request per warp of the view, of the selected lanes, (G, 32), at known addresses; see `COPY`."""
         m = self.machine
+        if m.watcher:
+            m.watcher.accesses(m, number, space, address, selected)
         lanes = from_unit(address.bits.astype(np.int64), selected, UNIT[space])
         to = None if target is None else from_unit(target.bits.astype(np.int64), selected, SECTOR)
         key = m.view.warps.tobytes()

@@ -166,6 +166,8 @@ class Waits:
 
     def judge_meeting(self, group: Group, barrier: int, count: int) -> None:
         """Judge threads that come to a barrier of their block."""
+        if self.machine.watcher:
+            self.machine.watcher.meets(group.warps, group.pc, barrier)
         if self.machine.events is not None:
             self.deadlocks.meets(group, barrier, count)
 
@@ -221,6 +223,8 @@ class Waits:
     def _open(self, barrier: int, blocks: Bools) -> None:
         """Let the threads of some blocks, (B,), that wait at a barrier go on."""
         m = self.machine
+        if m.watcher:
+            m.watcher.opens(barrier, blocks)
         opened = [w for w in m.at_barrier if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
         chosen = np.flatnonzero(blocks).tolist()
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
@@ -305,6 +309,8 @@ class Waits:
         return released
 
     def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
+        if self.machine.watcher:
+            self.machine.watcher.passes(self.machine, checks.group.warps, checks.group.pc, checks.offset, checks.parity)
         if len(checks.group.warps):
             self.enter(checks.group)
             if complete and self.machine.notes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base import native
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.launches import open_launches
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
@@ -36,7 +37,7 @@ def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _fake_program(cubin: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fake")
     (folder / "driver.cubin").write_bytes(cubin)
-    compile_ = [running.compiler(), f"-I{running.sources()}"]
+    compile_ = [native.compiler(), f"-I{running.sources()}"]
     source, driver = str(SUPPORT / "fake_driver.c"), folder / "libcuda.so.1"
     soname = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda.so.1"]
     subprocess.run([*compile_, *soname, "-o", str(driver), source], check=True)

@@ -1,48 +1,14 @@
-"""The C libraries are built with the compiler that is there, once; CUPTI is found; what is missing is said."""
+"""CUPTI is found; what is missing is said."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
-from tests.support.marks import needs_cc
-
-
-@needs_cc
-def test_a_library_is_built_once_and_is_the_same_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    first = running.build("injection.c", tmp_path / "a", "x.so").read_bytes()
-    assert first[:4] == b"\x7fELF"
-    monkeypatch.setattr(running, "_compiled", lambda *_: pytest.fail("it is built again"))
-    assert running.build("injection.c", tmp_path / "b", "x.so").read_bytes() == first
-    (entry,) = (tmp_path / "cache" / running.KIND).iterdir()
-    entry.write_bytes(entry.read_bytes()[:-1] + b"?")
-    with pytest.raises(pytest.fail.Exception, match="it is built again"):
-        running.build("injection.c", tmp_path / "b", "x.so")
-
-
-def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("CC", "")
-    with pytest.raises(EnvironmentLacking, match="there is no C compiler") as error:
-        running.compiler()
-    assert "CC=" in error.value.hint
-    chosen = tmp_path / "my-cc"
-    chosen.write_text("#!/bin/sh\necho no >&2; exit 1\n", encoding="utf-8")
-    chosen.chmod(0o755)
-    monkeypatch.setenv("CC", str(chosen))
-    assert running.compiler() == str(chosen)
-    with pytest.raises(EnvironmentLacking, match=r"could not build injection\.c"):
-        running.build("injection.c", tmp_path, "x.so", cached=False)
 
 
 def test_cupti_is_found_in_a_toolkit_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ LAYERS = (
     ("base",),
     ("smem",),
     ("cubin", "emulate"),
-    ("kernels",),
+    ("kernels", "cycles"),
     ("reports",),
     ("capture", "frontends", "render"),
     ("engines",),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.capture.running import COMPILERS
+from ncu_swizzle.base.native import COMPILERS
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
 

@@ -1,10 +1,11 @@
-// One SM of an H100 that executes what its warps execute: bench/cycles.py compiles it and says what is in the arrays.
+// One SM of an H100 that executes what its warps execute; simulator.py builds it and says what is in the arrays.
 //
 // Each sub-core issues one instruction per cycle, of a warp whose stall count has passed, whose waited scoreboards are
 // released, whose code has been fetched and whose pipe is free. Shared units are servers: a request starts when those
 // before it are done, and how long it takes is known then. So a warp's next issue is known, unless it waits at a
 // barrier whose phase other warps or copies complete.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,4 +237,33 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
     for (int place = 0; place < launch->resident; ++place) free(running[place].parts), free(running[place].time);
     free(all), free(running), free(line), free(owed);
     return live ? -1 : later(end, later(lsu, dram));
+}
+
+// The program: simulates what the first file holds, and writes what `simulate` returns and fills to the second.
+
+enum { UNITS = 16 };
+
+static void *array(size_t count, size_t bytes, FILE *file) {
+    void *values = calloc(count + 1, bytes);
+    if (!values || fread(values, bytes, count, file) != count) exit(2);
+    return values;
+}
+
+int main(int count, char **names) {
+    FILE *from = count > 2 ? fopen(names[1], "rb") : NULL;
+    if (!from) return 2;
+    int *sizes = array(8, sizeof(int), from), instructions = sizes[2], executed = sizes[3];
+    if (sizes[0] != sizeof(Instruction) || sizes[1] != sizeof(Machine)) return 3; // another version wrote it
+    Launch launch = {.phases = sizes[4], .warps = sizes[5], .blocks = sizes[6], .resident = sizes[7]};
+    Instruction *code = array(instructions, sizeof(Instruction), from);
+    Machine *machine = array(1, sizeof(Machine), from);
+    launch.numbers = array(executed, sizeof(int), from), launch.details = array(executed, sizeof(int), from);
+    launch.starts = array(launch.warps + 1, sizeof(int), from), launch.parts = array(launch.phases, sizeof(int), from);
+    double busy[UNITS] = {0}, *stalled = calloc((size_t)instructions * REASONS + 1, sizeof(double));
+    double cycles = simulate(code, instructions, &launch, machine, busy, stalled);
+    FILE *to = fopen(names[2], "wb");
+    if (!to) return 2;
+    fwrite(&cycles, sizeof cycles, 1, to), fwrite(busy, sizeof busy, 1, to);
+    fwrite(stalled, sizeof(double), (size_t)instructions * REASONS, to);
+    return fclose(to) ? 2 : 0;
 }

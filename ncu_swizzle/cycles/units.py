@@ -1,4 +1,4 @@
-"""What instructions cost on an H100, from bench/latencies.json, in the form in which cycles_sm.c reads it.
+"""What instructions cost on an H100, as bench/latencies.py measured it, in the form in which sm.c reads it.
 
 What was not measured there: S2R is taken for as slow as a load of a constant, and opcodes without an entry for as slow
 as MUFU if they set a scoreboard.
@@ -32,12 +32,12 @@ INSTRUCTION = np.dtype(
 PER_SUB_CORE = 4
 LANES, LINE = 32, 128
 
-MEASURED = json.loads(Path(__file__).with_name("latencies.json").read_text(encoding="utf-8"))
+MEASURED = json.loads(Path(__file__).with_name("h100.json").read_text(encoding="utf-8"))
 
 
 def measured(name: str) -> float:
     """Return the median of a measurement."""
-    return float(MEASURED["measured"][name]["median"])
+    return float(MEASURED["measured"][name])
 
 
 def interval(name: str, share: float = 1.0) -> float:

@@ -1,0 +1,69 @@
+"""Small C programs and libraries of ours, built on first use with the C compiler that is there, and cached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ncu_swizzle.base import bounds, cache, child, paths
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import EnvironmentLacking
+from ncu_swizzle.base.files import replace_file
+
+KIND = "libraries"
+COMPILERS = ("cc", "gcc", "clang")
+OPTIONS = ("-O2", "-std=gnu11")
+LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden")
+TIMEOUT_S = 120.0
+INSTALL = "apt-get install gcc, or name a C compiler: CC=/usr/bin/clang"
+
+
+def compiler() -> str:
+    """Return the path of a C compiler: CC's if that is one, else the first on PATH. Raises EnvironmentLacking."""
+    folders = os.pathsep.join(paths.program_folders())
+    for name in filter(None, (os.environ.get("CC"), *COMPILERS)):
+        if found := shutil.which(name, path=folders):
+            return found
+    raise EnvironmentLacking("this builds a small C program, and there is no C compiler", INSTALL)
+
+
+def build(
+    source: Path,
+    built: Path,
+    options: Sequence[str],
+    libraries: Sequence[str],
+    generated: Mapping[str, str] | None = None,
+    cached: bool = True,
+) -> Path:
+    """Build a source, which may include the C files beside it, as the file `built`, whose folder only this user enters.
+
+    `generated` are further files that it includes. Raises EnvironmentLacking if it does not compile.
+    """
+    texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(source.parent.glob("*.[ch]"))}
+    texts |= generated or {}
+    program = compiler()
+    given = (program, source.name, *options, *libraries, *(text for item in texts.items() for text in item))
+    key = f"{source.stem}-{sha256_of_texts(*given)[:32]}"
+    content = cache.load(KIND, key) if cached else None
+    if content is None:
+        command = [program, *OPTIONS, *options, "-o", "built", source.name, *libraries]
+        content = _compiled(command, source.name, texts, built.parent)
+        if cached:
+            cache.save(KIND, key, content)
+    replace_file(built, content, 0o700)
+    return built
+
+
+def _compiled(command: Sequence[str], source: str, texts: Mapping[str, str], folder: Path) -> bytes:
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    out = folder / "built"
+    outcome = child.run(command, TIMEOUT_S, folder, {**paths.tool_environment(), "TMPDIR": str(folder)})
+    if outcome.status or not out.is_file():
+        raise EnvironmentLacking(
+            f"{Path(command[0]).name} could not build {source}:\n{bounds.last_lines(outcome.log)}",
+            "name another C compiler: CC=/usr/bin/gcc",
+        )
+    return out.read_bytes()
