@@ -4,6 +4,7 @@ Pairs of launches, before the change and after it, from the catalogue (a kernel 
 hand-written edits; with ``--patched`` what ``bench/fix.py --patched`` left), bench/costs (kernels of many kinds, with
 -DFIXED=0 and 1) and, with ``--public``, a folder of other people's kernels: `before` and `after` with the same
 descriptions (ncu-swizzle.toml), and sizes.json (program and problems, by name); none of it is in this repository.
+``--fresh`` measures bench/fresh alone, which the simulated SM is judged by and nothing was made with.
 
 Outputs of both must agree. Each pair is timed with CUDA events, in turns, then profiled with our section, then its
 durations alone are taken again. FOLDER gets `costs.json.xz`, after every batch: a row per pair with what the rule pack
@@ -27,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the processes that launch start without it
 
-from costs_changes import OWN, Change, Job, changes, compiled, emulated, jobs
+from costs_changes import FRESH, OWN, Change, Job, changes, compiled, emulated, jobs, of_own
 
 from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.errors import NcuSwizzleError
@@ -137,6 +138,7 @@ def launching(action: str, names: list[str], arguments: argparse.Namespace, turn
     file.write_text(json.dumps(names), encoding="utf-8")
     words = [sys.executable, str(Path(__file__).resolve()), str(arguments.work), "--launch", action]
     words += ["--pairs", str(file), "--turns", str(turns)]
+    words += ["--fresh"] * arguments.fresh
     for option in ("patched", "public"):
         if folder := getattr(arguments, option):
             words += [f"--{option}", str(folder)]
@@ -297,6 +299,7 @@ def main() -> None:
     parser.add_argument("--more", action="store_true", help="measure only what is not recorded, and write both")
     parser.add_argument("--patched", type=lambda text: Path(text).absolute(), help="as bench/fix.py leaves it")
     parser.add_argument("--public", type=lambda text: Path(text).absolute(), help="other people's kernels")
+    parser.add_argument("--fresh", action="store_true", help="the kernels of bench/fresh alone")
     parser.add_argument("--compile", action="store_true", help="only compile everything")
     parser.add_argument("--emulate", nargs="*", help="emulate some changes at their usual size, all without a name")
     parser.add_argument("--launch", choices=("time", "profile"), help="be the process that launches")
@@ -304,7 +307,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     arguments = parser.parse_args()
     start = time.monotonic()
-    chosen = changes(arguments.patched, arguments.public)
+    chosen = list(of_own(FRESH)) if arguments.fresh else changes(arguments.patched, arguments.public)
     if arguments.launch:
         names = json.loads(arguments.pairs.read_text(encoding="utf-8"))
         launch_all(arguments.launch, names, chosen, arguments.folder, arguments.turns)

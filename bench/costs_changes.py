@@ -22,6 +22,7 @@ from ncu_swizzle.kernels.toolchain import Toolchain, cubin
 from tests.support import fixes
 
 OWN = ROOT / "bench" / "costs"
+FRESH = ROOT / "bench" / "fresh"
 ARCH = "sm_90"
 MOST_BYTES = 160 << 20  # of a pair's buffers
 SIZES = {"n": (1024, 256, 4096), "blocks": (528, 66, 8448), "w": (1024, 256, 4096), "h": (1024, 256, 4096),
@@ -104,9 +105,9 @@ def in_corpus(patched: Path | None) -> Iterator[Change]:
                      problems=usual(target))  # fmt: skip
 
 
-def of_own() -> Iterator[Change]:
-    """Yield the kernels of bench/costs."""
-    for spec in project.specs(project.project_in(OWN / project.OWN)):
+def of_own(folder: Path = OWN) -> Iterator[Change]:
+    """Yield the kernels of bench/costs, or of another folder whose kernels take -DFIXED."""
+    for spec in project.specs(project.project_in(folder / project.OWN)):
         family = build.family_of(spec)
         kernel = family.kernels[0]
         before, after = (
