@@ -24,7 +24,7 @@ from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.liveness import until_reconverged
-from ncu_swizzle.emulate.machine import LANES, Machine
+from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
@@ -278,19 +278,20 @@ def _break(s: Control, group: Group, pc: int, instruction: SassInstruction) -> N
 @handles("WARPSYNC")
 def _warpsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
+    if not {"ALL", "EXCLUSIVE", "COLLECTIVE"}.issuperset(instruction.modifiers):
+        raise Unsupported(instruction.offset, instruction.text)
     if instruction.guard is not None:
         group, selected = _executing(s, group, pc, instruction)
         executes: Bools = np.asarray(selected.any(axis=1))
         group = Group(pc, group.warps[executes], selected[executes])
         s.enter(group)
     if instruction.has("ALL") or not instruction.operands:
-        wanted, masks = np.ones(group.mask.shape, bool), None
+        masks = np.full(group.mask.shape, ALL_MASK)
     else:
-        wanted = _lanes_of(m, instruction.operands[0], instruction)
         masks = _masks_of(m, instruction.operands[0], instruction)
     if instruction.has("COLLECTIVE"):
         m.collective[pc] = s.program.flow.targets(pc)[0]
-    s.sync_warp(group, pc, wanted, masks)
+    s.sync_warp(group, pc, masks)
 
 
 @handles("ENDCOLLECTIVE")

@@ -356,14 +356,16 @@ def _barrier_move(instruction: SassInstruction) -> Step:
             tokens = m.tokens[source.number]
             m.put(operand_number(target), Value(tokens[m.view.warps].astype(np.uint32)))
             if instruction.has("CLEAR"):
+                m.hold_tokens(m.view.warps, np.where(m.view.mask, tokens[m.view.warps], 0), True)
                 tokens[m.view.warps] = np.where(m.view.mask, 0, tokens[m.view.warps])
 
         return save
     read = operands.raw(source)
 
     def restore(m: Machine) -> None:
-        tokens = m.tokens[target.number]
-        tokens[m.view.warps] = np.where(m.view.mask, read(m).bits, tokens[m.view.warps])
+        tokens, restored = m.tokens[target.number], read(m).bits
+        tokens[m.view.warps] = np.where(m.view.mask, restored, tokens[m.view.warps])
+        m.hold_tokens(m.view.warps, np.where(m.view.mask, restored, 0), False)
 
     return restore
 

@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse, memory_
 from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import ALL_MASK, Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.timeline import timeline_of
@@ -37,7 +37,6 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
 ALL_LANES = -1  # of an access that lanes make together
-ALL_MASK = (1 << operations.WARP) - 1
 MBARRIER = 8  # bytes
 COUNT = "uses the mbarrier"
 WRONG = {

@@ -17,9 +17,9 @@ from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.deadlocks import Deadlocks
 from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.events import Kind
-from ncu_swizzle.emulate.faults import Stuck
+from ncu_swizzle.emulate.faults import Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import ALL_MASK, LANE_BITS, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth, unknown
@@ -63,7 +63,7 @@ class Waits:
         # The token of the first of these lanes says which execution of BSSY all of them joined, and so whom they wait
         # for.
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
-        expected = (tokens == mine) & m.live[warps] & (mine != 0)
+        expected = ((tokens == mine) | self._saved(mine, warps)) & m.live[warps] & (mine != 0)
         m.arrived[barrier][warps] |= mask
         there = m.arrived[barrier][warps] & ((tokens == mine) | mask)
         complete = ~(expected & ~there).any(axis=1)
@@ -79,6 +79,16 @@ class Waits:
             onward = np.array([self._target(int(token), self.after(pc)) for token in tokens])
             for target in np.unique(onward):
                 self.add(int(target), done[onward == target], lanes[onward == target])
+
+    def _saved(self, tokens: Ints, warps: Ints) -> Bools:
+        """Return the lanes, (G, 32), that hold each warp's token, (G, 1), in a register: inside a function they called.
+
+        Threads at a BSYNC wait for these, too: so an H100 counts recursion that ends at different depths.
+        """
+        held = np.zeros((len(warps), 32), bool)
+        for token, lanes in self.machine.saved.items():
+            held |= lanes[warps] & (tokens == token)
+        return held
 
     def _target(self, token: int, otherwise: int) -> int:
         """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
@@ -100,6 +110,10 @@ class Waits:
             for row in np.flatnonzero(split & mine.any(axis=1) & theirs.any(axis=1)):
                 shared = np.intersect1d(mine[row], theirs[row])
                 targets.update(self._target(int(token), EXIT) for token in shared if token)
+        for token, lanes in m.saved.items():
+            joined = lanes[group.warps] | (m.tokens[:, group.warps] == token).any(axis=0)
+            if ((joined & group.mask).any(axis=1) & (joined & others).any(axis=1)).any():
+                targets.add(self._target(token, EXIT))
         return targets
 
     def recheck_convergence(self) -> None:
@@ -110,40 +124,62 @@ class Waits:
                 tokens = m.tokens[barrier][warp]
                 for token in np.unique(tokens[m.arrived[barrier][warp]]):
                     there = m.arrived[barrier][warp] & (tokens == token)
-                    if not ((tokens == token) & m.live[warp] & ~there).any():
+                    joined = (tokens == token) | self._saved(token, np.array([warp]))[0]
+                    if not (joined & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
                         m.note_lanes(np.array([warp]), there[None], number=int(m.waits_at[warp][there][0]))
                         self.add(self._target(int(token), after), np.array([warp]), there[None])
         for warp in np.flatnonzero(m.synced.any(axis=1)):
-            if not (m.wanted[warp] & m.live[warp] & ~m.synced[warp]).any():
-                self._leave_warpsync(int(warp))
+            self._leave_warpsync(int(warp))
 
-    def _leave_warpsync(self, warp: int) -> None:
-        m = self.machine
-        lanes = m.synced[warp].copy()
-        m.note_lanes(np.array([warp]), (m.wanted[warp] | lanes)[None], number=int(m.waits_at[warp][lanes][0]))
-        m.synced[warp] = False
-        for pc in np.unique(m.waits_at[warp][lanes]):
-            self.add(self.after(int(pc)), np.array([warp]), (lanes & (m.waits_at[warp] == pc))[None])
-
-    def sync_warp(self, group: Group, pc: int, wanted: Bools, masks: Bits | None) -> None:
-        """Let threads wait for the threads of their warp in a mask, (G, 32); `masks` are all lanes', None if full."""
-        m = self.machine
-        m.wanted[group.warps] = wanted
-        m.synced[group.warps] |= group.mask
-        m.waits_at[group.warps] = np.where(group.mask, pc, m.waits_at[group.warps])
-        there = m.synced[group.warps]
-        complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
-        alone = (there == group.mask).all(axis=1)
-        at_once = complete & alone
+    def sync_warp(self, group: Group, pc: int, masks: Bits) -> None:
+        """Let threads wait for those of their warp in their masks, (G, 32)."""
+        m, warps = self.machine, group.warps
+        alone = ~m.synced[warps].any(axis=1)
+        m.synced[warps] |= group.mask
+        m.wanted[warps] = np.where(group.mask, masks, m.wanted[warps])
+        m.waits_at[warps] = np.where(group.mask, pc, m.waits_at[warps])
+        at_once = alone & (self._may_leave(warps) == group.mask).all(axis=1)
+        if self.program.instructions[pc].has("EXCLUSIVE"):
+            at_once[:] = False
         if at_once.any():
-            own = None if masks is None else np.where(group.mask, masks, 0)[at_once]
-            m.note(Kind.WARP, group.warps[at_once], own, number=pc)
-            m.synced[group.warps[at_once]] = False
-            self.add(self.after(pc), group.warps[at_once], group.mask[at_once])
-        for warp in group.warps[complete & ~alone].tolist():
+            self._after_sync(warps[at_once], group.mask[at_once], pc)
+        for warp in warps[~at_once].tolist():
             self._leave_warpsync(warp)
+
+    def _may_leave(self, warps: Ints) -> Bools:
+        """Return the lanes, (G, 32), at a WARPSYNC for which no other of their mask is missing."""
+        m = self.machine
+        lacking = ~((m.synced[warps] | ~m.live[warps]) @ LANE_BITS)[:, None]
+        complete: Bools = m.synced[warps] & (m.wanted[warps] & lacking == 0)
+        return complete
+
+    def _leave_warpsync(self, warp: int, anyway: bool = False) -> None:
+        """Let the threads of a warp leave the WARPSYNCs where they wait that may, or all of them."""
+        m, warps = self.machine, np.array([warp])
+        lanes = m.synced[warps] if anyway else self._may_leave(warps)
+        for pc in np.unique(m.waits_at[warps][lanes]).tolist():
+            here, instruction = lanes & (m.waits_at[warps] == pc), self.program.instructions[pc]
+            if not instruction.has("EXCLUSIVE"):
+                self._after_sync(warps, here, pc)
+                continue
+            # The threads of one mask after those of another, up to the next WARPSYNC: they share uniform registers.
+            masks = np.unique(m.wanted[warps][here])
+            end = self.program.instructions[self.program.flow.last[self.after(pc)]]
+            if len(masks) > 1 and end.opcode != "WARPSYNC":
+                raise Unsupported(instruction.offset, instruction.text, "is not followed by WARPSYNC at once")
+            for mask in masks:
+                self._after_sync(warps, here & (m.wanted[warps] == mask), pc)
+
+    def _after_sync(self, warps: Ints, lanes: Bools, pc: int) -> None:
+        """Let lanes, (G, 32), go on from a WARPSYNC."""
+        m = self.machine
+        if m.notes:
+            full = bool((m.wanted[warps][lanes] == ALL_MASK).all())
+            m.note(Kind.WARP, warps, None if full else np.where(lanes, m.wanted[warps], 0), number=pc)
+        m.synced[warps] &= ~lanes
+        self.add(self.after(pc), warps, lanes)
 
     def go_on_collectively(self) -> None:
         """Let threads go on from a WARPSYNC.COLLECTIVE whose missing threads wait for these at a convergence barrier.
@@ -154,10 +190,10 @@ class Waits:
         m = self.machine
         for warp in np.flatnonzero(m.synced.any(axis=1)):
             there = m.synced[warp]
-            missing = m.wanted[warp] & m.live[warp] & ~there
+            missing = (np.bitwise_or.reduce(m.wanted[warp][there]) & LANE_BITS != 0) & m.live[warp] & ~there
             instruction = self.program.instructions[int(m.waits_at[warp][there][0])]
             if instruction.has("COLLECTIVE") and not (missing & ~m.arrived[:, warp].any(axis=0)).any():
-                self._leave_warpsync(int(warp))
+                self._leave_warpsync(int(warp), anyway=True)
 
     @cached_property
     def deadlocks(self) -> Deadlocks:
