@@ -63,10 +63,20 @@ class Control(Waits):
     def doubt_convergence(self, group: Group, branch: int) -> None:
         """Mark as unknown what others of the group's warps may run without it while it waits."""
         for target in self.awaited_by_others(group):
-            if target not in self._apart:
-                self._apart[target] = until_reconverged(self.program.flow, target)
-            for number in self._apart[target]:
-                self.doubt(number, self.program.timing.source(branch))
+            self._doubt_from(target, self.program.timing.source(branch))
+
+    def doubt_missable(self) -> None:
+        """Mark as unknown what parts of warps run that may have missed each other."""
+        for target, origin in self.machine.missable.items():
+            self._doubt_from(target, origin)
+        self.machine.missable.clear()
+
+    def _doubt_from(self, target: int, origin: int) -> None:
+        """Mark as unknown what threads run from an instruction on, until they have certainly reconverged."""
+        if target not in self._apart:
+            self._apart[target] = until_reconverged(self.program.flow, target)
+        for number in self._apart[target]:
+            self.doubt(number, origin)
 
     def known_lanes(self, group: Group, pc: int, condition: Value | None) -> tuple[Group, Bools]:
         """Return the group without the warps in which the condition is unknown, and its lanes for which it is true.

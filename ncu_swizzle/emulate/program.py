@@ -43,6 +43,7 @@ from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
+from ncu_swizzle.smem.operations import Ints
 
 # Count the wavefronts of wgmma. Its descriptors do not matter; its results are unknown.
 
@@ -111,6 +112,7 @@ _ORIGINS = {
     "CS2R": ("a clock, or another counter of the hardware", codes.TIMING),
     "MUFU": ("a hardware approximation", codes.NOT_EMULATED),
     "CALL": ("what a called function returns", codes.NOT_EMULATED),
+    "BMOV": ("which threads reconverge around a call", codes.TIMING),
 }
 _READ_UNWRITTEN = "reads a register that nothing wrote", codes.UNWRITTEN
 _OTHER = "unknown", codes.NOT_EMULATED  # the emulator does not compute it
@@ -356,18 +358,29 @@ def _barrier_move(instruction: SassInstruction) -> Step:
             tokens = m.tokens[source.number]
             m.put(operand_number(target), Value(tokens[m.view.warps].astype(np.uint32)))
             if instruction.has("CLEAR"):
-                m.hold_tokens(m.view.warps, np.where(m.view.mask, tokens[m.view.warps], 0), True)
+                _note_missable(m, tokens[m.view.warps])
                 tokens[m.view.warps] = np.where(m.view.mask, 0, tokens[m.view.warps])
 
         return save
     read = operands.raw(source)
 
     def restore(m: Machine) -> None:
-        tokens, restored = m.tokens[target.number], read(m).bits
-        tokens[m.view.warps] = np.where(m.view.mask, restored, tokens[m.view.warps])
-        m.hold_tokens(m.view.warps, np.where(m.view.mask, restored, 0), False)
+        tokens = m.tokens[target.number]
+        tokens[m.view.warps] = np.where(m.view.mask, read(m).bits, tokens[m.view.warps])
 
     return restore
+
+
+def _note_missable(m: Machine, tokens: Ints) -> None:
+    """Note where threads reconverge whose barrier some lanes save now, in a function they called, and others do not.
+
+    Who arrives before that waits for those lanes, who arrives later does not: an H100 was seen to do both, in recursion
+    that ends at different depths. `tokens`, (G, 32), are the barrier's before.
+    """
+    others = m.live[m.view.warps] & ~m.view.mask & (tokens != 0)
+    for row in np.flatnonzero(others.any(axis=1)):
+        shared = np.intersect1d(tokens[row][others[row]], tokens[row][m.view.mask[row]])
+        m.missable.update({m.targets[token]: m.now for token in shared.tolist()})
 
 
 def _forgetting(instruction: SassInstruction, index: int) -> Step:

@@ -60,6 +60,8 @@ class Schedule(Control):
                     step(m)
                 if m.repeats.active and last in program.untracked and self.loops is not None:
                     self.loops.untracked(last)
+                if m.missable:
+                    self.doubt_missable()
                 self._leave(group, last)
             except (NcuSwizzleError, MemoryError, Restart):
                 raise

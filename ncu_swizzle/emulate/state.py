@@ -308,7 +308,8 @@ class State:
     tokens: Ints = _part(compare=False)
     arrived: Bools = _part()
     targets: list[int] = _part(lambda: [EXIT], compare=False)  # by token: where to reconverge
-    saved: dict[int, Bools] = _part(dict)  # by token: the lanes, (W, 32), that hold it in a register
+    # Where threads reconverge that other threads, which saved the barrier in a call, may miss: the instruction.
+    missable: dict[int, int] = _part(dict, compare=False)
     # WARPSYNC, (W, 32): the lanes that wait, and the mask of those that each waits for; where a waiting lane is.
     synced: Bools = _part()
     wanted: Bits = _part()
@@ -345,14 +346,6 @@ class State:
         self.waits_at = np.zeros((warps, 32), np.int64)
         self.issued = np.zeros((1, blocks), np.int64)
         self.tallies = np.zeros((0, blocks), np.int64)
-
-    def hold_tokens(self, warps: Ints, tokens: Ints, held: bool) -> None:
-        """Note that lanes of warps, (G,), save their tokens, (G, 32), to a register or restore them; 0 is none."""
-        for token in np.unique(tokens[tokens != 0]).tolist():
-            lanes = self.saved.setdefault(token, np.zeros_like(self.live))
-            lanes[warps] = np.where(tokens == token, held, lanes[warps])
-            if not (lanes & self.live).any():
-                del self.saved[token]
 
     def copy(self) -> State:
         """Return this moment, to go back to."""

@@ -63,7 +63,7 @@ class Waits:
         # The token of the first of these lanes says which execution of BSSY all of them joined, and so whom they wait
         # for.
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
-        expected = ((tokens == mine) | self._saved(mine, warps)) & m.live[warps] & (mine != 0)
+        expected = (tokens == mine) & m.live[warps] & (mine != 0)
         m.arrived[barrier][warps] |= mask
         there = m.arrived[barrier][warps] & ((tokens == mine) | mask)
         complete = ~(expected & ~there).any(axis=1)
@@ -79,16 +79,6 @@ class Waits:
             onward = np.array([self._target(int(token), self.after(pc)) for token in tokens])
             for target in np.unique(onward):
                 self.add(int(target), done[onward == target], lanes[onward == target])
-
-    def _saved(self, tokens: Ints, warps: Ints) -> Bools:
-        """Return the lanes, (G, 32), that hold each warp's token, (G, 1), in a register: inside a function they called.
-
-        Threads at a BSYNC wait for these, too: so an H100 counts recursion that ends at different depths.
-        """
-        held = np.zeros((len(warps), 32), bool)
-        for token, lanes in self.machine.saved.items():
-            held |= lanes[warps] & (tokens == token)
-        return held
 
     def _target(self, token: int, otherwise: int) -> int:
         """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
@@ -110,10 +100,6 @@ class Waits:
             for row in np.flatnonzero(split & mine.any(axis=1) & theirs.any(axis=1)):
                 shared = np.intersect1d(mine[row], theirs[row])
                 targets.update(self._target(int(token), EXIT) for token in shared if token)
-        for token, lanes in m.saved.items():
-            joined = lanes[group.warps] | (m.tokens[:, group.warps] == token).any(axis=0)
-            if ((joined & group.mask).any(axis=1) & (joined & others).any(axis=1)).any():
-                targets.add(self._target(token, EXIT))
         return targets
 
     def recheck_convergence(self) -> None:
@@ -124,8 +110,7 @@ class Waits:
                 tokens = m.tokens[barrier][warp]
                 for token in np.unique(tokens[m.arrived[barrier][warp]]):
                     there = m.arrived[barrier][warp] & (tokens == token)
-                    joined = (tokens == token) | self._saved(token, np.array([warp]))[0]
-                    if not (joined & m.live[warp] & ~there).any():
+                    if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
                         m.note_lanes(np.array([warp]), there[None], number=int(m.waits_at[warp][there][0]))
@@ -164,11 +149,11 @@ class Waits:
             if not instruction.has("EXCLUSIVE"):
                 self._after_sync(warps, here, pc)
                 continue
-            # The threads of one mask after those of another, up to the next WARPSYNC: they share uniform registers.
+            # The threads of one mask after those of another, until they wait again: they share uniform registers.
             masks = np.unique(m.wanted[warps][here])
             end = self.program.instructions[self.program.flow.last[self.after(pc)]]
-            if len(masks) > 1 and end.opcode != "WARPSYNC":
-                raise Unsupported(instruction.offset, instruction.text, "is not followed by WARPSYNC at once")
+            if len(masks) > 1 and end.opcode not in ("BSYNC", "WARPSYNC"):
+                raise Unsupported(instruction.offset, instruction.text, "begins more than a basic block")
             for mask in masks:
                 self._after_sync(warps, here & (m.wanted[warps] == mask), pc)
 
