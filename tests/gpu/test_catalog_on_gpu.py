@@ -38,6 +38,7 @@ from tests.support.emulation import DATA
 from tests.support.fixes import FIXES, specs, with_text
 from tests.support.process import started as command
 from tests.support.processes import processes_in
+from tests.support.python_kernels import EXAMPLES
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
 SMALLEST = {
@@ -322,9 +323,16 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
 
 
 def test_a_function_with_live_tensors_is_measured(
-    ncu_profile: Callable[..., Any], tiles: Any, launch: dict[str, Any]
+    ncu_profile: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    profile = ncu_profile(tiles.transpose, **launch)
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    sys.modules.pop("tiles", None)
+    x = torch.randn(256, 256, device="cuda")
+    arguments = [x, torch.empty_like(x), 256, 256]
+    transpose = pytest.importorskip("tiles").transpose
+    profile = ncu_profile(transpose, grid=(8, 8), args=arguments, BM=32, BN=32, outputs="y")
     assert profile.engine == "ncu"
     assert profile.machine.gpu
     ncu_swizzle.assert_no_excess(profile)
