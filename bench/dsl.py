@@ -19,7 +19,8 @@ import crews
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support.python_kernels import CountedKernel, counted, recorded
+from bench.counted import CountedKernel, counted
+from tests.support.python_kernels import recorded
 
 
 def main(arguments: list[str]) -> int:

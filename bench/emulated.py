@@ -27,6 +27,7 @@ from ncu_swizzle.base import paths
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.counted import figures
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.engines import emulation, machine, ncu
@@ -35,7 +36,6 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
-from tests.support.emulation import figures
 
 MEASURED = ROOT / "tests" / "data" / "memory_catalog_h200.json.xz"
 TIMEOUT_S = 120  # of a family under ncu

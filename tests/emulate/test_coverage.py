@@ -2,21 +2,19 @@
 
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import random_sass
 from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.blocks import Index, Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
-from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import kernel, pointers
-from tests.support.places import text
 from tests.support.programs import code
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))
@@ -50,52 +48,11 @@ def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
         assert all(table[tuple(block)] for block in unclaimed.some(data.draw(st.integers(0, 6)), 9).tolist())
 
 
-OPERATIONS = text("emulate/block_operations.txt").splitlines()
-MAGIC = ("0xaaaaaaab", "0x55555556", "0x66666667", "0xcccccccd", "0x24924925", "0x10000000", "0x4ec4ec4f")
-
-
-def program(chance: random.Random) -> Code:
-    """Return a random kernel that stores to shared memory at addresses and under predicates made from the block."""
-    lines = ["S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "S2R R2, SR_CTAID.Y", "ISETP.GE.AND P0, PT, R1, 0x5, PT"]
-    lines += [f"MOV R{d}, R{d % 3}" for d in range(3, 8)]
-    for _ in range(chance.randrange(2, 9)):
-        values = {
-            **{name: chance.randrange(8) for name in "ab"},
-            "d": chance.randrange(3, 8),
-            "c": hex(chance.choice((1, 2, 3, 4, 8, 12, 20, 33, 128, 256, 0xFFFFFFFF))),
-            "k": hex(chance.choice((1, 2, 3, 4, 5, 8, 12, 31))),
-            "mask": hex(chance.choice((1, 3, 7, 0x18, 0xF, 0x1F, 0x3F, 0xFFFFFFF8, 0xFFFFFFE0, 0x55))),
-            "table": hex(chance.choice((0x3C, 0x96, 0xC0, 0xFC, 0x78, 0xF8, 0xE2))),
-            "selector": hex(chance.choice((0x4440, 0x5410, 0x7710, 0x8880, 0x3210))),
-            "magic": chance.choice(MAGIC),
-        }
-        lines.append(chance.choice(OPERATIONS).format(**values))
-    scale = chance.choice((1, 4, 8, 0x21))
-    lines += [
-        f"IMAD R8, R{chance.randrange(8)}, {scale:#x}, R0",
-        "LOP3.LUT R8, R8, 0x3ffc, RZ, 0xc0, !PT",
-        "STS [R8+0x400], R0",
-        "@P0 STS [R0.X4+0x400], R0",
-        f"@P0 BRA {16 * (len(lines) + 6):#x}",
-        "STS [RZ+0x400], R0",
-        "EXIT",
-    ]
-    return code(*lines, shared_bytes=0x4400)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(100, 1500), marks=pytest.mark.slow)])
-def test_few_blocks_of_a_random_program_count_what_all_blocks_count(seeds: range) -> None:
-    for seed in seeds:
-        chance = random.Random(seed)
-        source = program(chance)
-        grid = chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)])
-        launch = Launch(grid=grid, block=(chance.choice((32, 64)), 1, 1))
-        few, every = emulate(source, launch), emulate(source, launch, exhaustive=True)
-        counted, expected = ([replace(row, origin=None) for row in counts.rows] for counts in (few, every))
-        assert counted == expected, (seed, [line.text for line in source.instructions])
-        assert not few.notes, seed
-        assert few.classes == every.classes, seed
+def test_few_blocks_of_a_random_program_count_what_all_blocks_count() -> None:
+    for seed in range(60):
+        expected, found = random_sass.few_blocks(random.Random(seed))
+        assert found == expected, seed
 
 
 @pytest.mark.parametrize(

@@ -2,80 +2,57 @@
 
 import math
 import struct
+from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
-from ncu_swizzle.base.errors import NcuSwizzleError, TimeLimit
+from bench import random_sass
+from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import requests, run
-from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
-from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.faults import Endless, MemoryFault, Spent
+from ncu_swizzle.emulate.faults import MemoryFault, Spent
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import needed
 from ncu_swizzle.emulate.operations import rounding
-from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.run import emulate, setting_of
+from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.state import State
-from ncu_swizzle.smem.operations import Ints
-from tests.support.programs import code
-from tests.support.properties import chances, examples, holds
-from tests.support.random_loops import PREDICATES, program
-
-LIMIT_S = 20.0
-LAUNCHES = (
-    Launch(grid=(1, 1, 1), block=(32, 1, 1)),
-    Launch(grid=(3, 1, 1), block=(64, 1, 1)),
-    Launch(grid=(12, 1, 1), block=(80, 1, 1)),
-    Launch(grid=(5, 1, 1), block=(40, 1, 1)),
-)
+from tests.support.programs import ONE_WARP, code
+from tests.support.properties import chances, holds
 
 pytestmark = pytest.mark.usefixtures("alone")
 
 
-def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
-    """Return all that an emulation says, in a form that can be compared; if it fails, how."""
-    try:
-        counts = emulate(source, launch, plain=plain, timeout_s=LIMIT_S)
-    except NcuSwizzleError as error:
-        return type(error), str(error) if isinstance(error, MemoryFault) else ""
-    return counts.rows, counts.blocks_run, counts.classes, counts.notes, all_requests(counts)
+def counts_all(kind: str) -> Callable[[Random], None]:
+    """Return a check that what is run to save time counts what all of a random program counts."""
 
+    def check(chance: Random) -> None:
+        expected, found = random_sass.KINDS[kind](chance)
+        assert found == expected
 
-def check_alike(source: Code, launch: Launch) -> None:
-    """Run a program with and without shortcuts; one that takes too long to run all iterations shows nothing."""
-    whole = outcome(source, launch, plain=True)
-    if whole[0] is not Endless:
-        assert outcome(source, launch, plain=False) == whole
-
-
-def all_requests(counts: Counts) -> object:
-    return {
-        offset: (made.op, made.addresses.tolist(), made.active.tolist(), made.times.tolist(), sources(made.source))
-        for offset, made in counts.requests.items()
-    }
-
-
-def sources(source: Ints | None) -> object:
-    return None if source is None else source.tolist()
+    return check
 
 
 @pytest.mark.long
-@examples
-def test_loops_of_any_kind(examples: int) -> None:
-    def check(chance: Random, launch: Launch) -> None:
-        check_alike(program(chance), launch)
-
-    holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
+def test_random_loops() -> None:
+    holds(20, counts_all("loops"), chances)
 
 
-def same(lines: tuple[str, ...], launch: Launch = LAUNCHES[0]) -> Counts:
+@pytest.mark.long
+def test_going_back_at_random_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "__eq__", lambda self, other: False)
+    holds(20, counts_all("loops"), chances)
+
+
+def test_what_is_left_out_under_guards_decides_nothing() -> None:
+    holds(20, counts_all("guards"), chances)
+
+
+def same(lines: tuple[str, ...], launch: Launch = ONE_WARP) -> Counts:
     counts = emulate(code(*lines), launch)
     assert counts.rows == emulate(code(*lines), launch, plain=True).rows
     return counts
@@ -93,7 +70,7 @@ def loop(*body: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 def test_a_loop_of_four_billion_iterations(skipped: list[int]) -> None:
     lines = ("MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 BRA 0x10")
-    row = emulate(code(*lines, "EXIT"), LAUNCHES[0]).rows[1]
+    row = emulate(code(*lines, "EXIT"), ONE_WARP).rows[1]
     assert row.executed == row.wavefronts == 1 << 32
     assert max(skipped) > 1 << 30
 
@@ -135,21 +112,10 @@ def test_a_bound_that_depends_on_the_block_or_the_thread() -> None:
 
 def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
     lines = loop("STS [R2], R1", "IADD3 R2, R2, 0x100, RZ", before=("MOV R2, RZ",))
-    check_alike(code(*lines), LAUNCHES[0])
+    expected, found = random_sass.in_full_and_with_shortcuts(code(*lines), ONE_WARP)
+    assert found == expected
     with pytest.raises(MemoryFault, match="0x4000"):
-        emulate(code(*lines), LAUNCHES[0])
-
-
-@pytest.mark.long
-@examples
-def test_going_back_at_random_restores_everything(examples: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(State, "__eq__", lambda self, other: False)
-
-        def check(chance: Random, launch: Launch) -> None:
-            check_alike(program(chance), launch)
-
-        holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
+        emulate(code(*lines), ONE_WARP)
 
 
 # ---------------------------------------------------------------------------------------------- launches that take long
@@ -159,7 +125,6 @@ DATA = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, 128)
 LAUNCH = Launch(
     grid=(2, 1, 1), block=(64, 1, 1), parameters=struct.pack("<Q", TABLE), memory={TABLE: DATA.astype("<i4").tobytes()}
 )
-WARPS = Launch(grid=(3, 1, 1), block=(64, 1, 1))
 LOAD = (
     *("S2R R0, SR_TID.X", "IMAD R4, R0, 0x4, RZ", "LDC.64 R2, c[0x0][0x210]"),
     *("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R5, desc[UR4][R2.64]", "MOV R6, RZ"),
@@ -245,41 +210,6 @@ def test_what_another_lane_reads_is_live_whatever_the_guard() -> None:
     lines = ("@P0 MOV R8, R1", "@P0 SHFL.IDX PT, R9, R8, RZ, 0x1f", "STS [R9], RZ", "EXIT")
     flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
     assert needed(flow).live[0] >> 8 & 1
-
-
-def under_guards(source: Code, chance: Random) -> Code:
-    """Put most instructions under a predicate."""
-    guards = [f"@{chance.choice(('', '!'))}{predicate}" for predicate in PREDICATES]
-    lines = [
-        f"{chance.choice(guards)} {sass.text}"
-        if sass.text[0] != "@" and sass.text.split()[0].split(".")[0] not in CONTROL and chance.random() < 0.6
-        else sass.text
-        for sass in source.instructions
-    ]
-    return code(*lines, shared_bytes=source.shared_bytes)
-
-
-def counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
-    setting = setting_of(
-        source, WARPS, prepare(source, everything=everything), Clock(timeout_s=3.0), shortcuts=shortcuts
-    )
-    try:
-        batch = run_batch(setting, np.zeros((1, 3), np.int64))
-    except NcuSwizzleError as error:
-        return type(error)
-    return batch.signature(0), set(batch.machine.unknown), set(batch.machine.missed)
-
-
-@examples
-def test_what_is_left_out_under_guards_decides_nothing(examples: int) -> None:
-    def check(chance: Random) -> None:
-        source = under_guards(program(chance), chance)
-        whole = counted(source, everything=True, shortcuts=False)
-        if whole is not Endless:
-            assert counted(source, everything=False, shortcuts=False) == whole
-            assert counted(source, everything=False, shortcuts=True) == whole
-
-    holds(examples // 3, check, chances)
 
 
 def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:

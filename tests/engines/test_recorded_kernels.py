@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.counted import counted
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import emulate
@@ -22,7 +23,7 @@ from ncu_swizzle.reports.results import ReportResult
 from tests.support.emulation import recorded_code
 from tests.support.marks import needs
 from tests.support.places import RECORDED_STRESS, STRESS
-from tests.support.python_kernels import counted, launched, recorded
+from tests.support.python_kernels import launched, recorded
 from tests.support.stress import KERNELS, NEEDS_RECORDING
 
 TOGETHER = pytest.mark.xdist_group("stress")  # the recording is read once

@@ -2,7 +2,6 @@
 
 import re
 import struct
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
@@ -99,17 +97,6 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
     rows = [(instruction.pc, instruction.sass) for instruction in profile.instructions]
     target = Target(family, variant, dict(profile.problem))
     return recorded_code(cubin, result.function, rows), emulated_launch.launch_of(target, cubin, result.function)
-
-
-def figures(ours: Iterable[tuple[int, Traffic]], theirs: Mapping[int, Mapping[str, int]]) -> Counter[str]:
-    """Return how many of ncu's figures of threads, memory and branches are equal, different and unknown, by offset."""
-    computed = {offset: traffic.known for offset, traffic in ours}
-    tally: Counter[str] = Counter()
-    for offset, counts in theirs.items():
-        here = computed.get(offset, {})
-        for name, count in counts.items():
-            tally["unknown" if name not in here else "equal" if here[name] == count else "different"] += 1
-    return tally
 
 
 JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})

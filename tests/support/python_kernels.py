@@ -4,8 +4,7 @@ import importlib.util
 import json
 import shutil
 import tarfile
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,11 +13,9 @@ from typing import Any
 import pytest
 
 from bench.corpus import frames
-from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container
-from tests.support.emulation import figures
 from tests.support.places import DATA, PROGRAMS, ROOT
 
 TEXTS = DATA / "python" / "texts"  # Python files with kernels, a folder per language
@@ -43,48 +40,6 @@ NEEDS_CUDA_CORE = needs_language("cuda.core", NVDISASM)
 ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere
 EXAMPLES = ROOT / "examples" / "python"
 FACTS = "facts.json"
-
-
-@dataclass(frozen=True)
-class Counted:
-    """One access: its offset, SASS opcode and line, and its counts on the GPU and here; None if unknown."""
-
-    offset: int
-    opcode: str
-    line: str
-    measured: tuple[int | None, ...]  # executed, wavefronts, ideal
-    computed: tuple[int | None, ...]
-
-    @property
-    def unknown(self) -> bool:
-        return None in self.computed
-
-    @property
-    def equal(self) -> bool:
-        return self.measured == self.computed
-
-
-@dataclass(frozen=True)
-class CountedKernel:
-    """A recorded kernel: its compiler, its accesses, and why some are unknown."""
-
-    name: str
-    compiler: str
-    accesses: tuple[Counted, ...]
-    notes: tuple[str, ...] = ()
-    figures: Counter[str] = field(default_factory=Counter)  # of threads, memory and branches: equal, different, unknown
-
-    @property
-    def equal(self) -> int:
-        return sum(access.equal for access in self.accesses)
-
-    @property
-    def unknown(self) -> int:
-        return sum(access.unknown for access in self.accesses)
-
-    @property
-    def different(self) -> int:
-        return len(self.accesses) - self.equal - self.unknown
 
 
 @cache
@@ -120,23 +75,6 @@ def launched(name: str) -> Target:
         described.write_text(json.dumps({**family, "folder": folder}), encoding="utf-8")
         family = replace(read(described), folder=EXAMPLES)
     return Target(family, family.kernels[0], family.problem())
-
-
-def counted(name: str) -> CountedKernel:
-    """Emulate a recorded launch and hold every instruction against ncu's counts."""
-    content, cubins = recorded()
-    facts = content["kernels"][name]
-    profile = emulation.emulate_cubin(launched(name), cubins[name], facts["compiler"]).profile
-    here = {access.pc: access for access in profile.instructions if access.access}
-    accesses = []
-    for offset, opcode, _, executed, wavefronts, ideal, *line in facts["counts"]["accesses"]:
-        access = here.get(offset)
-        computed = (access.executed, access.wavefronts, access.ideal) if access else (None, None, None)
-        place = f"{Path(line[0][0]).name}:{line[0][1]}" if line else ""
-        accesses.append(Counted(offset, opcode, place, (executed, wavefronts, ideal), computed))
-    ours = ((each.pc, each.traffic) for each in profile.instructions)
-    theirs = {int(offset): counts for offset, counts in facts["counts"].get("columns", {}).items()}
-    return CountedKernel(name, facts["compiler"], tuple(accesses), profile.notes, figures(ours, theirs))
 
 
 CACHED = DATA / "python" / "cached"
