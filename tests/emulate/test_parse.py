@@ -24,13 +24,13 @@ from ncu_swizzle.emulate.code import (
     parse_instruction,
 )
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
-from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
+from ncu_swizzle.emulate.effects import effects, results, width
+from ncu_swizzle.emulate.flow import ANYWHERE, Flow
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations
 from tests.support import emulation
-from tests.support.emulation import from_report, kernel
+from tests.support.emulation import from_report
 from tests.support.places import table
 from tests.support.properties import chances, examples, holds
 
@@ -68,6 +68,8 @@ def test_a_kernel_or_a_label_that_is_not_there() -> None:
         code.from_disassembly(DISASSEMBLY, "two")
     with pytest.raises(BadFile, match="no label"):
         code.from_disassembly(DISASSEMBLY.replace(".L_x_0:", ".L_x_9:"), "one")
+    with pytest.raises(BadFile, match="'empty' has no instructions"):
+        code.from_disassembly('\t.section\t.text.empty,"ax",@progbits\n', "empty")
 
 
 def test_a_report_gives_the_same_as_the_disassembly(recorded: Callable[[str], Profile]) -> None:
@@ -110,24 +112,6 @@ def test_what_is_written() -> None:
     assert width(instruction("LDG.E.U8.CONSTANT R24, desc[UR6][R24.64]")) == 1
 
 
-def test_what_every_way_passes() -> None:
-    flow = Flow([parse_instruction(sass) for sass in kernel("values", "k12").instructions])
-    branches = [n for n, i in enumerate(flow.instructions) if i.opcode == "BRA" and i.guard]
-    first = next(n for n in branches if flow.post_dominators[n] > n)
-    stop = flow.post_dominators[first]
-    region = flow.region(first, stop)
-    assert region
-    assert stop not in region
-    assert all(flow.successors(number) for number in region)
-    ends = [n for n, i in enumerate(flow.instructions) if i.opcode == "EXIT" and not i.guard]
-    assert all(flow.post_dominators[n] == EXIT for n in ends)
-
-
-def test_a_kernel_without_instructions_is_refused() -> None:
-    with pytest.raises(BadFile, match="'empty' has no instructions"):
-        code.from_disassembly('\t.section\t.text.empty,"ax",@progbits\n', "empty")
-
-
 # ---------------------------------------------------------------------------------------------- where control goes
 
 
@@ -159,10 +143,6 @@ def test_a_call_by_address_goes_to_a_function_if_they_are_known() -> None:
 
 def test_without_a_function_a_call_by_address_leaves_the_code_and_comes_back() -> None:
     assert flow("CALL.ABS.NOINC R10", "EXIT").successors(0) == (1,)
-
-
-def test_moving_a_matrix_between_lanes_does_not_access_shared_memory() -> None:
-    assert "MOVM" in MODELLED
 
 
 # ---------------------------------------------------------------------------------------------- any text

@@ -103,22 +103,19 @@ def test_lanes_that_are_predicated_off_access_nothing() -> None:
     assert trace.accesses.thread.tolist() == [*range(8, 32)]
 
 
-def test_an_unknown_predicate_is_told() -> None:
-    load = "LDG.E R4, [R2.64]"
-    test = "ISETP.GT.AND P0, PT, R4, 0x7, PT"
-    for access in ("@P0 STS [R1], R0", "@P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]"):
-        assert list(traced(*ADDRESSES, load, test, access).unknown) == [4]
-
-
-def test_an_unknown_address_is_told() -> None:
-    for access in ("LDS R5, [R4]", "STS [R4], R0", "LDSM.16.M88.4 R8, [R4]", "LDGSTS.E.BYPASS.128 [R4], [R2.64]"):
-        trace = traced(*ADDRESSES, "LDG.E R4, [R2.64]", access)
-        assert list(trace.unknown) == [3]
-        assert not len(trace.accesses.pc)
-
-
-def test_instructions_without_addresses_of_lanes_are_told() -> None:
-    assert "is not followed" in traced("UBLKCP.S.G [UR4], [UR6], UR8").unknown[0]
+@pytest.mark.parametrize(
+    "access",
+    [
+        *("@P0 STS [R1], R0", "@P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]"),  # an unknown predicate
+        *("LDS R5, [R4]", "STS [R4], R0", "LDSM.16.M88.4 R8, [R4]", "LDGSTS.E.BYPASS.128 [R4], [R2.64]"),  # or address
+        "UBLKCP.S.G [UR4], [UR6], UR8",  # without addresses of lanes
+    ],
+)
+def test_what_is_not_known_is_told(access: str) -> None:
+    trace = traced(*ADDRESSES, "LDG.E R4, [R2.64]", "ISETP.GT.AND P0, PT, R4, 0x7, PT", access)
+    assert list(trace.unknown) == [4]
+    assert not len(trace.accesses.pc)
+    assert ("is not followed" in trace.unknown[4]) == access.startswith("UBLKCP")
 
 
 def requested(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:

@@ -61,57 +61,47 @@ UNKNOWN = (None, None, None)
 RESET = ("LDC.64 R2, c[0x0][0x210]", "STG.E desc[UR4][R2.64], RZ")
 
 
-def test_one_block_is_the_last() -> None:
-    for blocks, reset in itertools.product((1, 5, 24), ((), RESET)):
-        assert tail(last_block(blocks, reset=reset), launch(blocks)) == (2, 4, 2)
+BACKWARDS = ("next: STS [R7+0x80], R0", "IADD3 R6, R6, -0x1, RZ", "ISETP.GE.AND P1, PT, R6, RZ, PT", "@P1 BRA {next}")
+SEVEN = {COUNTER: struct.pack("<Q", 7)}
+KNOWN = {
+    "one block is the last of 1": (last_block(1), launch(1), (2, 4, 2)),
+    "of 5, and resets the counter": (last_block(5, reset=RESET), launch(5), (2, 4, 2)),
+    "of 24": (last_block(24), launch(24), (2, 4, 2)),
+    "none is, if the counter did not start at 0": (last_block(5), launch(5, memory=SEVEN), (0, 0, 0)),
+    "a counter that starts again": (last_block(5, ask=(ASK[0], "MOV R4, 0x4", INC)), launch(5), (2, 4, 2)),
+    "and does so too early": (last_block(5, ask=(ASK[0], "MOV R4, 0x3", INC)), launch(5), UNKNOWN),
+    "how often a loop runs adds up": (one_asks(TAIL[0], *BACKWARDS, "EXIT"), launch(6), (2 * 21, 4 * 21, 2 * 21)),
+}
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_what_is_the_same_whoever_gets_which_ticket_is_known(what: str) -> None:
+    source, run, expected = KNOWN[what]
+    assert tail(source, run) == expected
+
+
+def test_blocks_behind_a_ticket_are_of_few_kinds() -> None:
     row = access(emulate(last_block(100_000), launch(100_000)), "STS [R7")
     assert (row.executed, row.wavefronts, row.ideal) == (2, 4, 2)
-
-
-def test_no_block_is_the_last_if_the_counter_did_not_start_at_0() -> None:
-    assert tail(last_block(5), launch(5, memory={COUNTER: struct.pack("<Q", 7)})) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(4, (2, 4, 2)), (3, UNKNOWN)])
-def test_a_counter_that_starts_again(limit: int, expected: object) -> None:
-    ask = (ASK[0], f"MOV R4, {limit:#x}", INC)
-    assert tail(last_block(5, ask=ask), launch(5)) == expected
-
-
-def test_how_often_a_loop_runs_adds_up() -> None:
-    loop = ("next: STS [R7+0x80], R0", "IADD3 R6, R6, -0x1, RZ", "ISETP.GE.AND P1, PT, R6, RZ, PT", "@P1 BRA {next}")
-    assert tail(one_asks(TAIL[0], *loop, "EXIT"), launch(6)) == (2 * 21, 4 * 21, 2 * 21)
-
-
-def test_some_blocks_ask() -> None:
-    skips = ("ISETP.GT.U32.AND P2, PT, R1, 0x2, PT", "@P2 EXIT")
+    skips = ("ISETP.GT.U32.AND P2, PT, R1, 0x2, PT", "@P2 EXIT")  # some blocks ask
     below = (LAST.replace("NE", "GE").replace("{last}", "0x2"), "@P1 EXIT")
-    kernel = one_asks(*below, *TAIL, before=skips)
-    assert access(emulate(kernel, launch(40, threads=32)), "STS [R7").executed == 2
-
-
-def test_a_warp_hands_the_ticket_to_its_lanes() -> None:
-    """Only one lane's register holds it: what others hold there does not decide."""
-    begin = (
-        "S2R R0, SR_TID.X",
-        "S2R R1, SR_CTAID.X",
-        "MOV R5, R1",
-        "ISETP.NE.AND P0, PT, R0, RZ, PT",
-        "BSSY B0, {end}",
-    )
-    shuffle = ("end: BSYNC B0", "SHFL.IDX PT, R6, R5, RZ, 0x1f", LAST.replace("{last}", "0x3b"), "@P1 EXIT")
-    counts = emulate(code(*begin, "@P0 BRA {end}", *ASK, *shuffle, *TAIL), launch(60, threads=32))
-    row = access(counts, "STS [R7")
-    assert (row.executed, row.wavefronts, row.ideal) == (1, 2, 1)
-    assert counts.classes == 2
-
-
-def test_each_block_of_two_kinds_may_be_the_last() -> None:
-    """What a block does before it asks adds to what the last one does."""
+    some = one_asks(*below, *TAIL, before=skips)
+    assert access(emulate(some, launch(40, threads=32)), "STS [R7").executed == 2
+    # Each block of two kinds may be the last; what a block does before it asks adds to what the last one does.
     odd = ("LOP3.LUT R8, R1, 0x1, RZ, 0xc0, !PT", "ISETP.NE.AND P2, PT, R8, RZ, PT", "@P2 STS [RZ], R8")
     counts = emulate(one_asks(LAST.replace("{last}", "0x9"), "@P1 EXIT", *TAIL, before=odd), launch(10, threads=32))
     assert access(counts, "STS [R7").wavefronts == 2
     assert access(counts, "@P2 STS").wavefronts == 5
+
+
+def test_a_warp_hands_the_ticket_to_its_lanes() -> None:
+    """Only one lane's register holds it: what others hold there does not decide."""
+    begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "MOV R5, R1", "ISETP.NE.AND P0, PT, R0, RZ, PT")
+    shuffle = ("end: BSYNC B0", "SHFL.IDX PT, R6, R5, RZ, 0x1f", LAST.replace("{last}", "0x3b"), "@P1 EXIT")
+    source = code(*begin, "BSSY B0, {end}", "@P0 BRA {end}", *ASK, *shuffle, *TAIL)
+    counts = emulate(source, launch(60, threads=32))
+    row = access(counts, "STS [R7")
+    assert (row.executed, row.wavefronts, row.ideal, counts.classes) == (1, 2, 1, 2)
 
 
 # ---------------------------------------------------------------------------------------------- what stays unknown

@@ -98,13 +98,8 @@ def test_descriptors_are_read_as_they_are_encoded() -> None:
     assert (one.start, one.leading, one.stride, one.base_offset, one.span) == (0x12340, 80, 1024, 3, 64)
     assert one.absolute
     shape = UmmaShape.of_bits(1 << 4 | 1 << 7 | 1 << 10 | 1 << 16 | 16 << 17 | 8 << 24, "UTCHMMA", (), scaled=False)
-    assert (shape.m, shape.n, shape.types, shape.a_mn_major, shape.b_mn_major) == (
-        128,
-        128,
-        ("bf16", "bf16"),
-        False,
-        True,
-    )
+    assert (shape.m, shape.n, shape.types) == (128, 128, ("bf16", "bf16"))
+    assert (shape.a_mn_major, shape.b_mn_major) == (False, True)
     assert not shape.refused
 
 
@@ -144,28 +139,26 @@ def test_only_a_shift_to_the_right_makes_units_of_columns(shift: str, found: dic
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "pair", "shared", "math"),
-    [(128, 64, False, 48, 32), (128, 128, False, 64, 64), (128, 256, False, 96, 128), (256, 256, True, 64, 128)],
+    ("m", "n", "pair", "shared", "math", "columns"),
+    [
+        (128, 64, False, 48, 32, (4, 2)),
+        (128, 128, False, 64, 64, (4, 4)),
+        (128, 256, False, 96, 128, (4, 8)),
+        (256, 256, True, 64, 128, (4, 8)),
+        (128, 256, True, 48, 64, (2, 4)),
+    ],
 )
-def test_the_time_of_an_instruction_is_that_of_shared_memory_or_of_the_math(
-    m: int, n: int, pair: bool, shared: float, math: float
+def test_the_time_of_an_instruction_and_the_columns_of_its_scale_factors(
+    m: int, n: int, pair: bool, shared: float, math: float, columns: tuple[int, int]
 ) -> None:
-    bits = 1 << 4 | n >> 3 << 17 | m >> 4 << 24
-    shape = UmmaShape.of_bits(bits, "UTCHMMA", ("2CTA",) if pair else (), scaled=False)
+    """The time is that of shared memory or of the math; a pair's smaller tile is split like its columns."""
+    bits, words = n >> 3 << 17 | m >> 4 << 24, ("2CTA",) if pair else ()
+    shape = UmmaShape.of_bits(1 << 4 | bits, "UTCHMMA", words, scaled=False)
     assert shape.cycles(a_in_shared=True) == (shared, math)
     assert bool(shape.bound(a_in_shared=True)) == (shared > math)
     assert not shape.bound(a_in_shared=False)
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "pair", "columns"),
-    [(128, 64, False, (4, 2)), (128, 256, False, (4, 8)), (256, 256, True, (4, 8)), (128, 256, True, (2, 4))],
-)
-def test_scale_factors_of_a_pairs_smaller_tile_are_split_like_its_columns(
-    m: int, n: int, pair: bool, columns: tuple[int, int]
-) -> None:
-    shape = UmmaShape.of_bits(n >> 3 << 17 | m >> 4 << 24, "UTCQMMA", ("2CTA",) if pair else (), scaled=True)
-    assert shape.scale_columns == columns, "as CUTLASS allocates them: tmem_sf_frg"
+    scaled = UmmaShape.of_bits(bits, "UTCQMMA", words, scaled=True)
+    assert scaled.scale_columns == columns, "as CUTLASS allocates them: tmem_sf_frg"
 
 
 def test_uniform_registers_beyond_62_are_registers_of_their_own() -> None:
