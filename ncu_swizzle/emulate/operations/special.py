@@ -6,12 +6,12 @@ import functools
 import lzma
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import CONSTANT, SassInstruction
+from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.dependence import block_axis, multiple_of
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Compute, applied, constant_bank, operation, raw
@@ -148,7 +148,11 @@ def mufu(ins: SassInstruction) -> Compute | None:
     function = FUNCTIONS.get(ins.modifiers[0])
     if function is None or len(ins.modifiers) > 1:
         return None
-    return calculation([single(ins.operands[1])], lambda numbers: (function(numbers.view(np.uint32)),))
+    operand = ins.operands[1]
+    if ins.has("RCP64H", "RSQ64H") and operand.kind == FLOAT:  # an immediate is the double whose upper half is meant
+        real = np.float64(-operand.real if operand.negated else operand.real)
+        operand = replace(operand, kind=INTEGER, number=int(real.view(np.uint64)) >> 32, negated=False)
+    return calculation([single(operand)], lambda numbers: (function(numbers.view(np.uint32)),))
 
 
 # ---------------------------------------------------------------------------------------------- special registers
