@@ -50,7 +50,6 @@ app.command("capture", cls=WithProgram, rich_help_panel=MEASURE)(capture.capture
 app.command("sweep", cls=Command, rich_help_panel=MEASURE)(profile.sweep)
 app.command("report", cls=Command, rich_help_panel=KEEP)(explain.report)
 app.command("check", cls=Command, rich_help_panel=KEEP)(gate.check)
-app.add_typer(gate.app, name="history", rich_help_panel=KEEP)
 app.command("list", cls=Command, rich_help_panel=AROUND)(tools.list_)
 app.command("doctor", cls=Command, rich_help_panel=AROUND)(tools.doctor)
 app.add_typer(tools.app, name="rules", rich_help_panel=AROUND)

@@ -70,7 +70,7 @@ OUTSIDE, BUILD = "SW020", "SW021"
 DESCRIPTOR, INSTRUCTION, TENSOR_ALLOCATION, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_ORDER = (
     f"TC00{n}" for n in range(1, 7)
 )
-EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT, HISTORY_LIMIT = (f"SW03{n}" for n in range(5))
+EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT = (f"SW03{n}" for n in range(4))
 RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED = (f"RACE00{n}" for n in range(1, 9))
 STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
 UNCOALESCED, UNALIGNED, SPILLED, LOCAL_ARRAY, PARTING = (f"MEM00{n}" for n in range(1, 6))
@@ -134,7 +134,6 @@ CATALOGUE: dict[str, RuleCode] = {
             (DEGREE_LIMIT, "max-degree", "A kernel's degree, actual over ideal wavefronts, is over its limit."),
             (TIME_LIMIT, "max-regression", "A kernel got slower than in the baseline, beyond limit and noise."),
             (BASELINE_LIMIT, "more-than-baseline", "A kernel has more excessive wavefronts than in the baseline."),
-            (HISTORY_LIMIT, "more-than-history", "An access kind has more excess than in the last good run."),
         ]),
         *_rows(Severity.warning, LINTED, LINE, [
             (UNCOALESCED, "uncoalesced", "A warp's bytes of global memory lie in more sectors than they fill."),
@@ -197,7 +196,7 @@ CATALOGUE: dict[str, RuleCode] = {
              "measure on a machine with a GPU and ncu, or pass --allow-recorded"),
             (ABSENT, "absent", "A kernel with a limit or a baseline is not among the profiles.",
              "give its profile too, or judge only some kernels: --kernel-name NAME"),
-            (INCOMPARABLE, "incomparable", "The baseline or history has no entry that can be compared with.",
+            (INCOMPARABLE, "incomparable", "The baseline has no entry that can be compared with.",
              "save it under these conditions: ncu-swizzle check PROFILE --save-baseline"),
             (UNTIMED, "untimed", "A duration is not known, or was not taken under known clocks.",
              "measure on a GPU, with --clock-control base"),

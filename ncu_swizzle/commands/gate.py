@@ -1,4 +1,4 @@
-"""``ncu-swizzle lint``, ``check`` and ``history``: judge sources or profiles, and keep what they are judged by."""
+"""``ncu-swizzle lint`` and ``check``: judge sources or profiles, and save what they are judged by."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import beneath, on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Emulating, grouped, with_options
-from ncu_swizzle.commands.helping import CommandGroup, refuse_typed
+from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
 from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import LIMIT, Judging, Outputs, PageFormats
+from ncu_swizzle.reports.options import LIMIT, Judging, Outputs
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Progress
@@ -205,7 +205,6 @@ def check(
     ncu-swizzle check app.launches --cubin app.cubin
     \f
     \b
-    ncu-swizzle check mine.json --history ncu-swizzle-history
     ncu-swizzle check my.cu --grid 128 --block 256 --arg x=float32[4096]:random     as for ncu-swizzle profile
 
     KERNEL is a regular expression for the whole name; ACCESS is LDS, LDSM, STS …, or * for each.
@@ -232,71 +231,3 @@ def check(
         verdict = checking.check(profiles, description, judging, replace(request, build=build), progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)
-
-
-app = CommandGroup(help="Keep runs over commits, show them, and see where counts changed.")
-FOLDER = Path("ncu-swizzle-history")
-FolderOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The history, also of a CI cache.")]
-
-
-@app.command()
-@grouped
-def add(
-    profiles: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Runs, saved profiles, .ncu-rep files, .cu files or kernels.")
-    ],
-    request: Request,
-    options: Options,
-    own: PairOptions,
-    sources: CatalogOptions,
-    folder: FolderOption = FOLDER,
-    commit: Annotated[
-        str, typer.Option(metavar="COMMIT", help="The commit that was run; default: as the run says.")
-    ] = "",
-    accept: Annotated[
-        bool, typer.Option("--accept", help="What grew is intended: check --history compares with this run.")
-    ] = False,
-) -> None:
-    """Add a run; nothing is ever replaced, and the same run is kept once.
-
-    \b
-    ncu-swizzle history add swizzle-out/kernel2
-    ncu-swizzle history add conflicts.ncu-rep --commit HEAD
-    ncu-swizzle history add my.cu --engine emulated --grid 128 --block 256 --arg …
-
-    All given together are one run: one Parquet file (extra `fleet`) in the folder.
-    """
-    from ncu_swizzle.gate import checking, history
-
-    history.need_pyarrow()
-    description = own.described(request.problem, sources)
-    with output.progress() as progress:
-        gathered, _ = checking.gathered(profiles, description, with_options(request, options), progress)
-    label = history.label_of(commit, accept, gathered, Path.cwd())
-    file, new = history.add(gathered, folder, label)
-    sys.stdout.write(on_terminal(f"{'Added' if new else 'Already there:'} {file}") + "\n")
-    if not (label.commit or all(profile.commit for profile in gathered)):
-        sys.stderr.write("note: its commit is unknown; --commit HEAD names it\n")
-
-
-@app.command()
-@grouped
-def show(
-    formats: PageFormats,
-    kernel: Annotated[str, typer.Argument(metavar="[KERNEL]", help="Only this kernel.")] = "",
-    folder: FolderOption = FOLDER,
-) -> None:
-    """Show counts and times over commits, and the commit where something changed.
-
-    \b
-    ncu-swizzle history show
-    ncu-swizzle history show tile-swizzled --html history.html
-
-    Runs of unlike machines, engines or sizes are tables of their own.
-    """
-    from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import history, tracks
-
-    shown = tracks.of_kernel(tracks.tracks(history.load(folder)), kernel)
-    if not formats.write({"json": lambda: tracks.to_json(shown), "html": lambda: tracks.render(shown)}):
-        tracks.show(shown, Output())

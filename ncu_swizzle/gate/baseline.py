@@ -25,8 +25,6 @@ from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, whole
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate.verdict import (
-    BASELINE,
-    HISTORY,
     MAX_DEGREE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
@@ -64,13 +62,12 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """All rules; later ones override earlier ones. Without rules, baseline and history, no excess is allowed."""
+    """All rules; later ones override earlier ones. Without rules and baseline, no excess is allowed."""
 
     rules: tuple[Rule, ...] = ()
     baseline: Path | None = None
     allow_recorded: bool = False
     only: KernelFilter = KernelFilter()  # the kernels to judge
-    history: Path | None = None  # a folder
     ignored: tuple[Suppression, ...] = ()  # of the settings
 
     def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
@@ -84,7 +81,7 @@ class Policy:
 
     @property
     def effective(self) -> tuple[Rule, ...]:
-        return self.rules if self.rules or self.baseline or self.history else (Rule(criterion=MAX_EXCESSIVE, limit=0),)
+        return self.rules if self.rules or self.baseline else (Rule(criterion=MAX_EXCESSIVE, limit=0),)
 
 
 def parse_rule(criterion: str, text: str) -> Rule:
@@ -136,12 +133,10 @@ def kernel_pattern(text: str, origin: str) -> NamePattern:
 
 
 def check_baseline(policy: Policy) -> None:
-    """Raise UsageError for a limit on regressions without a baseline and a history."""
+    """Raise UsageError for a limit on regressions without a baseline."""
     regression = next((rule for rule in policy.rules if rule.criterion == MAX_REGRESSION), None)
-    if regression and policy.baseline is None and policy.history is None:
-        raise UsageError(
-            f"{regression.origin}: max-regression needs a baseline", "ncu-swizzle check --save-baseline PROFILE…"
-        )
+    if regression and policy.baseline is None:
+        raise UsageError(f"{regression.origin}: max-regression needs a baseline", SAVE)
 
 
 def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
@@ -155,7 +150,8 @@ def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
 
 
 SCHEMA = 1
-AGAIN = "rewrite it: ncu-swizzle check --save-baseline PROFILE…"
+SAVE = "ncu-swizzle check --save-baseline PROFILE…"
+AGAIN = f"rewrite it: {SAVE}"
 RESTORE = f"{AGAIN}, or restore it from version control"
 SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measured once
 
@@ -269,36 +265,14 @@ def grouped_launches(profiles: Iterable[Profile]) -> list[tuple[Profile, ...]]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The entries of a file; or, if `history`, the last good runs of the folder, which belong to one engine each."""
+    """The entries of a file."""
 
     entries: tuple[Entry, ...]
     file: Path = paths.BASELINE
-    history: bool = False
-
-    @property
-    def called(self) -> str:
-        """What messages call it."""
-        return "history" if self.history else "baseline"
-
-    @property
-    def criterion(self) -> str:
-        return HISTORY if self.history else BASELINE
-
-    @property
-    def again(self) -> str:
-        """The command that adds what it lacks."""
-        return "ncu-swizzle history add PROFILE…" if self.history else "ncu-swizzle check --save-baseline PROFILE…"
-
-    @property
-    def accept(self) -> str:
-        """The command that makes growth the new standard."""
-        return f"{self.again} --accept" if self.history else self.again
 
     def nearest(self, now: Entry) -> Entry | None:
         """Return the entry of the same kernel with the fewest differing conditions, or None."""
         candidates = [entry for entry in self.entries if entry.kernel == now.kernel]
-        if self.history:
-            candidates = [entry for entry in candidates if entry.engine == now.engine]
         return min(candidates, key=lambda entry: len(differences(entry, now)), default=None)
 
     def with_(self, entries: Iterable[Entry]) -> Baseline:
@@ -318,14 +292,14 @@ class Baseline:
         return {"schema": SCHEMA, "kernels": [_to_data(entry) for entry in self.entries]}
 
 
-def differences(then: Entry, now: Entry, called: str = "baseline") -> list[str]:
+def differences(then: Entry, now: Entry) -> list[str]:
     """Return the conditions of two entries that differ or are unknown, a phrase each."""
     phrases = []
     before, after = then.conditions, now.conditions
     for name in dict.fromkeys((*before, *after)):
         was, is_ = before.get(name, ""), after.get(name, "")
         if was != is_:
-            phrases.append(f"{name} {is_ or 'unknown'}, in the {called} {was or 'unknown'}")
+            phrases.append(f"{name} {is_ or 'unknown'}, in the baseline {was or 'unknown'}")
         elif not is_ and name not in ("problem", "clock control"):
             phrases.append(f"{name} unknown")
     return phrases

@@ -13,7 +13,7 @@ from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Progress, Request
-from ncu_swizzle.gate import baseline, tracks
+from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
@@ -88,9 +88,8 @@ def check(
     rules = _policy(judging, description.sources, Path.cwd())
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    kept = tracks.load(rules.history) if rules.history else None
     judged, reason = gathered(words, description, replace(request, races=True), on_progress)
-    verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()), history=kept)
+    verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored)
     marked = tuple(hiding.marked(checks))
@@ -121,7 +120,6 @@ def _policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
         baseline=named if judging.baseline else usual,
         allow_recorded=own.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
         only=KernelFilter(judging.kernel_name).checked(),
-        history=judging.history,
         ignored=own.ignored,
     )
 

@@ -1,4 +1,4 @@
-"""What `check` and `lint` decide: launches and lines compared with limits, a baseline and a history. Pure: nothing is
+"""What `check` and `lint` decide: launches and lines compared with limits, and a baseline. Pure: nothing is
 read or written.
 
 Counts are exact and every launch must meet them, so the worst launch decides; durations are noisy: their median does.
@@ -15,6 +15,7 @@ from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.gate import memory, verdict
 from ncu_swizzle.gate.baseline import (
+    SAVE,
     Baseline,
     Entry,
     Policy,
@@ -27,7 +28,6 @@ from ncu_swizzle.gate.baseline import (
 )
 from ncu_swizzle.gate.verdict import (
     BASELINE,
-    HISTORY,
     MAX_DEGREE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
@@ -54,7 +54,6 @@ CODES = {  # of what `check` finds, by criterion
     MAX_SECTORS: codes.SECTOR_LIMIT,
     MAX_REGRESSION: codes.TIME_LIMIT,
     BASELINE: codes.BASELINE_LIMIT,
-    HISTORY: codes.HISTORY_LIMIT,
 }
 
 
@@ -252,20 +251,18 @@ def judge(
     baseline: Baseline | None = None,
     note: str = "",
     here: Here = nowhere,
-    history: Baseline | None = None,
 ) -> Verdict:
     """Return the verdict; `note` says why values were not measured, `here` which sources are in the checkout.
-
-    `history` has the last good runs; a kernel of it that is not among the profiles is not missed.
 
     Raises UsageError for an unknown access kind.
     """
     check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
     chosen = [profile for profile in profiles if rules.only.passes((profile.kernel.name, profile.kernel.function))]
     subjects = _subjects(chosen, here)
-    saved = [runs for runs in (baseline, history) if runs]
     checks = [
-        check for subject in subjects for check in marked(_judge_kernel(subject, rules, saved, note), subject.profiles)
+        check
+        for subject in subjects
+        for check in marked(_judge_kernel(subject, rules, baseline, note), subject.profiles)
     ]
     judged = {check.kernel for check in checks}
     notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
@@ -285,7 +282,7 @@ def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
     return subjects
 
 
-def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], note: str) -> Iterator[Check]:
+def _judge_kernel(subject: _Subject, rules: Policy, saved: Baseline | None, note: str) -> Iterator[Check]:
     engine = subject.now.engine
     if not _counts_here(engine, rules):
         message = f"its values are {engine}, not measured" + (f": {note}" if note else "")
@@ -304,20 +301,20 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], n
         if criterion not in (MAX_REGRESSION, MAX_SECTORS):
             yield _check_limit(subject, access, limit)
     regression = limits.get((MAX_REGRESSION, ""))
-    for runs in saved:
-        then = runs.nearest(subject.now)
-        reason = _incomparable(subject.now, then, runs, rules)
-        if then is None or reason:
-            criteria = [runs.criterion, *([MAX_REGRESSION] if regression else [])]
-            checks = [
-                subject.check(Outcome.inconclusive, name, reason, hint=runs.again, why=[codes.INCOMPARABLE])
-                for name in criteria
-            ]
-        else:
-            checks = [_check_excess(subject, then, runs)]
-            checks += [_check_time(subject, then, regression.limit, runs)] if regression else []
-        yield replace(checks[0], origin=str(runs.file))
-        yield from (replace(check, origin=regression.origin) for check in checks[1:] if regression)
+    if saved is None:
+        return
+    then = saved.nearest(subject.now)
+    reason = _incomparable(subject.now, then, saved, rules)
+    if then is None or reason:
+        criteria = [BASELINE, *([MAX_REGRESSION] if regression else [])]
+        checks = [
+            subject.check(Outcome.inconclusive, name, reason, hint=SAVE, why=[codes.INCOMPARABLE]) for name in criteria
+        ]
+    else:
+        checks = [_check_excess(subject, then)]
+        checks += [_check_time(subject, then, regression.limit)] if regression else []
+    yield replace(checks[0], origin=str(saved.file))
+    yield from (replace(check, origin=regression.origin) for check in checks[1:] if regression)
 
 
 def _counts_here(engine: str, rules: Policy) -> bool:
@@ -371,40 +368,37 @@ def _total(profile: Profile, access: str) -> Total:
 # ---------------------------------------------------------------------------------------------- the baseline
 
 
-def _incomparable(now: Entry, then: Entry | None, runs: Baseline, rules: Policy) -> str:
+def _incomparable(now: Entry, then: Entry | None, saved: Baseline, rules: Policy) -> str:
     """Return why the baseline's entry cannot be compared with; empty if it can."""
     if then is None:
-        good = f"no good run of it with the engine {now.engine}" if runs.history else "no entry for it"
-        return f"{runs.file} has {good}"
+        return f"{saved.file} has no entry for it"
     if not _counts_here(then.engine, rules):
-        return f"the values in {runs.file} are {then.engine}, not measured"
-    apart = differences(then, now, runs.called)
+        return f"the values in {saved.file} are {then.engine}, not measured"
+    apart = differences(then, now)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
 
 
-def _check_excess(subject: _Subject, then: Entry, runs: Baseline) -> Check:
-    """Compare all accesses together with a baseline's, each kind with a history's."""
+def _check_excess(subject: _Subject, then: Entry) -> Check:
+    """Compare all accesses together with the baseline's; the message names the kind that grew most."""
     doubt, now, was = subject.doubt(), subject.now.excessive, then.excessive
     if doubt or now is None or was is None:
-        doubt = doubt or CountsDoubt(f"the {runs.called} lacks counts", (codes.INCOMPARABLE,))
-        return subject.check(Outcome.inconclusive, runs.criterion, doubt.reason, hint=runs.again, why=doubt.codes)
-    message = f"{_wavefronts(now)}, {was:,} in the {runs.called}"
+        doubt = doubt or CountsDoubt("the baseline lacks counts", (codes.INCOMPARABLE,))
+        return subject.check(Outcome.inconclusive, BASELINE, doubt.reason, hint=SAVE, why=doubt.codes)
+    message = f"{_wavefronts(now)}, {was:,} in the baseline"
     grown = {
         access: (subject.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0)
         for access in subject.now.accesses
     }
     worst = max(grown, key=lambda access: grown[access], default="")
-    more = bool(worst) and grown[worst] > 0
-    if more:
+    if worst and grown[worst] > 0:
         message += f"; {worst} has {grown[worst]:,} more"
-    failed = more if runs.history else now > was
-    hint = f"if this is intended: {runs.accept}" if failed else ""
-    outcome = Outcome.failed if failed else Outcome.passed
-    check = subject.check(outcome, runs.criterion, message, hint=hint)
+    failed = now > was
+    hint = f"if this is intended: {SAVE}" if failed else ""
+    check = subject.check(Outcome.failed if failed else Outcome.passed, BASELINE, message, hint=hint)
     return replace(check, actual=now, limit=was)
 
 
-def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) -> Check:
+def _check_time(subject: _Subject, then: Entry, limit: float) -> Check:
     """Compare the median with that of the entry: a regression fails beyond the limit plus both spreads."""
     now, was_ns = subject.now, then.duration_ns
     doubt = ""
@@ -413,12 +407,12 @@ def _check_time(subject: _Subject, then: Entry, limit: float, runs: Baseline) ->
     elif not now.machine.clock_control:
         doubt = "the clock control of its run is unknown"
     elif was_ns is None:
-        doubt = f"the {runs.called}'s duration is unknown"
+        doubt = "the baseline's duration is unknown"
     elif now.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
         doubt = "its duration is unknown"
     doubt = doubt or next(filter(None, map(remarks.about_time, subject.profiles)), "")
     if doubt or now.duration_ns is None or was_ns is None:
-        return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=runs.again, why=[codes.UNTIMED])
+        return subject.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=SAVE, why=[codes.UNTIMED])
     change = 100 * (now.duration_ns / was_ns - 1)  # percent
     # Both medians may be off by their own spread.
     noise = now.spread + then.spread

@@ -22,7 +22,7 @@ MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-
 MAX_SECTORS, MEMORY = "max-sectors", "memory"
 BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
 BOUNDS, TILES, RACES = "bounds", "tiles", "races"
-HISTORY, SUPPRESSIONS = "history", "suppressions"
+SUPPRESSIONS = "suppressions"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -32,7 +32,6 @@ CRITERIA: Mapping[str, str] = {
     MAX_SECTORS: "Sectors of global memory for each ideal one stay within the limit.",
     MEMORY: "Global memory is read and written in whole sectors, local memory seldom, and warps do not part.",
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
-    HISTORY: "No access kind has more excessive wavefronts than in the last good run of the history.",
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",

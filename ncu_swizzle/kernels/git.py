@@ -83,10 +83,10 @@ def top(folder: Path) -> Path | None:
     return Path(found) if found else None
 
 
-def commit_named(folder: Path, name: str, timeout_s: float = TIMEOUT_S) -> str:
+def commit_named(folder: Path, name: str) -> str:
     """Return a commit's full name by anything that names it; empty if nothing of that name is a commit here."""
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    return said(folder, *words, timeout_s=timeout_s).decode().strip()
+    return said(folder, *words).decode().strip()
 
 
 def blobs(folder: Path, commit: str = "HEAD") -> Sequence[Blob]:

@@ -89,7 +89,6 @@ class Judging:
         False, "Save the profiles as the baseline; judge nothing.", common=True,
         flags=("--save-baseline",),
     )  # fmt: skip
-    history: Path | None = option(None, "No more excess than in the last good run there.", "FOLDER", common=True)
     kernel_name: str = kernel_names()
     allow_recorded: bool | None = option(
         None, "Check recorded values too.", flags=("--allow-recorded/--no-allow-recorded",)

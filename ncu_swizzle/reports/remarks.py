@@ -154,12 +154,6 @@ class CountsDoubt(NamedTuple):
     codes: tuple[str, ...]
 
 
-def why_unknown(profile: Profile, access: str) -> str:
-    """Return why the counts of a profile cannot be trusted, so that no limit can hold; empty if they can."""
-    doubt = counts_doubt(profile, access)
-    return doubt.reason if doubt else ""
-
-
 def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
     """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; None if they can."""
     uncounted = [

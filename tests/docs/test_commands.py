@@ -39,7 +39,6 @@ LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kern
 LIBRARIES = {
     "serve mcp": "mcp",
     "serve lsp": "pygls",
-    "history": "pyarrow",
     "--workers": "distributed",
     ".py": "triton",
 }
@@ -135,8 +134,6 @@ def test_every_console_block_is_run(examples: ModuleType) -> None:
 OTHERS = {
     "claude mcp add ncu-swizzle -- ncu-swizzle serve mcp",
     "ncu --section-folder $(ncu-swizzle rules path) --section SwizzleConflicts ./app",
-    "- run: ncu-swizzle check conflicts.ncu-rep --history ncu-swizzle-history",
-    'run: ncu-swizzle history add conflicts.ncu-rep --commit "$GITHUB_SHA"',
 }
 
 

@@ -111,7 +111,6 @@ def test_what_a_language_needs_is_in_the_extra_of_all() -> None:
         ("mcp", ("serve", "mcp"), "servers"),
         ("pygls", ("serve", "lsp"), "servers"),
         ("distributed", ("sweep", "transpose", "--problem", "n=256", "--workers", "2"), "fleet"),
-        ("pyarrow", ("history", "add", RECORDED), "fleet"),
     ],
 )
 def test_a_command_that_lacks_a_library_says_what_to_type(

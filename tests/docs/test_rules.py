@@ -18,7 +18,6 @@ from ncu_swizzle.base.codes import (
     CATALOGUE,
     COMPILER,
     FEW_SAMPLES,
-    HISTORY_LIMIT,
     IMPLAUSIBLE,
     INCOMPARABLE,
     NOT_COLLECTED,
@@ -36,7 +35,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import process, typed_lines
-from tests.support.gate_profiles import COMMITS, lasting, measured, named, scattered
+from tests.support.gate_profiles import lasting, measured, named, scattered
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT
 from tests.support.recordings import Recorded
@@ -56,10 +55,7 @@ LEFT = {code: {"UN006"} for code in ("TC001", "TC002", "TC006")}
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
 MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys((UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE), pytest.mark.long)}
-SAVED = (
-    "check good.json --save-baseline",
-    f"history add good.json --commit {COMMITS[0]}",
-)  # what `check` compares with
+SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 
 @dataclass(frozen=True)
@@ -132,9 +128,7 @@ def test_the_example_has_the_finding_and_the_fix_has_none(
 @without_gpu
 @pytest.mark.parametrize("code", [pytest.param(code, marks=MARKS.get(code, ())) for code in GATED])
 def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, recorded: Recorded) -> None:
-    """Each as printed, with a report, a baseline and a history that were made of recordings."""
-    if code == HISTORY_LIMIT:
-        pytest.importorskip("pyarrow")
+    """Each as printed, with a report and a baseline that were made of recordings."""
     for name in ("mine", "good"):
         shutil.copy(RECORDINGS / "attention" / "kernel1.ncu-rep", tmp_path / f"{name}.ncu-rep")
     shutil.copy(DATA / "launches" / "shapes.launches", tmp_path / "app.launches")
@@ -154,9 +148,8 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
         FEW_SAMPLES: sampled(measured(recorded("kernel1")), wait=99),
     }
     worse.get(code, measured(recorded("kernel1"))).save(tmp_path / "mine.json")
-    for words in SAVED:
-        if {"check": "baseline", "history": "--history"}[words.split()[0]] in codes.page(code):
-            assert process.command(*words.split(), folder=tmp_path).returncode == 0, words
+    if "baseline" in codes.page(code):
+        assert process.command(*SAVED.split(), folder=tmp_path).returncode == 0
     (tmp_path / "recordings").symlink_to(RECORDINGS.parent)
     for number, line in enumerate(typed_lines.lines(RULES / f"{code}.md")):
         if code in (FEW_SAMPLES, UNLIKE):  # of the pack, which has no verdict
