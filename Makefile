@@ -72,7 +72,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '$(DEMO)'
 	@touch $@
 
-# What is heavy: compilers of kernels written in Python, Dask and pyarrow, servers of agents and editors, Jupyter. Without
+# What is heavy: compilers of kernels written in Python, Dask, servers of agents and editors, Jupyter. Without
 # it, their tests say so and are skipped.
 .venv/installed-everything: .venv/installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[python-kernels,fleet,servers,docs]'

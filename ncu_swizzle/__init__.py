@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         report,
         suggest,
     )
-    from ncu_swizzle.sweep.table import load_sweep
 
 __all__ = [
     "Comparison",
@@ -48,7 +47,6 @@ __all__ = [
     "check",
     "compare",
     "lint",
-    "load_sweep",
     "predict",
     "profile",
     "profile_program",
@@ -67,7 +65,6 @@ _HOMES = {
     "Result": "commands.answers",
     "assert_degree": "commands.answers",
     "assert_no_excess": "commands.answers",
-    "load_sweep": "sweep.table",
 }
 
 

@@ -111,7 +111,7 @@ def _texts(draft: Draft, ran: Ran) -> Iterator[tuple[str, str]]:
         if name == "stdout":
             following = dict(zip(draft.command, draft.command[1:], strict=False))
             suffix = next((form for option, form in stdout.items() if following.get(option) == "-"), "")
-        if suffix in (".ncu-rep", ".npy", ".cubin", ".ptx", ".parquet") or not data:
+        if suffix in (".ncu-rep", ".npy", ".cubin", ".ptx") or not data:
             continue
         yield from _text(name, suffix, data, encoding if name.startswith("std") else "utf-8", ran.code)
 

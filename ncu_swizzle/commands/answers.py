@@ -24,7 +24,7 @@ from ncu_swizzle.render import page
 from ncu_swizzle.reports import attribution, comparison, frames, model, run_folder
 from ncu_swizzle.reports.frames import Kind
 from ncu_swizzle.smem.bankmap import BankMap
-from ncu_swizzle.sweep import table, view
+from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.folder import Sweep
 
 # Data that displays itself in a notebook and writes its own report.
@@ -207,11 +207,11 @@ class SweepResult(WithPage, Sweep):
         return table.to_frame(self)
 
     def html(self) -> str:
-        """Return the page with the charts, one HTML document."""
-        return view.render(self)
+        """Return the page, one HTML document."""
+        return table.to_html(self)
 
     def _repr_html_(self) -> str:
-        return view.render_card(self)
+        return table.to_card(self)
 
 
 class BankMaps(tuple[BankMap, ...]):

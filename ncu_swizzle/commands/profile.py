@@ -308,7 +308,7 @@ def sweep(
         bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,
 ) -> None:
-    """Profile variants at several sizes: a table and charts.
+    """Profile variants at several sizes: one table.
 
     \b
     ncu-swizzle sweep gemm --problem n=1024,2048,4096 --variants all

@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The parameters with several sizes, the one with the most first: it becomes the charts' axis."""
+        """The parameters with several sizes, the one with the most first."""
         sizes = {name: {problem[name] for problem in self.problems} for name in self.problems[0]}
         return tuple(sorted((name for name in sizes if len(sizes[name]) > 1), key=lambda name: -len(sizes[name])))
 

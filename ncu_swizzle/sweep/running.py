@@ -278,14 +278,13 @@ class _Run:
         return replace(self._sweep, outcomes=tuple(self._outcomes))
 
     def _finish(self) -> Sweep:
-        """Write the manifest, the dataset and the page of all points so far."""
-        from ncu_swizzle.sweep import table, view
+        """Write the manifest and the page of all points so far."""
+        from ncu_swizzle.sweep import table
 
         sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
         note_finished(self._folder)
         folder.save(sweep, self._manifest())
-        table.write(sweep, self._folder)
-        write_atomically(self._folder / REPORT, view.render(sweep).encode())
+        write_atomically(self._folder / REPORT, table.to_html(sweep).encode())
         return sweep
 
 

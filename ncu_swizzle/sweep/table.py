@@ -1,26 +1,21 @@
-"""The table of a sweep in every format: terminal, CSV, JSON, Markdown, Parquet; and the scales of its charts."""
+"""The table of a sweep in every format: terminal, CSV, JSON, Markdown, a page, a notebook's cell."""
 
 from __future__ import annotations
 
-import importlib.util
-import io
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from rich.console import Console
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking
-from ncu_swizzle.base.files import brief, is_folder, read_bytes, write_atomically
-from ncu_swizzle.base.texts import encodable, in_json, in_markdown, in_words
+from ncu_swizzle.base.texts import in_json, in_markdown, in_words
 from ncu_swizzle.render import formats, text
 from ncu_swizzle.render.listing import plain_table, table_line
-from ncu_swizzle.reports.frames import TEXT, Column, counts, frame, ratios, texts
+from ncu_swizzle.render.page import environment, script_parts
+from ncu_swizzle.reports.frames import Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE, RECORDED
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
@@ -115,15 +110,15 @@ def rows_table(sweep: Sweep) -> tuple[PointRow, ...]:
     )
 
 
-def to_frame(sweep: Sweep, more: tuple[Column[PointRow], ...] = ()) -> pd.DataFrame:
-    """Return the table: kernel, a column per parameter of the family, `COLUMNS` and `more`. Unknown values are NA."""
+def to_frame(sweep: Sweep) -> pd.DataFrame:
+    """Return the table: kernel, a column per parameter of the family, and `COLUMNS`. Unknown values are NA."""
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
     kernel: Column[PointRow] = texts("kernel", "the variant", lambda r: r.kernel)
 
     def size(name: str) -> Column[PointRow]:
         return counts(name, "size of the problem", lambda r: r.outcome.point.sizes[name])
 
-    return frame((kernel, *map(size, parameters), *COLUMNS, *more), rows_table(sweep))
+    return frame((kernel, *map(size, parameters), *COLUMNS), rows_table(sweep))
 
 
 def to_csv(sweep: Sweep) -> str:
@@ -224,142 +219,6 @@ def _machine(machine: MachineInfo) -> str:
     return ", ".join(f"{what}{value}" for what, value in named if value)
 
 
-# The points of a sweep as a Parquet file, for pandas, DuckDB, Polars: `table.COLUMNS`, and where each point ran.
-
-DATASET = "points.parquet"
-INSTALL = "pip install 'ncu-swizzle[fleet]'"
-
-# Of the machines; what `table.COLUMNS` lacks because it differs from run to run.
-WHERE: tuple[Column[PointRow], ...] = (
-    texts("driver", "the GPU's driver", lambda r: r.machine.driver),
-    texts("ncu", "the ncu that measured", lambda r: r.machine.ncu),
-    texts("clocks", "ncu's clock control", lambda r: r.machine.clock_control),
-    texts("when", "the day and time in UTC", lambda r: r.values.when if r.values else ""),
-    texts("worker", "the worker; empty: none, one process did it all", lambda r: r.outcome.where.worker),
-    texts("host", "the worker's machine", lambda r: r.outcome.where.host),
-    texts("gpu_uuid", "the worker's GPU", lambda r: r.outcome.where.uuid),
-    ratios("seconds", "with building and checking", lambda r: r.outcome.where.seconds or None, "s"),
-)
-
-
-def write(sweep: Sweep, folder: Path) -> None:
-    """Write the dataset into the sweep's folder if pyarrow is installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        return
-    content = io.BytesIO()
-    points = to_frame(sweep, WHERE)
-    for name, column in points.items():
-        if column.dtype == TEXT:
-            points[name] = column.map(encodable)
-    points.columns = pd.Index([encodable(str(name)) for name in points.columns])
-    points.to_parquet(content, engine="pyarrow", index=False)
-    write_atomically(folder / DATASET, content.getvalue())
-
-
-def load_sweep(path: str | Path) -> pd.DataFrame:
-    """Return the points of a sweep, given its folder or its points.parquet: a row per point, unknown values NA.
-
-    The columns are ``kernel``, the problem's sizes, and those that docs/sweep.md lists. Raises BadFile, DamagedFile,
-    and EnvironmentLacking without pyarrow.
-    """
-    path = Path(path)
-    if importlib.util.find_spec("pyarrow") is None:
-        raise EnvironmentLacking("pyarrow is not installed, which reads and writes Parquet", INSTALL)
-    file = path / DATASET if is_folder(path) else path
-    if is_folder(path) and not file.exists():
-        raise BadFile(
-            f"{path} has no {DATASET}: without pyarrow none is written",
-            f"{INSTALL}, then add -o {path} --resume to the command of the sweep",
-        )
-    data = read_bytes(file, "give the folder of a sweep, such as swizzle-out/sweep-gemm")
-    try:
-        return pd.read_parquet(io.BytesIO(data), engine="pyarrow")
-    except Exception as error:  # pyarrow's own, and whatever a damaged file leads to
-        raise DamagedFile(f"{file} is damaged: {brief(error)}", "run the sweep again with --resume") from error
-
-
-# The position of a value on an axis, from 0 (the low end) to 1. Pure.
-
-MOST_TICKS = 7
-ZERO_ROOM = 0.12  # of the axis, between 0 and the smallest positive value of a logarithmic one
-
-
-@dataclass(frozen=True)
-class Scale:
-    """An axis: the position of a value, and the values to mark."""
-
-    position: Callable[[float], float]
-    ticks: tuple[float, ...]
-
-
-def linear(values: Sequence[float]) -> Scale:
-    """Return an axis from 0 to a round number at or above all values."""
-    top = max([*values, 0.0]) or 1.0
-    # The smallest of 1, 2 or 5 times a power of ten that divides the axis into few enough steps.
-    step = next(s for s in (m * 10.0**e for e in range(_exponent(top) - 2, _exponent(top) + 2) for m in (1, 2, 5))
-                if top / s <= MOST_TICKS - 2)  # fmt: skip
-    count = math.ceil(top / step)
-    return Scale(lambda value: value / (count * step), tuple(n * step for n in range(count + 1)))
-
-
-def logarithmic(values: Sequence[float]) -> Scale:
-    """Return an axis of positive values, with ticks at 1, 2 and 5 times each power of ten, or at the powers alone."""
-    low, high = _span([value for value in values if value > 0])
-    exponents = range(_exponent(low), _exponent(high) + 1)
-    fine = [m * 10.0**e for e in exponents for m in (1, 2, 5) if low <= m * 10.0**e <= high]
-    coarse = [10.0**e for e in exponents if low <= 10.0**e <= high]
-    ticks = fine if len(fine) <= MOST_TICKS or len(coarse) < 2 else coarse
-    return Scale(_log(low, high), _thinned(ticks))
-
-
-def from_zero(values: Sequence[float]) -> Scale:
-    """Return a logarithmic axis with a separate position for 0."""
-    positive = [value for value in values if value > 0]
-    if not positive:
-        return Scale(lambda value: 0.0, (0.0,))
-    # From the power of ten at or below the smallest value to the one at or above the largest; 1e-9 absorbs rounding.
-    low, high = 10.0 ** _exponent(min(positive)), 10.0 ** math.ceil(math.log10(max(positive)) + 1e-9)
-    inner = _log(low, max(high, 10 * low))
-    powers = [10.0**e for e in range(_exponent(low), _exponent(max(high, 10 * low)) + 1)]
-    return Scale(lambda v: ZERO_ROOM + (1 - ZERO_ROOM) * inner(v) if v > 0 else 0.0, (0.0, *_thinned(powers)))
-
-
-def degrees(values: Sequence[float]) -> Scale:
-    """Return an axis of powers of two, starting at 1."""
-    top = max(1, math.ceil(math.log2(max([*values, 1.0])) - 1e-9))
-    return Scale(lambda value: math.log2(max(value, 1.0)) / top, tuple(2.0**e for e in range(top + 1)))
-
-
-def sizes(values: Sequence[int]) -> Scale:
-    """Return the axis of a parameter: logarithmic, with every value marked; a single value is in the middle."""
-    distinct = sorted(set(values))
-    ticks = tuple(map(float, distinct))
-    if len(distinct) < 2:
-        return Scale(lambda value: 0.5, ticks)
-    return Scale(_log(distinct[0], distinct[-1]), ticks)
-
-
-def _log(low: float, high: float) -> Callable[[float], float]:
-    return lambda value: math.log(value / low) / math.log(high / low)
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis, slightly beyond the values."""
-    if not values:
-        return 1.0, 10.0
-    ratio = max(values) / min(values)
-    margin = max(1.15, ratio**0.05, math.sqrt(2.6 / ratio))  # from 2 to 5 is the widest gap between ticks
-    return min(values) / margin, max(values) * margin
-
-
-def _exponent(value: float) -> int:
-    return math.floor(math.log10(value) + 1e-9)
-
-
-def _thinned(ticks: Sequence[float]) -> tuple[float, ...]:
-    return tuple(ticks[:: math.ceil(len(ticks) / MOST_TICKS)]) if ticks else ()
-
-
 def show(sweep: Sweep, console: Console) -> None:
     """Print where the values come from, the table, what failed, and where it was written."""
     style = "" if sweep.engine == "ncu" else "bold yellow"
@@ -383,3 +242,73 @@ def show(sweep: Sweep, console: Console) -> None:
         console.print(table_line(f"failed: {outcome.point}: {outcome.error}", style="red"))
     console.print()
     console.print(table_line(f"Written to {sweep.folder}/: report.html, sweep.json, points/"), soft_wrap=True)
+
+
+# The page, and a notebook's cell: the same rows.
+
+MOST_POINTS = 1000  # of a page without a search
+MOST_ROWS = 50  # a notebook cell lists the first points only
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """A row of the page's table; `first` of its problem."""
+
+    row: PointRow
+    cells: tuple[str, ...]
+    first: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPage:
+    """A sweep, and what its page shows that it does not say itself."""
+
+    sweep: Sweep
+    heads: tuple[str, ...]
+    lines: tuple[PageRow, ...]
+    baseline: str  # empty if variants have different ones
+
+    @property
+    def title(self) -> str:
+        return title(self.sweep)
+
+    @property
+    def where(self) -> str:
+        return where(self.sweep)
+
+    @property
+    def summary(self) -> str:
+        failed = f", {len(self.sweep.failed):,} failed" if self.sweep.failed else ""
+        return f"{len(self.sweep.done):,} of {len(self.lines):,} points are done{failed}."
+
+    @property
+    def large(self) -> bool:
+        """Whether there are so many points that a script searches them."""
+        return len(self.lines) > MOST_POINTS
+
+
+def page_of(sweep: Sweep) -> SweepPage:
+    """Return the page of a sweep."""
+    rows, varied = rows_table(sweep), sweep.plan.varied
+    baselines = set(sweep.plan.baselines().values())
+    baseline = baselines.pop() if len(baselines) == 1 else ""
+    unit = time_unit(rows)
+    lines = [
+        PageRow(row, tuple(cells(row, varied, unit)), number == 0)
+        for _, group in groupby(rows, key=lambda row: row.outcome.point.problem)
+        for number, row in enumerate(group)
+    ]
+    heads = ("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree")
+    return SweepPage(sweep=sweep, heads=heads, lines=tuple(lines), baseline=baseline)
+
+
+def to_html(sweep: Sweep) -> str:
+    """Return the page, one HTML document; the same sweep gives the same bytes."""
+    page = page_of(sweep)
+    script = script_parts() if page.large else {}
+    return environment().get_template("sweep/page.html").render(page=page, **script)
+
+
+def to_card(sweep: Sweep) -> str:
+    """Return a sweep as a notebook shows it: an HTML fragment with inline styles."""
+    return environment().get_template("sweep/card.html").render(page=page_of(sweep), most=MOST_ROWS)

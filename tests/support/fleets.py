@@ -18,7 +18,7 @@ from ncu_swizzle.sweep.worker import FleetResult, FleetTask
 from tests.support.places import ROOT
 from tests.support.processes import wait_until
 
-MISSING = [name for name in ("distributed", "cryptography", "pyarrow") if importlib.util.find_spec(name) is None]
+MISSING = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
 needs_fleet = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install 'ncu-swizzle[fleet]'")
 
 

@@ -28,8 +28,6 @@ from ncu_swizzle.reports.options import Engine, Outputs
 from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep import table as sweep_terminal
-from ncu_swizzle.sweep import view as sweep_page
 from ncu_swizzle.sweep.folder import Sweep
 from tests.support.hostile import Change, poisoned
 from tests.support.recordings import Recorded
@@ -206,8 +204,8 @@ def baselines(saved: baseline.Baseline, styled: bool = False) -> Iterator[Writer
 
 
 def sweeps(sweep: Sweep, styled: bool = False) -> Iterator[Writer]:
-    yield "terminal", lambda: printed(sweep_terminal.show, sweep, styled)
-    yield "html", lambda: sweep_page.render(sweep)
+    yield "terminal", lambda: printed(table.show, sweep, styled)
+    yield "html", lambda: table.to_html(sweep)
     yield "md", lambda: table.to_markdown(sweep)
     yield "csv", lambda: table.to_csv(sweep)
     yield "json", lambda: table.to_json(sweep)

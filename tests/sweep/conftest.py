@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.sweep import view
+from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.folder import Sweep
 from tests.support import fake_cuda, fake_ncu, process
 from tests.support.fleets import Collected
@@ -26,14 +26,14 @@ def sweep(recorded: Callable[[str], Profile]) -> Sweep:
 @pytest.fixture(scope="session")
 def page_file(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "report.html"
-    file.write_text(view.render(sweep), encoding="utf-8")
+    file.write_text(table.to_html(sweep), encoding="utf-8")
     return file
 
 
 @pytest.fixture(scope="session")
 def hostile_file(recorded: Callable[[str], Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "hostile.html"
-    file.write_text(view.render(hostile(recorded)), encoding="utf-8")
+    file.write_text(table.to_html(hostile(recorded)), encoding="utf-8")
     return file
 
 

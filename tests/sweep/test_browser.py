@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ncu_swizzle.sweep import table, view
+from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.folder import Sweep
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
 pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
-SHAPES = "document.querySelectorAll('.chart')"
 
 
 def test_it_opens_without_an_error_fetches_nothing_but_itself_and_needs_no_scripts(
@@ -46,28 +45,7 @@ def test_the_table_shows_every_point(browser: Browser, page_file: Path, sweep: S
             assert cells == table.cells(row, ("n",), unit)
 
 
-def test_every_figure_is_marked_where_it_belongs(browser: Browser, page_file: Path, sweep: Sweep) -> None:
-    browser.open(page_file)
-    tips = browser.texts(".chart .mark title")
-    for row in table.rows_table(sweep):
-        n = row.outcome.point.sizes["n"]
-        for figure in view.FIGURES:
-            value = figure.get(row)
-            if value is not None:
-                assert f"{row.kernel}, n={n:,}: {figure.show(value)}" in tips
-    assert len(tips) == 4 * 19
-    # Higher on the screen is more: the plain kernel takes longest, and its excess grows with n.
-    where = "e => [e.firstElementChild.textContent, e.getBoundingClientRect().y]"
-    for chart in (0, 2):
-        marks = browser.script(f"[...{SHAPES}[{chart}].querySelectorAll('.mark')].map({where})")
-        heights = [y for tip, y in marks if tip.startswith("transpose-plain")]
-        assert heights == sorted(heights, reverse=True)
-        assert len(set(heights)) == 5
-    flat = browser.script(f"[...{SHAPES}[3].querySelectorAll('.c0 .mark')].map(e => e.getBoundingClientRect().y)")
-    assert max(flat) - min(flat) < 1, "the degree does not depend on n"
-
-
-def test_only_charts_and_tables_scroll_sideways(browser: Browser, page_file: Path, hostile_file: Path) -> None:
+def test_only_tables_scroll_sideways(browser: Browser, page_file: Path, hostile_file: Path) -> None:
     for file in (page_file, hostile_file):
         browser.open(file)
         for width in (400, 700, 1280):

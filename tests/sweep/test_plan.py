@@ -1,18 +1,15 @@
-"""What is swept, the axes of its charts, and which files travel to workers."""
+"""What is swept, and which files travel to workers."""
 
-import math
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import BadProblem, UnknownKernel, UsageError
 from ncu_swizzle.kernels import catalog, naming
-from ncu_swizzle.sweep import plan, table, worker
+from ncu_swizzle.sweep import plan, worker
 from tests.support.places import ROOT
 
 
@@ -79,35 +76,6 @@ def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() ->
     assert plan.make_plan(*known.family_or_kernels(["gemm"]), [], {}).baselines()["gemm-wide"] == "gemm-plain"
     vectors = plan.make_plan(*known.family_or_kernels(["vectors"]), [], {}).baselines()
     assert (vectors["vectors-4-swizzle"], vectors["vectors-8-swizzle"]) == ("vectors-4-stride", "vectors-8-stride")
-
-
-# ---------------------------------------------------------------------------------------------- axes
-
-POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
-
-
-@given(POSITIVE)
-def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
-    for make in (table.linear, table.logarithmic, table.from_zero, table.degrees):
-        scale = make(values)
-        places = [scale.position(value) for value in sorted(values)]
-        assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
-        assert places == sorted(places)
-        assert 1 <= len(scale.ticks) <= 45
-        assert all(-1e-9 <= scale.position(tick) <= 1 + 1e-9 for tick in scale.ticks)
-
-
-def test_axes_are_marked_at_round_numbers() -> None:
-    assert table.linear([3.4]).ticks == (0, 1, 2, 3, 4)
-    assert table.linear([1.0, 0.2]).ticks == (0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0)
-    assert table.degrees([1.0]).ticks == (1, 2)
-    assert table.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
-    assert table.from_zero([0, 0]).ticks == (0,)
-    assert table.from_zero([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
-    assert table.from_zero([0, 5]).position(0) == 0
-    assert table.from_zero([0, 5]).position(5) > table.ZERO_ROOM
-    assert table.sizes([7]).position(7) == 0.5
-    assert math.isclose(table.sizes([512, 1024, 2048]).position(1024), 0.5)
 
 
 def test_only_what_kernels_read_travels(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 import csv
 import io
 import json
-import re
 from dataclasses import replace
 
 import pytest
 
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.sweep import plan, table, view
+from ncu_swizzle.sweep import plan, table
 from ncu_swizzle.sweep.crew import LOST, MOST_LINES, TOGETHER, CrewProgress
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
@@ -48,30 +47,14 @@ def test_markdown_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     assert "- transpose-xor n=1024: out differs by 0.5 of its size" in good
 
 
-def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
-    built = view.build(transposes(recorded))
-    (group,) = built.groups
-    assert [chart.title.split(",")[0] for chart in group.charts] == [
-        figure.title.split(",")[0] for figure in view.FIGURES
-    ]
-    for chart in group.charts:
-        xor = next(series for series in chart.series if series.label == "transpose-xor")
-        assert len(xor.marks) == 4
-        assert [line.count("L") for line in xor.lines] == [2], "512 stands alone, 2048 to 8192 are joined"
-        for mark in (mark for series in chart.series for mark in series.marks):
-            assert view.LEFT <= mark.x <= view.RIGHT
-            assert view.TOP <= mark.y <= view.BOTTOM
-
-
-def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
+def test_what_is_unknown_has_no_figure(recorded: Recorded) -> None:
     sweep = transposes(recorded, failing={})
     timeless = tuple(replace(one, values=replace(one.values, duration_ns=None)) for one in sweep.outcomes if one.values)
-    built = view.build(replace(sweep, engine="emulated", outcomes=timeless))
-    assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
-    assert "unknown" in built.lines[0].cells
-    assert built.where.startswith("Computed, not measured")
+    page = table.page_of(replace(sweep, engine="emulated", outcomes=timeless))
+    assert "unknown" in page.lines[0].cells
+    assert page.where.startswith("Computed, not measured")
     nothing = replace(sweep, outcomes=tuple(PointOutcome(point) for point in sweep.plan.points))
-    assert "No point has results." in view.render(nothing)
+    assert f"0 of {len(sweep.plan.points)} points are done." in table.to_html(nothing)
 
 
 def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
@@ -79,36 +62,23 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
     beside = "recorded on a GPU, 2026-01-02"
     outcomes = [replace(o, values=replace(o.values, engine="emulated", beside=beside * (o.point.sizes["n"] == 4096)))
                 for o in sweep.outcomes if o.values]  # fmt: skip
-    where = view.build(replace(sweep, engine="emulated", outcomes=tuple(outcomes))).where
+    where = table.page_of(replace(sweep, engine="emulated", outcomes=tuple(outcomes))).where
     assert where == f"Wavefronts computed, not measured, and outputs not checked; times of 4 of 20 points {beside}."
 
 
-def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
+def test_a_second_parameter_has_a_column(recorded: Recorded) -> None:
     planned = plan.make_plan(
         *catalog.shipped().family_or_kernels(["kernel1", "kernel2"]), [], {"heads": [1, 2], "seq": [64, 128, 192]}
     )
     outcomes = tuple(PointOutcome(point, PointValues.of(recorded(point.kernel))) for point in planned.points)
-    built = view.build(Sweep(plan=planned, engine="recorded", outcomes=outcomes))
-    assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
-    assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
-    assert built.heads[:3] == ("Variant", "seq", "heads")
+    page = table.page_of(Sweep(plan=planned, engine="recorded", outcomes=outcomes))
+    assert page.heads[:3] == ("Variant", "seq", "heads")
 
 
-def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make_plan(*catalog.shipped().family_or_kernels(["transpose"]), ["plain"], {"n": [512, 1024]})
-    kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
-    planned = replace(planned, kernels=kernels)
-    outcomes = tuple(PointOutcome(point, PointValues.of(recorded("transpose-plain"))) for point in planned.points)
-    legend = view.build(Sweep(plan=planned, engine="recorded", outcomes=outcomes)).legend
-    assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20
-
-
-def test_ten_thousand_points_are_drawn_as_medians_and_can_be_searched(recorded: Recorded) -> None:
-    page = view.render(many(recorded))
+def test_ten_thousand_points_can_be_searched(recorded: Recorded) -> None:
+    page = table.to_html(many(recorded))
     assert len(page) < 8e6
-    assert page.count('class="mark"') <= 4 * 4 * 41
-    assert re.search(r"transpose-xor, n=[\d,]+ to [\d,]+: median .* of 6\d points, ", page)
-    assert ("<script" in page, "<script" in view.render(transposes(recorded))) == (True, False)
+    assert ("<script" in page, "<script" in table.to_html(transposes(recorded))) == (True, False)
 
 
 GPU = Whereabouts(worker="gpu-0", host="host1", gpu="NVIDIA H200", uuid="GPU-1")
