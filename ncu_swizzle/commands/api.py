@@ -26,7 +26,6 @@ from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.gate import LintExtras
 from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
@@ -40,13 +39,12 @@ from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.baseline import Policy, check_baseline, typed_rules
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
-from ncu_swizzle.reports.options import Companions, Destination, Judging
+from ncu_swizzle.reports.options import Companions, Destination, Judging, LintOptions
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
@@ -324,7 +322,7 @@ def lint(
     sources: CatalogOptions,
     build: NewBuild,
     fleet: FleetOptions,
-    extras: LintExtras,
+    options: LintOptions,
     on_progress: Progress = silent,
 ) -> Verdict:
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
@@ -333,9 +331,9 @@ def lint(
     ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
-    description = own.described(request.problem, sources)
-    query = LintOptions.typed(files, description, extras.max_degree, extras.max_sectors, build)
-    return linting.linted(query, request, extras, fleet, on_progress)[0]
+    words, description = list(map(str, files)), own.described(request.problem, sources)
+    request = replace(request, build=build)
+    return linting.linted(words, description, request, options, fleet=fleet, progress=on_progress)[0]
 
 
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.

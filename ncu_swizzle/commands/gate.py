@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,38 +12,25 @@ import typer
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.texts import beneath, on_terminal, option
+from ncu_swizzle.base.texts import beneath, on_terminal
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Emulating, grouped, with_options
 from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
-from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions, NewBuild, PairOptions
-from ncu_swizzle.reports.options import LIMIT, Judging, Outputs
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, KernelOptions, NewBuild, PairOptions
+from ncu_swizzle.reports.options import Judging, LintOptions, Outputs
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.settings import Progress
     from ncu_swizzle.fix.sources import SourceFix
     from ncu_swizzle.gate.against import Base
-    from ncu_swizzle.gate.linting import KernelLint, LintOptions
+    from ncu_swizzle.gate.linting import KernelLint
     from ncu_swizzle.gate.verdict import Verdict
 
 
 # ``ncu-swizzle lint``: bank conflicts in sources, without a GPU.
 
 STDOUT = Path("-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LintExtras:
-    """What a lint does besides listing: compare with a commit, write a page, rewrite sources; and its limits."""
-
-    against: str = option("", "Fail only what got worse: --against origin/main.", "COMMIT", common=True)
-    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
-    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
-    diff: bool = option(False, "Show what --fix writes; SARIF has it as fixes.", flags=("--diff",), common=True)
-    no_races: bool = option(False, "Look for no races and deadlocks.", common=True)
-    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts of a line; default 1.", LIMIT, common=True)
-    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of a line.", LIMIT, common=True)
 
 
 @grouped
@@ -60,7 +47,7 @@ def lint(
     sources: CatalogOptions,
     build: NewBuild,
     fleet: FleetOptions,
-    extras: LintExtras,
+    options: LintOptions,
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
@@ -78,13 +65,11 @@ def lint(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import linting, reporting
-    from ncu_swizzle.gate.linting import LintOptions
 
-    description = own.described(request.problem, sources)
-    query = LintOptions.typed(files, description, extras.max_degree, extras.max_sectors, build)
+    description, request = own.described(request.problem, sources), replace(request, build=build)
     with output.progress() as progress:
-        verdict, kernels = linted(query, request, extras, fleet, progress, show=_on_stderr)
-    alone = extras.html == STDOUT  # the page: the list goes to stderr
+        verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
+    alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
     if not verdict.checks:
         linting.refuse_nothing(kernels, files)
@@ -96,9 +81,11 @@ def _on_stderr(text: str) -> None:
 
 
 def linted(
-    query: LintOptions,
+    files: Sequence[str],
+    description: KernelDescription,
     request: Request,
-    extras: LintExtras,
+    options: LintOptions,
+    *,
     fleet: FleetOptions,
     progress: Progress,
     show: Callable[[str], None] = lambda text: None,
@@ -107,47 +94,42 @@ def linted(
 
     `show` gets patches and the names of files that were rewritten.
     """
-    from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import against, linting
 
-    settings = replace(EmulationSettings.of(request), races=not extras.no_races)
-    kernels = list(linting.lint_kernels(query, settings, progress, fleet))
+    def run() -> list[KernelLint]:
+        return list(linting.lint_kernels(files, description, request, options, progress, fleet=fleet))
+
+    kernels = run()
     fixes: Sequence[SourceFix] = ()
-    if extras.fix or extras.diff:
-        fixes = _fixes(query, request, linting.verdict_of(kernels), extras, progress, show=show)
-    if extras.fix and fixes:
-        kernels, fixes = list(linting.lint_kernels(query, settings, progress, fleet)), ()
-    base = against.lint_base(extras.against, query, settings, progress) if extras.against else None
+    if options.fix or options.diff:
+        from ncu_swizzle.fix import sources
+
+        fixes = sources.fixes(files, description, request, linting.verdict_of(kernels), progress)
+        _write(fixes, options, show)
+    if options.fix and fixes:
+        kernels, fixes = run(), ()
+    base = against.lint_base(files, description, request, options, progress) if options.against else None
     verdict = against.verdict(kernels, base) if base else linting.verdict_of(kernels)
     if fixes:
         from ncu_swizzle.fix import shown
 
         verdict = shown.corrected(verdict, fixes)
-    return _with_page(extras.html, kernels, base, verdict) if extras.html else verdict, kernels
+    return _with_page(options.html, kernels, base, verdict) if options.html else verdict, kernels
 
 
-def _fixes(
-    query: LintOptions,
-    request: Request,
-    verdict: Verdict,
-    extras: LintExtras,
-    progress: Progress,
-    show: Callable[[str], None],
-) -> Sequence[SourceFix]:
-    """Return what was proved, shown and written as asked."""
+def _write(fixes: Sequence[SourceFix], options: LintOptions, show: Callable[[str], None]) -> None:
+    """Show and write what was proved, as asked."""
     from ncu_swizzle.fix import shown, sources
     from ncu_swizzle.gate.verdict import in_checkout
 
-    fixes = sources.fixes(query, request, verdict, progress)
-    if extras.diff:
+    if options.diff:
         for fixed in fixes:
             show(shown.patch_of(fixed))
-    if extras.fix:
+    if options.fix:
         changed = [file for fixed in fixes for file in fixed.files]
         sources.written_together(changed, "run the command again")
         for file in changed:
             show(f"fixed {in_checkout(str(file.path), Path.cwd())}\n")
-    return fixes
 
 
 def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, verdict: Verdict) -> Verdict:

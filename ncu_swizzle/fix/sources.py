@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.result import FixJob, KernelFix
-from ncu_swizzle.gate.linting import LintOptions
+from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
 from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
@@ -197,17 +197,24 @@ def _suggesting(what: str, query: FixQuery, target: Target) -> str:
     return described.command("explain", target.name if by_name else what)
 
 
-def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Progress = silent) -> list[SourceFix]:
-    """Return the fix of each source with a kernel that a check found to conflict."""
+def fixes(
+    files: Sequence[str],
+    description: KernelDescription,
+    request: Request,
+    verdict: Verdict,
+    progress: Progress = silent,
+) -> list[SourceFix]:
+    """Return the fix of each of lint's sources with a kernel that a check found to conflict."""
     conflicting = {check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.failed}
     by_source: dict[Path, list[Target]] = {}
-    for target in _linted(options):
-        by_source.setdefault(target.source.resolve(), []).append(target)
+    for kernel in kernels_in(files, description):
+        if isinstance(kernel, Target) and _has_source(target := kernel.sized(description.problem)):
+            by_source.setdefault(target.source.resolve(), []).append(target)
     fixed: list[SourceFix] = []
     for targets in by_source.values():
         if conflicting.isdisjoint(target.name for target in targets):
             continue
-        query = FixQuery(request=request, description=options.description, progress=progress)
+        query = FixQuery(request=request, description=description, progress=progress)
         try:
             fix = fix_targets(targets, query)
         except EnvironmentLacking:
@@ -217,12 +224,6 @@ def fixes(options: LintOptions, request: Request, verdict: Verdict, progress: Pr
         if not any(_meet(fix, other) for other in fixed):
             fixed.append(fix)
     return fixed
-
-
-def _linted(options: LintOptions) -> Iterator[Target]:
-    """Yield the kernels of lint's files that have a source to patch."""
-    targets = (kernel for kernel in options.kernels() if isinstance(kernel, Target))
-    yield from filter(_has_source, (target.sized(options.description.problem) for target in targets))
 
 
 def _meet(one: SourceFix, other: SourceFix) -> bool:

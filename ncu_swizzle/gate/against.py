@@ -6,20 +6,21 @@ import contextlib
 import difflib
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.base.errors import NcuSwizzleError, UnknownKernel, UsageError
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.settings import Progress
+from ncu_swizzle.engines.settings import Progress, Request
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
-from ncu_swizzle.gate.linting import KernelLint, LintOptions
+from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Verdict
 from ncu_swizzle.kernels import git
+from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.reports.options import LintOptions
 
 # The sources of another commit, linted as they were: what ``lint --against`` compares with.
 
@@ -36,8 +37,14 @@ class Base:
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
 
 
-def lint_base(name: str, options: LintOptions, settings: EmulationSettings, on_progress: Progress) -> Base:
-    """Lint what the options name, as it was where the current branch left the commit `name`.
+def lint_base(
+    files: Sequence[str],
+    description: KernelDescription,
+    request: Request,
+    options: LintOptions,
+    on_progress: Progress,
+) -> Base:
+    """Lint the files as they were where the current branch left the commit of the options.
 
     Raises UsageError outside of a checkout, and for what is not a commit.
     """
@@ -45,14 +52,29 @@ def lint_base(name: str, options: LintOptions, settings: EmulationSettings, on_p
     top = git.top(here)
     if top is None:
         raise UsageError(f"{here} is in no git checkout", "run lint --against in the checkout of your sources")
-    commit = _commit(here, name)
+    commit = _commit(here, options.against)
     with scratch() as folder:
         (folder / ".git").mkdir()  # the border of what project files may read, as in the checkout
         left_out = {Path(os.path.realpath(folder)) / path for path in git.unpack(here, commit, folder)}
         there = folder / here.relative_to(os.path.realpath(top))
         there.mkdir(parents=True, exist_ok=True)
+
+        def moved(text: str) -> str:
+            """Return an absolute path in the checkout as one in the folder."""
+            path = Path(text)
+            inside = path.is_absolute() and path.is_relative_to(top)
+            return str(folder / path.relative_to(top)) if inside else text
+
+        sources = description.sources
+        catalog = tuple(Path(moved(str(path))) for path in sources.catalog)
+        sources = replace(sources, catalog=catalog, config=moved(sources.config))
+
+        def lint(file: str) -> Sequence[KernelLint]:
+            there_described = replace(description, sources=sources)
+            return list(linting.lint_kernels((file,), there_described, request, options, on_progress))
+
         with contextlib.chdir(there):
-            return _linted(name, _moved(options, top, folder), settings, on_progress, left_out)
+            return _linted(options.against, list(map(moved, files)), left_out, lint)
 
 
 def _commit(folder: Path, name: str) -> str:
@@ -63,27 +85,13 @@ def _commit(folder: Path, name: str) -> str:
     return git.said(folder, "merge-base", commit, "HEAD").decode().strip() or commit
 
 
-def _moved(options: LintOptions, top: Path, folder: Path) -> LintOptions:
-    """Return the options with absolute paths in the checkout moved into a folder."""
-
-    def moved(text: str) -> str:
-        path = Path(text)
-        inside = path.is_absolute() and path.is_relative_to(top)
-        return str(folder / path.relative_to(top)) if inside else text
-
-    sources = options.description.sources
-    catalog = tuple(Path(moved(str(folder))) for folder in sources.catalog)
-    sources = replace(sources, catalog=catalog, config=moved(sources.config))
-    description = replace(options.description, sources=sources)
-    return replace(options, files=tuple(map(moved, options.files)), description=description)
-
-
 def _linted(
-    name: str, options: LintOptions, settings: EmulationSettings, on_progress: Progress, left_out: Collection[Path]
+    name: str, files: Sequence[str], left_out: Collection[Path], lint: Callable[[str], Sequence[KernelLint]]
 ) -> Base:
+    """Return the lint of those files that the commit has; `left_out` are paths that git did not unpack."""
     kernels: list[KernelLint] = []
     unknown: list[str] = []
-    for file in options.files:
+    for file in files:
         source = file.partition("::")[0]
         # A file is new if it is missing here; a bare word is the name of a kernel.
         if (Path(source).suffix or len(PurePosixPath(file).parts) > 1) and not Path(source).exists():
@@ -94,17 +102,17 @@ def _linted(
                 )
             continue
         try:
-            kernels += linting.lint_kernels(replace(options, files=(file,)), settings, on_progress)
+            kernels += lint(file)
         except UnknownKernel:
             continue
         except NcuSwizzleError as error:
             unknown.append(f"{file} of {name} was not judged: {error}")
-    files = {line.place.file for kernel in kernels for line in kernel.lines if line.place}
+    places = {line.place.file for kernel in kernels for line in kernel.lines if line.place}
     return Base(
         name=name,
         kernels=tuple(kernels),
         unknown=tuple(unknown),
-        texts={file: text for file in files if (text := lines_of(file))},
+        texts={file: text for file in places if (text := lines_of(file))},
     )
 
 

@@ -15,7 +15,7 @@ from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
@@ -37,10 +37,11 @@ from ncu_swizzle.gate.verdict import (
 from ncu_swizzle.kernels import fills, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
 from ncu_swizzle.kernels.naming import Skipped
-from ncu_swizzle.kernels.options import KernelDescription, NewBuild
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
@@ -49,45 +50,6 @@ PAD = "declare the tile with longer rows, and pass their length to load_matrix_s
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
 Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LintOptions:
-    """The command line of ``ncu-swizzle lint``: files, how their kernels are launched, and the limits of each line."""
-
-    files: tuple[str, ...]
-    description: KernelDescription = KernelDescription()
-    limits: Policy = Policy(rules=(CONFLICT_FREE,))
-    build: NewBuild = NewBuild()  # of the launches in launches files
-
-    @classmethod
-    def typed(
-        cls,
-        files: Sequence[str | Path],
-        description: KernelDescription,
-        max_degree: Sequence[str] = (),
-        max_sectors: Sequence[str] = (),
-        build: NewBuild = NewBuild(),
-    ) -> LintOptions:
-        """Return them as typed: degree 1 for every line, overridden by the limits. Raises UsageError."""
-        build.refuse_without_launches(names := tuple(map(str, files)))
-        rules = [baseline.parse_rule(MAX_DEGREE, text) for text in max_degree]
-        rules += [baseline.parse_rule(MAX_SECTORS, text) for text in max_sectors]
-        baseline.check_accesses(rules, ())
-        by_line = [replace(rule, access=rule.access or EACH) for rule in rules]
-        return LintOptions(
-            files=names, description=description, limits=Policy(rules=(CONFLICT_FREE, *by_line)), build=build
-        )
-
-    @property
-    def launches(self) -> tuple[str, ...]:
-        """The launches files among the files."""
-        return tuple(file for file in self.files if replay.is_launches(file))
-
-    def kernels(self) -> list[Target | Skipped]:
-        """Return the kernels of the other files, each once."""
-        sources = [file for file in self.files if not replay.is_launches(file)]
-        return naming.resolve_sources(sources, self.description, alone=len(self.files) == 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,29 +111,51 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
     raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
+def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Target | Skipped]:
+    """Return the kernels of the files that are not launches files, each once."""
+    sources = [file for file in files if not replay.is_launches(file)]
+    return naming.resolve_sources(sources, description, alone=len(files) == 1)
+
+
+def policy(options: LintOptions) -> Policy:
+    """Return the limits of each line: degree 1, overridden by what was typed. Raises UsageError."""
+    rules = [baseline.parse_rule(MAX_DEGREE, text) for text in options.max_degree]
+    rules += [baseline.parse_rule(MAX_SECTORS, text) for text in options.max_sectors]
+    baseline.check_accesses(rules, ())
+    return Policy(rules=(CONFLICT_FREE, *(replace(rule, access=rule.access or EACH) for rule in rules)))
+
+
 def lint_kernels(
-    options: LintOptions,
-    settings: EmulationSettings,
+    files: Sequence[str],
+    description: KernelDescription,
+    request: Request,
+    options: LintOptions = LintOptions(),
     on_progress: Progress = silent,
     fleet: FleetOptions = ALONE,
 ) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel and of each captured launch, in order.
+    """Yield the lint of each kernel of the files, and of each captured launch, in order.
 
     It has a failed or inconclusive check per offending line, one that passed if there is none, and an error if a kernel
     does not compile or its launch does not fit. Raises EnvironmentLacking without a compiler, BadFile and UsageError
     for what cannot be linted at all.
     """
+    request.build.refuse_without_launches(files)
+    rules = policy(options)
     fleet.refuse_nonsense()
     if fleet.workers == GPUS or fleet.gpu:
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
     # Compilers of Python bring what they need, but for the disassembler.
-    only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in options.files)
+    only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
+    settings = replace(EmulationSettings.of(request), races=not options.no_races)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
-    work = LintWork(options=options, settings=settings, folder=Path.cwd(), disassembler=disassembler)
-    kernels: list[Linted] = [*options.kernels(), *options.launches]
-    sources = options.description.sources
+    work = LintWork(
+        files=files, description=description, rules=rules, settings=ReplaySettings(settings, build=request.build),
+        folder=Path.cwd(), disassembler=disassembler,
+    )  # fmt: skip
+    kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
+    sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
     hiding = Suppressions(in_settings(project) if project else ())
     run: list[KernelLint] = []
@@ -210,10 +194,12 @@ def _all_linted(
 
 @dataclass(frozen=True, kw_only=True)
 class LintWork:
-    """What the lint of all kernels shares: where paths are relative to, and for workers the disassembler's version."""
+    """What the lint of all kernels shares: what was typed; for workers, the folder and the version of nvdisasm."""
 
-    options: LintOptions
-    settings: EmulationSettings
+    files: Sequence[str]
+    description: KernelDescription
+    rules: Policy
+    settings: ReplaySettings
     folder: Path
     disassembler: str
 
@@ -226,7 +212,7 @@ def _in_worker(work: LintWork, kernel: Linted, _folder: Path, on_progress: Progr
 
 def _same_tools(work: LintWork) -> None:
     """Raise EnvironmentLacking in a worker whose tools would give other counts."""
-    here = work.settings.toolchain.version(NVDISASM)
+    here = work.settings.emulation.toolchain.version(NVDISASM)
     if here != work.disassembler:
         raise EnvironmentLacking(f"its nvdisasm is {here}, not {work.disassembler}", INSTALL)
 
@@ -246,9 +232,8 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
 
     Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
     """
-    work.options.description.refuse_beside(file)
-    settings = ReplaySettings(work.settings, build=work.options.build)
-    with replay.opened(Path(file), settings, on_progress) as launches:
+    work.description.refuse_beside(file)
+    with replay.opened(Path(file), work.settings, on_progress) as launches:
         yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
         for launch in launches.chosen:
             try:
@@ -265,28 +250,29 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:
     source = moved(Place(str(kernel.source)), Path.cwd())
     try:
-        target = kernel.sized(work.options.description.problem)
-        emulated = emulation.emulate_target(target, work.settings, lambda done: on_progress(kernel.name, done))
+        target = kernel.sized(work.description.problem)
+        settings = work.settings.emulation
+        emulated = emulation.emulate_target(target, settings, lambda done: on_progress(kernel.name, done))
     except EnvironmentLacking as error:
         note = f"{kernel.name} was not run: {error} ({error.hint})."
         return KernelLint(name=kernel.name, notes=(note,), lacking=(str(error), error.hint))
     except UsageError as error:  # it does not compile, or cannot be launched like this
-        if isinstance(error, LaunchLacking) and len(work.options.files) == 1:
+        if isinstance(error, LaunchLacking) and len(work.files) == 1:
             raise  # the command that was typed can be completed
         return _unjudged(kernel.name, Outcome.error, source, error)
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, source, error)
     sampling = emulated.counts.on_data and fills.drawable(target.family.arguments, emulated.counts.decisive)
-    judged = _judged(work, emulated, _data(target.family, emulated), _hints(work.options, kernel))
+    judged = _judged(work, emulated, _data(target.family, emulated), _hints(work, kernel))
     return replace(judged, sampling=sampling)
 
 
-def _hints(options: LintOptions, kernel: Target) -> dict[str, str]:
+def _hints(work: LintWork, kernel: Target) -> dict[str, str]:
     """Return what to type against a conflict, by code: `fix` for a source in CUDA C++, else what shows the mapping."""
-    description, source = options.description, moved(Place(str(kernel.source)), Path.cwd()).file
+    description, source = work.description, moved(Place(str(kernel.source)), Path.cwd()).file
     name = kernel.name if kernel.family.shipped else source
     if kernel.source.suffix == PYTHON:
-        words = [file for file in options.files if naming.split_name(file)[0].resolve() == kernel.source.resolve()]
+        words = [file for file in work.files if naming.split_name(file)[0].resolve() == kernel.source.resolve()]
         name = words[0] if description.typed and words else f"{source}::{kernel.name}"
         again = description.command("profile", name) + " --before num_warps=4 --after num_warps=8"
         return {"": description.command("explain", name), codes.COMPILER: again}
@@ -313,7 +299,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     def in_checkout(place: Place | None) -> Place | None:
         return place and moved(place, here, emulated.binary.roots)
 
-    lines, rules = line_accesses(profile, files_in(here)), work.options.limits
+    lines, rules = line_accesses(profile, files_in(here)), work.rules
     why = next(iter(emulated.on_unknown), "").rstrip(".")
     checks = [
         replace(

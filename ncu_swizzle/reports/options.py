@@ -100,6 +100,19 @@ class Judging:
         return self.max_excessive, self.max_degree, self.max_sectors, self.max_regression
 
 
+@dataclass(frozen=True, kw_only=True)
+class LintOptions:
+    """What a lint does besides listing: compare with a commit, write a page, rewrite sources; and its limits."""
+
+    against: str = option("", "Fail only what got worse: --against origin/main.", "COMMIT", common=True)
+    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
+    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
+    diff: bool = option(False, "Show what --fix writes; SARIF has it as fixes.", flags=("--diff",), common=True)
+    no_races: bool = option(False, "Look for no races and deadlocks.", common=True)
+    max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts of a line; default 1.", LIMIT, common=True)
+    max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of a line.", LIMIT, common=True)
+
+
 Makers = Mapping[str, Callable[[], str]]  # by format
 
 

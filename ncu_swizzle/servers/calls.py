@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
 from ncu_swizzle.commands.answers import Comparison
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
@@ -19,13 +17,13 @@ from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all, written_together
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import line_accesses
-from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict, files_in
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.render import findings
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.servers.answer import Answer, Call, Row
 from ncu_swizzle.servers.folders import Caller, LaunchGiven, without_empty
 from ncu_swizzle.servers.folders import shown as shown_path
@@ -45,12 +43,13 @@ def lint(
     Raises what `gate.linting.lint_kernels` raises, and Untrusted.
     """
     degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
-    options = LintOptions.typed(files, launch.described(caller.entries(files, launch)), degrees, sectors)
-    targets = [kernel for kernel in options.kernels() if isinstance(kernel, Target)]
+    options = LintOptions(max_degree=degrees, max_sectors=sectors)
+    description = launch.described(caller.entries(files, launch))
+    targets = [kernel for kernel in linting.kernels_in(files, description) if isinstance(kernel, Target)]
     for target in targets:
         caller.folders.target(target)
-    settings = replace(EmulationSettings.of(caller.request(launch, "emulated")), races=True)
-    kernels = list(linting.lint_kernels(options, settings, caller.progress))
+    request = caller.request(launch, "emulated")
+    kernels = list(linting.lint_kernels(files, description, request, options, caller.progress))
     verdict = linting.verdict_of(kernels)
     following = _fixing(caller, verdict, files, launch, targets)
     if following is None and launch.sample is None and any(kernel.sampling for kernel in kernels):

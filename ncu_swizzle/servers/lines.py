@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import explained, own_kernels
 from ncu_swizzle.explain import explained as suggesting
 from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQuery
 from ncu_swizzle.gate import linting
-from ncu_swizzle.gate.linting import KernelLint, LintOptions
+from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
 from ncu_swizzle.kernels import naming, project
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Target
@@ -183,10 +182,8 @@ def lines(caller: Caller, file: str) -> Answer:
     read = {"read": _stamps(source, declared, config, captured), "declared": sources_of}
     if not sources and not captured:
         return replace(_nothing_declared(file, source), facts=read)
-    settings = replace(EmulationSettings.of(caller.request(LaunchGiven(), "emulated")), races=True)
-    description = KernelDescription(sources=CatalogOptions(config))
-    options = LintOptions(files=(*sources, *captured), description=description)
-    kernels = list(linting.lint_kernels(options, settings, caller.progress))
+    description, request = KernelDescription(sources=CatalogOptions(config)), caller.request(LaunchGiven(), "emulated")
+    kernels = list(linting.lint_kernels((*sources, *captured), description, request, on_progress=caller.progress))
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
     failing = {row["line"] for row in rows if row.get("outcome") == Outcome.failed and "line" in row}

@@ -10,10 +10,9 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import machine
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.machine import System
+from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import linting
-from ncu_swizzle.gate.linting import LintOptions
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
@@ -54,8 +53,8 @@ SETTINGS = {
 def refusal(*files: str, catalog: str = "") -> str:
     """Return what keeps files of the current folder from being linted."""
     sources = CatalogOptions(catalog=(Path(catalog),)) if catalog else CatalogOptions()
-    options = LintOptions(files=files, description=KernelDescription(sources=sources))
-    return refused(lambda: list(linting.lint_kernels(options, EmulationSettings(cached=False))))
+    description, request = KernelDescription(sources=sources), Request(no_cache=True)
+    return refused(lambda: list(linting.lint_kernels(files, description, request)))
 
 
 def test_no_entry_of_the_settings_runs_anything(hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,15 @@ import pytest
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.contents import GlobalAccesses
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import against, linting
 from ncu_swizzle.gate.against import Base
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines
-from ncu_swizzle.gate.linting import KernelLint, LintOptions
+from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.options import LintOptions
 from tests.support import process
 from tests.support.composite import Composite, environment_of
 from tests.support.fleets import needs_fleet
@@ -48,7 +48,7 @@ def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -
         off = Instruction(16 + pc, access, access, access, executed=0, wavefronts=0, ideal=0)  # predicated off
         accesses.append(LineAccesses(access, place, (counted, off)))
     profile = replace(EMPTY, kernel=replace(EMPTY.kernel, name="turn"), problem={"n": n})
-    checks = tuple(judge_lines(profile, accesses, LintOptions(files=()).limits, "", {}))
+    checks = tuple(judge_lines(profile, accesses, linting.policy(LintOptions()), "", {}))
     return KernelLint(name="turn", checks=checks, lines=tuple(accesses), profile=profile)
 
 
@@ -211,14 +211,14 @@ def test_the_action_lints_a_pull_request(checkout: Checkout, tmp_path: Path) -> 
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        list(linting.lint_kernels(LintOptions(files=("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere"))))
+        list(linting.lint_kernels(["own.cu"], KernelDescription(), Request(nvcc=sources / "nowhere")))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match=r"max-degree is 0\.5"):
-        LintOptions.typed((), KernelDescription(), max_degree=("0.5",))
+        linting.policy(LintOptions(max_degree=("0.5",)))
     with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
-        LintOptions.typed((), KernelDescription(), max_degree=("LDX=2",))
+        linting.policy(LintOptions(max_degree=("LDX=2",)))
 
 
 @pytest.mark.usefixtures("sources")
@@ -226,10 +226,9 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
 def test_no_note_is_lost_for_the_words_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of a launch is said, whatever the kernel is called and whatever the reason says."""
     launch = description(grid="1", block="32", args=("y=float32[32]:out",))
-    options = LintOptions(files=("known.cu",), description=launch)
     for why in ("the block at (0, 0, 0) ended", "a branch on an unknown value"):
         monkeypatch.setattr(run, "global_accesses", lambda *_, why=why: GlobalAccesses(lacking=why))
-        (kernel,) = linting.lint_kernels(options, EmulationSettings(cached=False))
+        (kernel,) = linting.lint_kernels(["known.cu"], launch, Request(no_cache=True))
         assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes
 
 
