@@ -36,7 +36,7 @@ OPTIONS = (
     "--write",
     "--read", "--problem", "--max-bytes", "--copies", "--arch", "--kernel-name", "--launch", "--pair",
     "--max-excessive",
-    "--max-degree", "--max-regression", "--baseline", "--config", "--catalog", "--timeout", "--nvcc", "--ncu",
+    "--max-degree", "--max-regression", "--baseline", "--config", "--timeout", "--nvcc", "--ncu",
     "--engine", "--html",
     "--svg", "--json", "--csv", "--markdown", "-o", "--out", "--arg", "-D", "-I", "--std", "--nvcc-option",
 )  # fmt: skip

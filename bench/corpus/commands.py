@@ -99,33 +99,3 @@ def compiling(project: str, chance: Random) -> Command:
         (("sweep", kernel, "--engine", "emulated", "-o", "out"), ()),
     )
     return chance.choice(every)
-
-
-def compiling_family(folder: str, kernel: str, chance: Random) -> Command:
-    """Return a command that compiles a kernel of a family."""
-    catalog = ("--catalog", folder, "--config", "none")
-    every: tuple[Command, ...] = (
-        (("lint", folder), ()),
-        (("lint", kernel, *catalog), ()),
-        (("profile", "--engine", "emulated", kernel, *catalog, "-o", "out"), ()),
-        (("sweep", kernel, "--engine", "emulated", *catalog, "-o", "out"), ()),
-    )
-    return chance.choice(every)
-
-
-def cataloguing(folder: str, kernel: str, chance: Random) -> Command:
-    """Return a command that reads a family.toml."""
-    every: tuple[Command, ...] = (
-        (("list", "--catalog", folder, "--config", "none"), ()),
-        (("list", "--catalog", folder, "--config", "none", "--markdown", "-"), ()),
-        (("list", "--catalog", folder, "--config", "none", "--json", "-"), ()),
-        (("lint", folder), ()),
-        (("profile", "--engine", "emulated", kernel, "--catalog", folder, "--config", "none", "-o", "out"), ()),
-        (
-            ("sweep", kernel, "--engine", "emulated", "--catalog", folder, "--config", "none", "-o", "out", *FORMATS),
-            WRITTEN,
-        ),
-        (("check", "w.json", "--catalog", folder, "--config", "none"), ()),
-        (("explain", kernel, "--catalog", folder, "--config", "none"), ()),
-    )
-    return chance.choice(every)

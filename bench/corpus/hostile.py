@@ -36,12 +36,12 @@ def _spelled_out(value: Any) -> Any:
 VALUES = _spelled_out(table("hostile/values.toml"))
 CONTROLS, LONG = VALUES["texts"]["controls"], VALUES["texts"].pop("long")
 TEXTS = tuple(text for texts in VALUES["texts"].values() for text in texts)
-# By key of ncu-swizzle.toml and family.toml.
+# By key of ncu-swizzle.toml.
 SETTINGS = {
     **VALUES["settings"],
     **dict.fromkeys(("grid", "block", "shared", "bytes", "flops", "value"), VALUES["expressions"]),
     **dict.fromkeys(("file", "baseline"), VALUES["settings"]["source"]),
-    **{key: [[path] for path in VALUES["settings"]["source"]] for key in ("include", "catalog")},
+    **{key: [[path] for path in VALUES["settings"]["source"]] for key in ("include",)},
     "options": VALUES["settings"]["nvcc"],
     "args": [[text] for text in VALUES["arguments"]],
     "shape": [[text] for text in VALUES["expressions"]],

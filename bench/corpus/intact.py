@@ -13,7 +13,6 @@ from pathlib import Path
 from bench.corpus import trees
 from bench.corpus.hostile import EVIL, MODULE, PROGRAM
 from bench.corpus.originals import FOREIGN, RECORDED, profile
-from ncu_swizzle.base import paths
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
@@ -62,15 +61,6 @@ def manifest(source: str) -> trees.Content:
     if source in RECORDED[:2]:
         return {"kernel": name, "profiles": ["k.json"]}
     return {"kernel": name, "profiles": ["k.json", "w.json"], "columns": ["a", "b"], "rows": [["k.json", "w.json"]]}
-
-
-@cache
-def family_files(source: str) -> dict[str, bytes]:
-    """Return the sources beside a family.toml, under the paths that they need."""
-    folder = paths.kernels() / Path(source).parent
-    files = {f"kernels/ours/{file.name}": file.read_bytes() for file in folder.glob("*.cu*")}
-    shared = {f"kernels/common/{file.name}": file.read_bytes() for file in (paths.kernels() / "common").glob("*.cuh")}
-    return {**files, **shared, EVIL: PROGRAM, "evil.py": MODULE}
 
 
 def project_files() -> dict[str, bytes]:

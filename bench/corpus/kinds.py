@@ -34,7 +34,6 @@ KINDS = (
     Kind("launches file", 500, launches_files.launches_file),
     Kind("ncu-swizzle.toml", 450, projects.own_settings),
     Kind("pyproject.toml", 150, projects.pyproject),
-    Kind("family.toml", 400, projects.family),
     Kind("cache", 500, caches.damaged_cache),
     Kind("arguments", 500, arguments.hostile_arguments),
     Kind("full disk", 100, saved.full_disk),

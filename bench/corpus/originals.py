@@ -2,11 +2,9 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from bench.corpus import trees
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import read_toml
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.reports import container, reader
@@ -39,19 +37,6 @@ def baseline_content(source: str) -> trees.Content:
 
 
 # ------------------------------------------------------------------------------------------------ TOML
-
-
-@cache
-def family(source: str) -> trees.Content:
-    """Return a family `ours` with the recorded kernel alone, as `mine`, in the smallest size that it supports."""
-    content = read_toml(paths.kernels() / Path(source).parent / "family.toml")
-    variants = [variant for variant in content["variant"] if variant["name"] == Path(source).name]
-    sizes = {
-        name: {**size, "default": max(size.get("minimum", 1), size.get("multiple", 1))}
-        for name, size in content["problem"].items()
-    }
-    kernel = {**variants[0], "name": "mine", "function": Path(source).name.replace("-", "_"), "baseline": ""}
-    return {**content, "family": {**content["family"], "name": "ours"}, "problem": sizes, "variant": [kernel]}
 
 
 @cache

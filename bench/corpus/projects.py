@@ -1,4 +1,4 @@
-"""ncu-swizzle.toml, pyproject.toml and family.toml that want something run, read or written."""
+"""ncu-swizzle.toml and pyproject.toml that want something run, read or written."""
 
 from __future__ import annotations
 
@@ -50,27 +50,7 @@ def _draft(name: str, data: bytes, damage: str, chance: Random, given: commands.
     return Draft(damage, "own-kernel", files, command, False, outputs)
 
 
-def family(chance: Random) -> Draft:
-    """Damage a family.toml."""
-    source = chance.choice(originals.RECORDED)
-    content, other = originals.family(source), originals.family(chance.choice(originals.RECORDED))
-    data, damage = _toml(content, chance, other)
-    command, outputs = commands.cataloguing("kernels", chance.choice(("mine", "ours")), chance)
-    if chance.random() < 0.25:
-        head = {**content["family"], **_family_command(chance)}
-        data, damage = trees.toml({**content, "family": head}), "a command"
-        command, outputs = commands.compiling_family("kernels", "mine", chance)
-    files = {**intact.family_files(source), "kernels/ours/family.toml": data, "options.txt": OPTIONS_FILE}
-    files[WHOLE] = intact.saved("tma/tma-128")
-    return Draft(damage, source, files, command, False, outputs)
-
-
-def _family_command(chance: Random) -> trees.Content:
-    name = chance.choice(("options", "options", "headers", "reference"))
-    return {name: chance.choice(hostile.SETTINGS[name])}
-
-
-def _toml(content: trees.Content, chance: Random, other: trees.Content | None = None) -> tuple[bytes, str]:
+def _toml(content: trees.Content, chance: Random) -> tuple[bytes, str]:
     damage = chance.choice(
         ("what it wants", "what it wants", "what it wants", "a hostile value", "hostile texts", *bytewise.TEXT)
     )
@@ -81,4 +61,4 @@ def _toml(content: trees.Content, chance: Random, other: trees.Content | None = 
         return trees.toml(changed if isinstance(changed, dict) else {"kernel": changed}), damage
     if damage == "hostile texts":
         return trees.toml(with_hostile_texts(content, chance.choice(hostile.TEXTS))), damage
-    return bytewise.TEXT[damage](trees.toml(content), trees.toml(other or content), chance), damage
+    return bytewise.TEXT[damage](trees.toml(content), trees.toml(content), chance), damage

@@ -62,10 +62,10 @@ def profile(
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
-    The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
+    The kernel is from the catalogue, ncu-swizzle.toml (`config` names another file, or
     "none"), or a ``.cu`` file described by ``entry``, ``grid``, ``block``, ``args``, …. Nothing is saved unless
     `export` names a folder. `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds,
-    per program run. `trust` lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function
+    per program run. `trust` lets ncu-swizzle.toml pass nvcc anything; what is passed to this function
     is the caller's own. Other keywords are the command's options: ``problem={"n": 1024}``, ``engine="emulated"``,
     ``no_cache=True``, and ncu's, with ``extra=("--sampling-interval", "0")`` for those that only ncu has.
     ``on_progress`` is called with what is profiled and a percentage.

@@ -65,9 +65,7 @@ def lint_base(
             inside = path.is_absolute() and path.is_relative_to(top)
             return str(folder / path.relative_to(top)) if inside else text
 
-        sources = description.sources
-        catalog = tuple(Path(moved(str(path))) for path in sources.catalog)
-        sources = replace(sources, catalog=catalog, config=moved(sources.config))
+        sources = replace(description.sources, config=moved(description.sources.config))
 
         def lint(file: str) -> Sequence[KernelLint]:
             there_described = replace(description, sources=sources)

@@ -1,7 +1,7 @@
 """Kernels: which exist, how they are described, from their source to a cubin, and the program that launches them.
 
     words on a command line              `naming`: the one door, `resolve`; a word becomes a `family.Target`
-    kernels/NAME/family.toml             `catalog`: the shipped families, and the folders named by --catalog
+    kernels/NAME/family.toml             `catalog`: the shipped families
     ncu-swizzle.toml, [kernel.NAME]      `project`: the file, and its kernels
     profile my.cu --grid … --arg …       `options`, here and from Python
 

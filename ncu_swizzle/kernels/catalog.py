@@ -1,4 +1,4 @@
-"""The catalogue: the families in one or more folders, each read from its ``family.toml``; and what a tile is.
+"""The catalogue: the shipped families, each read from its ``family.toml``; and what a tile is.
 
 The tiles of the shipped families are in `tiles`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,7 @@ from ncu_swizzle.base.errors import (
     did_you_mean,
 )
 from ncu_swizzle.base.files import brief, read_toml
-from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.family import BYTES, DTYPES, Argument, Family, Kernel, LaunchTexts, Parameter, Target
-from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.descriptors import WARPS, warpgroup_wavefronts
 from ncu_swizzle.smem.layout import Layout
@@ -143,7 +141,7 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The families of one or more sources, and their kernels by name."""
+    """Families, and their kernels by name."""
 
     families: tuple[Family, ...]
 
@@ -194,12 +192,12 @@ class Catalog:
 @cache
 def shipped() -> Catalog:
     """Return the kernels that come with the project."""
-    return load(paths.kernels(), trust=True)
+    return load(paths.kernels())
 
 
-def load(folder: Path, *more: Path, trust: bool = False) -> Catalog:
-    """Read every family.toml one level below the folders; `trust` is --trust, see `checkout`."""
-    return merge(_read(file, trust) for parent in (folder, *more) for file in _files(parent))
+def load(*folders: Path) -> Catalog:
+    """Read every family.toml one level below folders of ours; what one says is not questioned, but for its form."""
+    return merge(_read(file) for folder in folders for file in sorted(folder.resolve().glob("*/family.toml")))
 
 
 def merge(families: Iterable[Family]) -> Catalog:
@@ -224,61 +222,17 @@ def merge(families: Iterable[Family]) -> Catalog:
     return catalog
 
 
-def _files(folder: Path) -> list[Path]:
-    try:
-        files = sorted(folder.resolve().glob("*/family.toml"))
-    except (OSError, ValueError) as error:  # an overlong name, a NUL
-        raise BadCatalog(
-            f"{str(folder)[:100]!r} is not a catalogue: {brief(error)}", "name an existing folder"
-        ) from error
-    if not files:
-        raise BadCatalog(
-            f"{folder} is not a catalogue: none of its folders has a family.toml",
-            "name the parent of the families' folders: --catalog kernels for kernels/mine/family.toml",
-        )
-    return files
-
-
-def _read(file: Path, trust: bool) -> Family:
+def _read(file: Path) -> Family:
     try:
         family = _family(read_toml(file), file.parent)
         if mismatch := validate.mismatch(family):
             raise ValueError(mismatch)
-        _refuse_names(family)
     except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadCatalog(
             f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
             "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains every entry",
         ) from error
-    return family if family.shipped else _within_checkout(family, Checkout(file.parent.parent, trust), str(file))
-
-
-def _refuse_names(family: Family) -> None:
-    """Raise ValueError for a name that is no word of a command line, and for headers outside a package."""
-    for name in (family.name, *(kernel.name for kernel in family.kernels)):
-        if not re.fullmatch(r"[^\s\x00-\x1f\x7f/-][^\x00-\x1f\x7f/]*", name):
-            raise ValueError(f"{name!r} is not a valid name")
-    for header in family.headers:
-        package, _, inside = header.partition(":")  # finding a submodule would import, and so run, the package
-        if not package.isidentifier() or inside.startswith("/") or ".." in inside.split("/"):
-            raise ValueError(f"the headers {header!r} are not PACKAGE:FOLDER")
-
-
-def _within_checkout(family: Family, checkout: Checkout, origin: str) -> Family:
-    """Return a user's family with nvcc's options whole; raise Untrusted for what a project file may not ask for."""
-    for argument in family.arguments:
-        if argument.file:
-            checkout.path(argument.file, f"{origin}: the fill of {argument.name}")
-    for kernel in (kernel for kernel in family.kernels if not kernel.library):
-        checkout.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
-
-    def checked(given: tuple[str, ...], key: str) -> tuple[str, ...]:
-        return checkout.options(nvcc_options.split(given, family.folder), f"{origin}: {key}")
-
-    kernels = tuple(
-        replace(kernel, options=checked(kernel.options, f"the options of {kernel.name}")) for kernel in family.kernels
-    )
-    return replace(family, kernels=kernels, options=checked(family.options, "options"), origin=origin)
+    return family
 
 
 def _family(table: dict[str, Any], folder: Path) -> Family:
@@ -301,7 +255,6 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         headers=tuple(head.get("headers", ())),
         arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
         kernels=tuple(_kernel({"arch": head.get("arch", ""), **entry}) for entry in table["variant"]),
-        options=tuple(head.get("options", ())),
         never_run=head.get("never_run", False),
     )
 
@@ -316,7 +269,7 @@ def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
 
 
 def _kernel(entry: Mapping[str, Any]) -> Kernel:
-    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box",)}
     grid, block = (tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block"))
     boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
     launch = LaunchTexts(grid=grid, block=block, shared=entry.get("shared", ""))

@@ -1,6 +1,6 @@
 """What words mean: kernels of the catalogue, files with kernels, saved reports. `resolve` is the one door.
 
-    kernel2                     a kernel by name: shipped, of a project's ncu-swizzle.toml, or of --catalog
+    kernel2                     a kernel by name: shipped, or of a project's ncu-swizzle.toml
     my.cu  my.cubin  my.ptx     a file with a kernel, which options or the project describe
     my.py::name                 a function in a Python file, or CUDA C++ in a string: ``my.py::SOURCE::kernel``
     swizzle-out/kernel2         saved profiles, reports and launches, where those are asked for
@@ -28,7 +28,7 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import exists, is_file, is_folder
 from ncu_swizzle.kernels import build
-from ncu_swizzle.kernels.catalog import Catalog, load, merge, shipped
+from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
@@ -105,23 +105,20 @@ def is_kernel_file(text: str) -> bool:
 
 
 def everything(sources: CatalogOptions = CatalogOptions(), start: Path | None = None) -> Catalog:
-    """Return the shipped families, those in the folders, and those of the project.
+    """Return the shipped families and those of the project.
 
     The project's file is the nearest one, searching upwards from `start` (the current folder), unless one is named.
     Raises BadCatalog, BadFile and UsageError.
     """
-    return _beside(sources, project_file(sources.config, start or Path.cwd(), sources.trust))
+    return _beside(project_file(sources.config, start or Path.cwd(), sources.trust))
 
 
-def _beside(sources: CatalogOptions, project: Project | None, without: Sequence[Path] = ()) -> Catalog:
-    """Return the shipped and the user's kernels, except the project's kernels in the files `without`."""
-    folders = dict.fromkeys(folder.resolve() for folder in (*sources.catalog, *(project.catalog if project else ())))
-    loaded = [load(folder, trust=sources.trust).families for folder in folders]
-    families = [*shipped().families, *(family for each in loaded for family in each if not family.shipped)]
-    for spec in specs(project) if project else ():
-        if project and not any(_same(spec.source, file) for file in without):
-            families.append(_family(spec, project))
-    return merge(families)
+def _beside(project: Project | None, without: Sequence[Path] = ()) -> Catalog:
+    """Return the shipped and the project's kernels, except those in the files `without`."""
+    if project is None:
+        return shipped()
+    others = (spec for spec in specs(project) if not any(_same(spec.source, file) for file in without))
+    return merge((*shipped().families, *(_family(spec, project) for spec in others)))
 
 
 def _family(spec: KernelSpec, project: Project) -> Family:
@@ -156,7 +153,7 @@ def catalog_with(words: Sequence[str], description: KernelDescription) -> tuple[
         [family_of(file, description.of_entry(entry), (*own, *project_specs)) for file, entry in split]
     )
     names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}
-    beside = _beside(description.sources, project, sources)
+    beside = _beside(project, sources)
     return Catalog((*beside.families, *families)), [names.get(word, [word]) for word in words]
 
 
@@ -300,8 +297,6 @@ def _same(path: Path, other: Path) -> bool:
 
 # Which kernels a source stands for, if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
 
-DESCRIPTION = "family.toml"
-
 
 @dataclass(frozen=True)
 class Skipped:
@@ -314,8 +309,8 @@ class Skipped:
 def resolve_sources(words: Sequence[str], description: KernelDescription, alone: bool = True) -> list[Target | Skipped]:
     """Return every kernel of the sources, each once, at its default size.
 
-    A word is a source or a binary, a family's or a catalogue's folder, a project's file, or a kernel's name. What is
-    not described is skipped, unless it is the only one (`alone`): then the reason is raised.
+    A word is a source or a binary, a folder of shipped kernels, a project's file, or a kernel's name. What is not
+    described is skipped, unless it is the only one (`alone`): then the reason is raised.
     """
     kernels: dict[tuple[Path | None, str], Target | Skipped] = {}
     for kernel in (each for word in words for each in _in_word(word, description, alone and len(words) == 1)):
@@ -330,10 +325,12 @@ def _in_word(word: str, description: KernelDescription, alone: bool) -> Iterator
     path, sources = Path(word), description.sources
     if is_kernel_file(word) or path.suffix == PYTHON:
         yield from _in_source(word, description, alone)
-    elif is_folder(path) or path.name == DESCRIPTION:
-        folder = path if is_folder(path) else path.parent
-        family = beside(folder, sources.trust)
-        yield from family or with_source(load(folder, trust=sources.trust))
+    elif is_folder(path):
+        folder = path.resolve()
+        families = tuple(each for each in shipped().families if folder in (each.folder, each.folder.parent))
+        if not families:
+            raise BadFile(f"{word} is a folder", "name its .cu files, or its ncu-swizzle.toml")
+        yield from with_source(Catalog(families))
     elif path.suffix == ".toml" and is_file(path):
         own = everything(CatalogOptions(str(path), trust=sources.trust))
         yield from (target for target in with_source(own) if not target.family.shipped)
@@ -347,11 +344,11 @@ def with_source(catalog: Iterable[tuple[Family, Kernel]]) -> Iterator[Target]:
 
 
 def _in_source(word: str, description: KernelDescription, alone: bool) -> Iterator[Target | Skipped]:
-    """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
+    """Yield the file's kernels that itself, the catalogue or the project describes, else those of the command line."""
     file, entry = split_name(word)
     if not is_file(file):
-        raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
-    # After a Python file, a function, an entry of the project or a family can be named.
+        raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file")
+    # After a Python file, a function, or an entry of the project, can be named.
     described = [
         target
         for target in described_in(file, description.sources)
@@ -385,25 +382,13 @@ def describing(*files: Path | str) -> str:
     return Hint(lint, Typed("--grid 128 --arg …"))
 
 
-def beside(folder: Path, trust: bool = False) -> list[Target]:
-    """Return the kernels of the family that is described in a folder, if one is."""
-    if not is_file(folder / DESCRIPTION):
-        return []
-    families = load(folder.resolve().parent, trust=trust)
-    return [target for target in with_source(families) if target.family.folder == folder.resolve()]
-
-
 def described_in(file: Path, sources: CatalogOptions) -> list[Target]:
-    """Return the kernels of a source that itself, the project or a family beside it describes."""
-    folder = file.resolve().parent
-    kernels: Iterable[Target]
-    if own := [build.family_of(spec) for spec in declared(file, sources.trust)]:
-        kernels = with_source(Catalog(tuple(own)))
-    else:
-        of_project = with_source(everything(sources, folder))
-        kernels = (each for each in (*beside(folder, sources.trust), *of_project) if _same(each.source, file))
-    by_name: dict[str, Target] = {}
-    for kernel in kernels:
-        # Who names a file wants it compiled, even if that means that a Python file is executed.
-        by_name.setdefault(kernel.name, replace(kernel, family=replace(kernel.family, untrusted=False)))
-    return list(by_name.values())
+    """Return the kernels of a source that itself, else the catalogue or the nearest project describes."""
+    own = Catalog(tuple(build.family_of(spec) for spec in declared(file, sources.trust)))
+    described = with_source(own if own.families else everything(sources, file.resolve().parent))
+    # Who names a file wants it compiled, even if that means that a Python file is executed.
+    return [
+        replace(kernel, family=replace(kernel.family, untrusted=False))
+        for kernel in described
+        if _same(kernel.source, file)
+    ]

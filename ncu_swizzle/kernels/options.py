@@ -40,8 +40,7 @@ class CatalogOptions:
     group: ClassVar[str] = "Your own kernels"
 
     config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
-    catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
-    trust: bool = option(False, "Let ncu-swizzle.toml and family.toml pass nvcc anything.", flags=("--trust",))
+    trust: bool = option(False, "Let ncu-swizzle.toml pass nvcc anything.", flags=("--trust",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +148,7 @@ class KernelDescription:
             *(("", option) if option[:2] in ("-D", "-I") else ("--nvcc-option", option) for option in self.options),
             *(("--option", option) for option in self.tuning),
             ("--problem", ",".join(f"{name}={size}" for name, size in self.problem.items())),
-            ("--config", sources.config), *(("--catalog", str(folder)) for folder in sources.catalog),
+            ("--config", sources.config),
         )  # fmt: skip
         words = [word for flag, value in named if value for word in (flag, value) if word]
         return shlex.join(["ncu-swizzle", name, what, *words, *(["--trust"] if sources.trust else [])])

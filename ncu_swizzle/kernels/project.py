@@ -27,15 +27,14 @@ from ncu_swizzle.kernels.options import LaunchOptions
 # A project's settings: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` in ``pyproject.toml``.
 #
 # check                 the gate's limits, see `gate.checking`
-# catalog = ["kernels"] folders of families, relative to the file
 # [kernel.NAME]         a kernel in a file, see below
 # [[ignore]]            findings that are suppressed, see `gate.checking`
 
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
 IGNORE = "ignore"
-KEYS = ("check", "catalog", "kernel", IGNORE)
+KEYS = ("check", "kernel", IGNORE)
 NONE = "none"
-HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes catalog and [kernel.NAME]"
+HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes [kernel.NAME]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +57,6 @@ class Project:
     def table(self, key: str) -> Mapping[str, Any]:
         """Return the table under a key, empty if there is none; raise UsageError if it is not a table."""
         return table(self.content.get(key, {}), self.file, f"[{self.outer}{key}]")
-
-    @property
-    def catalog(self) -> tuple[Path, ...]:
-        """The folders of families. Raises UsageError, Untrusted for one outside the checkout."""
-        folders = self.content.get("catalog", [])
-        if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
-            raise UsageError(
-                f"{self.file}: catalog is {folders!r}",
-                'give a list of folders, relative to the file: catalog = ["kernels"]',
-            )
-        return tuple(self.checkout.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
 
 
 def nearest_project(

@@ -30,7 +30,7 @@ def lsp(
     ncu-swizzle serve lsp --allow-run    kernels written in Python, too
 
     Editors start it; docs/editor.md has configurations for VS Code, Neovim, Helix and Emacs. Shown are the conflicts of
-    kernels whose launches are declared in ncu-swizzle.toml or a family.toml, or captured in a .launches file beside.
+    kernels whose launches are declared in ncu-swizzle.toml, or captured in a .launches file beside.
     """
     try:
         from ncu_swizzle.servers.lsp import server

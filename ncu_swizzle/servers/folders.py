@@ -164,8 +164,6 @@ class Folders:
     def config(self, start: Path) -> str:
         """Return the nearest project's file that is inside, or "none"."""
         nearest = project.nearest_project(start, within=self.holds)
-        for folder in nearest.catalog if nearest else ():
-            self.path(folder)
         return str(nearest.file) if nearest else project.NONE
 
     def target(self, target: Target) -> None:

@@ -211,10 +211,9 @@ def _declared(caller: Caller, source: Path, config: str) -> list[Target]:
     """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
     sources = CatalogOptions(config)
     if source.suffix in HEADERS:
-        kernels = [*naming.with_source(naming.everything(sources)), *naming.beside(source.parent)]
         declared = [
             kernel
-            for kernel in kernels
+            for kernel in naming.with_source(naming.everything(sources))
             if not kernel.family.shipped and str(source) in map(os.path.realpath, kernel.family.included())
         ]
     else:
@@ -229,11 +228,11 @@ def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Seq
 
     That includes descriptions that may yet appear, with zeros. An editor asks again once any of them changed.
     """
-    beside = (source.parent / name for name in (project.OWN, project.PROJECT, naming.DESCRIPTION))
+    beside = (source.parent / name for name in (project.OWN, project.PROJECT))
     read = {str(source), *map(str, beside), *captured, *([] if config == project.NONE else [config])}
     for kernel in declared:
         family = kernel.family
-        read |= {str(kernel.source), str(family.folder / naming.DESCRIPTION), *family.included()}
+        read |= {str(kernel.source), *family.included()}
     return [list(answer.stamp(path)) for path in sorted(read)]
 
 

@@ -196,7 +196,7 @@ LONG_VALUES = (
     "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1", "check X",
     "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X", "explain X",
     "explain X.csv --op ld.shared.b32", "check kernel2 --engine recorded --baseline X",
-    "report tma-32 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X", "list --catalog X",
+    "report tma-32 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X",
 )  # fmt: skip
 
 

@@ -155,7 +155,6 @@ NOT_UTF_8 = {
     f"list --{ODD}": 2,
     f"explain {ODD}.csv --op ld.shared.b32": 2,
     f"sweep gemm --problem {ODD}=3": 2,
-    f"list --catalog {ODD}": 2,
 }
 
 

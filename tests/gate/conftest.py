@@ -14,7 +14,7 @@ from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.reports.model import Profile
 from tests.support.gate_profiles import lasting, measured, named
 from tests.support.marks import PYTHON, program
-from tests.support.own_kernel import FAMILY, KERNEL, own
+from tests.support.own_kernel import KERNEL, own
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
 from tests.support.repositories import Checkout
@@ -50,18 +50,6 @@ def inner_project(sources: Path) -> Path:
     """Return a folder of the sources, whose header lies outside of it."""
     os.chdir(sources / "project")
     return sources / "project"
-
-
-@pytest.fixture
-def broken_family(sources: Path) -> Path:
-    """Return the sources' folder, with a family of which one variant does not compile."""
-    folder = sources / "kernels" / "toy"
-    folder.mkdir(parents=True)
-    second = '[[variant]]\nname = "toy-wrong"\ntitle = ""\nlesson = ""\n'
-    (folder / "family.toml").write_text(FAMILY + second)
-    (folder / "plain.cu").write_text("__global__ void toy_plain(float* x) { *x = 1; }\n")
-    (folder / "wrong.cu").write_text("nonsense\n")
-    return sources
 
 
 @pytest.fixture

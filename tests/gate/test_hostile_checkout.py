@@ -14,11 +14,11 @@ from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import linting
 from ncu_swizzle.kernels.git import commit_of
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL, program
-from tests.support.own_kernel import FAMILY, KERNEL, own
+from tests.support.own_kernel import KERNEL, own
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused
@@ -50,11 +50,9 @@ SETTINGS = {
 }
 
 
-def refusal(*files: str, catalog: str = "") -> str:
+def refusal(*files: str) -> str:
     """Return what keeps files of the current folder from being linted."""
-    sources = CatalogOptions(catalog=(Path(catalog),)) if catalog else CatalogOptions()
-    description, request = KernelDescription(sources=sources), Request(no_cache=True)
-    return refused(lambda: list(linting.lint_kernels(files, description, request)))
+    return refused(lambda: list(linting.lint_kernels(files, KernelDescription(), Request(no_cache=True))))
 
 
 def test_no_entry_of_the_settings_runs_anything(hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,28 +70,6 @@ def test_no_entry_of_the_settings_runs_anything(hostile: Path, marker: Path, mon
     Path("ncu-swizzle.toml").unlink()
     Path("pyproject.toml").write_text(text.replace("[kernel", "[tool.ncu-swizzle.kernel"), encoding="utf-8")
     assert re.match(r"(Untrusted|UsageError): .*pyproject\.toml .*kernel\.tile", refusal("pyproject.toml"))
-
-
-def test_no_option_of_a_family_runs_anything(hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(hostile)
-    folder = hostile / "kernels" / "toy"
-    folder.mkdir(parents=True)
-    (folder / "plain.cu").write_text("__global__ void toy_plain(float* x) { *x = 1; }\n", encoding="utf-8")
-
-    def give(key: str, option: str) -> None:
-        text = FAMILY.replace(key, f"{key}\noptions = [{option.format(folder=hostile, marker=marker)}]")
-        (folder / "family.toml").write_text(text, encoding="utf-8")
-
-    for key in ("[family]", "[[variant]]"):
-        for option in ('"-ccbin", "{folder}/evil"', '"-DX=`touch {marker}`"', '"--options-file={folder}/x"'):
-            give(key, option)
-            assert "kernels/toy/family.toml" in refusal("kernels"), (key, option)
-    for file in ("kernels/toy", "kernels/toy/plain.cu"):
-        assert "kernels/toy/family.toml" in refusal(file)
-    assert "kernels/toy/family.toml" in refusal("toy-plain", catalog="kernels")
-    Path("ncu-swizzle.toml").write_text('catalog = ["kernels"]\n', encoding="utf-8")
-    assert "kernels/toy/family.toml" in refusal("toy-plain")
-    assert not marker.exists()
 
 
 def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Fixtures of the tests of the toolchain."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.nvcc_options import Checkout
-from tests.support.own_kernel import FAMILY, KERNEL, own
+from tests.support.own_kernel import KERNEL, own
 from tests.support.repositories import Hostile
 
 
@@ -56,18 +55,3 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "reference.py").write_text("raise SystemExit('it ran')\n", encoding="utf-8")
     (tmp_path / "secret.cuh").write_text("// private\n", encoding="utf-8")
     return tmp_path / "checkout"
-
-
-@pytest.fixture
-def toy(checkout: Path) -> Callable[[str, str], Path]:
-    """Return a function that writes a family.toml with a change, and returns the catalogue's folder."""
-    folder = checkout / "kernels" / "toy"
-    folder.mkdir(parents=True)
-    (folder / "plain.cu").write_text("__global__ void toy_plain(float*) {}\n", encoding="utf-8")
-
-    def write(old: str = "", new: str = "") -> Path:
-        assert old in FAMILY
-        (folder / "family.toml").write_text(FAMILY.replace(old, new, 1) if old else FAMILY, encoding="utf-8")
-        return folder.parent
-
-    return write

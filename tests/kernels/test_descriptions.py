@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadCatalog, BadFile, UnknownKernel, UsageError
 from ncu_swizzle.frontends.compiled import overridden
 from ncu_swizzle.kernels import arguments, catalog, limits, naming, project, toolchain
@@ -14,22 +13,16 @@ from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import LITERAL, Family, Target, read, write
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import declared, specs
-from tests.support.own_kernel import EXAMPLE, FAMILY, FULL, KERNEL, description, own
+from tests.support.own_kernel import EXAMPLE, FULL, KERNEL, description, own
 from tests.support.places import DATA, ROOT, table
 from tests.support.refusals import refused, unlike
 
 
-def test_a_project_s_kernels_and_families_list_beside_ours(tmp_path: Path) -> None:
-    own(tmp_path, f'catalog = ["families"]\n{KERNEL}\n[check]\nmax-degree = 2\n')
-    (tmp_path / "families" / "toy").mkdir(parents=True)
-    (tmp_path / "families" / "toy" / "family.toml").write_text(FAMILY, encoding="utf-8")
+def test_a_project_s_kernels_list_beside_ours(tmp_path: Path) -> None:
+    own(tmp_path, f"{KERNEL}\n[check]\nmax-degree = 2\n")
     deep = tmp_path / "deep"
     deep.mkdir()
-    names = [kernel.name for _, kernel in naming.everything(start=deep)]
-    assert {"kernel2", "toy-plain", "tile"} <= set(names)
-    assert names == [
-        kernel.name for _, kernel in naming.everything(CatalogOptions(catalog=(tmp_path / "families",)), deep)
-    ]
+    assert {"kernel2", "tile"} <= {kernel.name for _, kernel in naming.everything(start=deep)}
     alone = naming.everything(CatalogOptions("none"), deep)
     assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
     with pytest.raises(UnknownKernel):
@@ -92,31 +85,6 @@ def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None
         naming.everything(start=tmp_path)
     known, (names,) = naming.catalog_with([str(source)], description(block="32,8"))
     assert known.named(names[0])[0].launch.block == ("32", "8", "1")
-
-
-def test_a_folder_without_families_is_no_catalogue(tmp_path: Path) -> None:
-    with pytest.raises(BadCatalog, match="is not a catalogue") as wrong:
-        naming.everything(CatalogOptions("none", (tmp_path,)))
-    assert "--catalog kernels" in wrong.value.hint
-
-
-def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> None:
-    folder = tmp_path / "mine" / "toy"
-    folder.mkdir(parents=True)
-    plain = FAMILY.replace(
-        "[[variant]]", '[[argument]]\nname = "t"\ndtype = "int8"\nshape = ["4"]\nfill = "t.npy"\n[[variant]]'
-    )
-    text = plain.replace('reference = "somewhere"', 'options = ["-DX"]') + 'file = "all.cu"\nfunction = "ns::fn<1>"\n'
-    (folder / "family.toml").write_text(text + 'options = ["-DY"]\n', encoding="utf-8")
-    (folder / "all.cu").write_text('#include "ptx.cuh"\n', encoding="utf-8")
-    family, kernel = naming.everything(CatalogOptions("none", (tmp_path / "mine",))).named("toy-plain")
-    assert family.source(kernel) == folder / "all.cu"
-    assert kernel.entry == "ns::fn<1>"
-    assert family.arguments[1].fill == str(folder / "t.npy")
-    assert toolchain.options(family, kernel) == (*toolchain.OPTIONS, "-DX", "-DY")
-    assert toolchain.include_folders(family)[-1] == paths.kernels() / "common"
-    assert {"mine/toy/all.cu", "kernels/common/ptx.cuh"} <= family.source_texts().keys()
-    assert [*toolchain.source_roots(family)] == [tmp_path, paths.data_root()]
 
 
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:

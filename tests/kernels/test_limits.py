@@ -17,9 +17,9 @@ from bench.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.gate import baseline
-from ncu_swizzle.kernels import arguments, catalog, fills, naming, project
+from ncu_swizzle.kernels import arguments, fills, naming, project
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
-from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter, Target
+from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, evaluate, refuse_bad_sizes, refuse_oversized, three
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import specs
@@ -329,29 +329,14 @@ def test_any_argument_is_understood_or_refused(examples: int) -> None:
 def _settings(file: Path) -> None:
     with contextlib.suppress(NcuSwizzleError):
         settings = project.project_in(file)
-        assert all(isinstance(folder, Path) for folder in settings.catalog)
         for spec in specs(settings):
             assert spec.name
         naming.everything(CatalogOptions(str(file)))
 
 
-def _family(file: Path) -> None:
-    with contextlib.suppress(NcuSwizzleError):
-        for family in catalog.load(file.parent.parent).families:
-            with contextlib.suppress(NcuSwizzleError):
-                problem = family.problem()
-                for kernel in family.kernels:
-                    assert Target(family, kernel, problem).launch
-                    family.source(kernel)
-
-
 @examples
-@pytest.mark.parametrize("name", ["ncu-swizzle.toml", "family.toml"])
-def test_any_settings_are_read_or_refused(name: str, examples: int, tmp_path: Path) -> None:
-    content = originals.project() if name == "ncu-swizzle.toml" else originals.family("transpose/transpose-xor")
-    read = _settings if name == "ncu-swizzle.toml" else _family
-    file = tmp_path / "kernels" / "mine" / name
-    file.parent.mkdir(parents=True)
+def test_any_settings_are_read_or_refused(examples: int, tmp_path: Path) -> None:
+    content, file = originals.project(), tmp_path / "ncu-swizzle.toml"
 
     def check(damage: str, chance: Random) -> None:
         if damage == "wanted":
@@ -362,6 +347,6 @@ def test_any_settings_are_read_or_refused(name: str, examples: int, tmp_path: Pa
         else:
             whole = trees.toml(content)
             file.write_bytes(bytewise.TEXT[damage](whole, whole, chance))
-        read(file)
+        _settings(file)
 
     holds(examples, check, st.sampled_from(["wanted", "a hostile value", *bytewise.TEXT]), chances)

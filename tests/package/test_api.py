@@ -23,13 +23,12 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.commands import gate, profile
 from ncu_swizzle.engines.settings import FleetOptions
-from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import frames
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE
-from tests.support.places import DATA, STRESS
+from tests.support.places import DATA
 from tests.support.recordings import Recorded, embedded
 
 RECORDED: dict[str, Any] = {"engine": "recorded", "reference": "none"}
@@ -161,17 +160,13 @@ def test_a_source_is_profiled_in_two_ways_with_any_spelling_of_its_launch() -> N
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Path) -> None:
+def test_kernels_of_a_project_go_by_their_names() -> None:
     project: dict[str, Any] = {"engine": "emulated", "config": str(EXAMPLE / "ncu-swizzle.toml"), "problem": {"n": 64}}
     compared = ncu_swizzle.compare("tile-rowmajor", "tile-swizzled", **project)
     assert [one.accesses["LDS"].degree for one in compared.profiles] == [32, 1]
     assert ncu_swizzle.check("tile-swizzled", **project).outcome == "pass"
     with pytest.raises(GateFailed):
         ncu_swizzle.check("tile-rowmajor", **project)
-    shutil.copytree(STRESS / "rotate", tmp_path / "mine")
-    (kernel,) = catalog.load(tmp_path).families[0].kernels
-    own = ncu_swizzle.profile(kernel.name, catalog=[tmp_path], engine="emulated", reference="none")
-    assert own.profile.kernel.name == kernel.name
 
 
 @pytest.mark.long
