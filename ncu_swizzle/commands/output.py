@@ -221,15 +221,13 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(table_line(f"Written to {file}"), soft_wrap=True)
 
 
-def show_several(outcomes: Sequence[KernelOutcome], notes: Sequence[str]) -> None:
+def show_several(outcomes: Sequence[KernelOutcome]) -> None:
     """Print the result of each of several kernels, and which failed."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import terminal
     from ncu_swizzle.render.listing import table_line
 
     console = Output()
-    for note in notes:
-        console.print(table_line(note, style="dim"))
     for outcome in outcomes:
         if outcome.result:
             terminal.show(outcome.result, console)

@@ -76,7 +76,6 @@ def profile(
     own: PairOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    fleet: FleetOptions,
     profiling: Profiling,
     kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
@@ -93,7 +92,7 @@ def profile(
     \b
     ncu-swizzle profile kernel2 --ncu-args '--sampling-interval 0'
     ncu-swizzle profile --baseline swizzle-out/app -- ./app2
-    ncu-swizzle profile kernel1 kernel2 --workers gpus      several, each in its own folder
+    ncu-swizzle profile kernel1 kernel2           several, each in its own folder
 
     With --no-ncu, kernels of one family (all variants of a .cu file) are built, checked against a float64 reference and
     timed in turn: medians, measured with CUDA events.
@@ -120,7 +119,7 @@ def profile(
         refuse_typed(context, TIMING, "--no-ncu", PairOptions, CatalogOptions)
         _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
         return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
-    if several := len(kernels) > 1 or fleet.given:
+    if len(kernels) > 1:
         _refuse_several(kernels, formats)
     if kernel:
         _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
@@ -137,8 +136,8 @@ def profile(
 
         description = own.described(request.problem, sources)
         lineups = run_kernel.lineups_of(kernels, description, companions)
-        if several:
-            return _each(lineups, request, destination, fleet)
+        if len(kernels) > 1:
+            return _each(lineups, request, destination)
         with output.progress() as progress:
             result = run_kernel.profile(lineups[0], request, destination, progress)
     else:
@@ -150,13 +149,13 @@ def profile(
     return None
 
 
-def _each(lineups: Sequence[Lineup], request: Request, destination: Destination, fleet: FleetOptions) -> None:
+def _each(lineups: Sequence[Lineup], request: Request, destination: Destination) -> None:
     """Profile several kernels, and print what became of each."""
     from ncu_swizzle.commands import run_kernel
 
     with output.progress() as progress:
-        outcomes, notes = run_kernel.profile_each(lineups, request, destination, progress, fleet)
-    output.show_several(outcomes, notes)
+        outcomes = run_kernel.profile_each(lineups, request, destination, progress)
+    output.show_several(outcomes)
     run_kernel.conclude(outcomes)
 
 
@@ -226,14 +225,12 @@ def _time(
 
 
 def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
-    """Raise UsageError for several kernels, or workers, where there can be only one, or none."""
-    if not kernels:
-        raise UsageError("--workers: for kernels, not for a program", "leave out --workers")
+    """Raise UsageError for several kernels where there can be only one."""
     if launches := [kernel for kernel in kernels if kernel.endswith(LAUNCHES)]:
-        raise UsageError(f"{launches[0]} is profiled alone, without workers", f"ncu-swizzle profile {launches[0]}")
+        raise UsageError(f"{launches[0]} is profiled alone", f"ncu-swizzle profile {launches[0]}")
     if formats != Formats():
         raise UsageError(
-            "--json, --csv and --markdown are for one kernel or program, without workers",
+            "--json, --csv and --markdown are for one kernel or program",
             "each kernel's folder has its data: ls swizzle-out",
         )
 

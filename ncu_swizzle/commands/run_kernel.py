@@ -15,7 +15,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.measured import has_torch
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
-from ncu_swizzle.engines.settings import ALONE, GPUS, Context, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
@@ -26,9 +26,6 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
 from ncu_swizzle.reports.pack import LaunchFindings
 from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
-from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import crew
-from ncu_swizzle.sweep.worker import FleetJob, FleetResult, FleetTask
 
 # Load what is needed after ncu while ncu measures.
 
@@ -286,7 +283,7 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
     return tuple(launch for comparison in reopen(entries).comparisons for launch in pack.launch_findings(comparison))
 
 
-# Several kernels, each into its own folder, in turn or by workers.
+# Several kernels in turn, each into its own folder.
 
 
 @dataclass(frozen=True)
@@ -303,43 +300,23 @@ def profile_each(
     request: Request,
     destination: Destination = Destination(),
     progress: Progress = silent,
-    fleet: FleetOptions = ALONE,
-) -> tuple[list[KernelOutcome], Sequence[str]]:
-    """Return what became of each kernel, in order, and notes on the workers. A failing one does not stop the others.
+) -> list[KernelOutcome]:
+    """Return what became of each kernel, in order. A failing one does not stop the others.
 
-    With a folder to export to, each kernel has its own in it. Before anything runs, raises what `refuse_to_overwrite`
-    raises.
+    Each has a folder of its own: in the destination, if it is named. Before anything runs, raises what
+    `refuse_to_overwrite` raises.
     """
-    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
-        request = replace(request, engine=NCU)
-    targets = [lineup.target for lineup in lineups]
-    places = {target.name: _place(target, destination) for target in targets}
-    for place in places.values():
+    places = [_place(lineup.target, destination) for lineup in lineups]
+    for place in places:
         run_folder.refuse_to_overwrite(place)
-    measures = any(engine_for(target, request).name == NCU for target in targets)
-    files = tuple(dict.fromkeys(file for target in targets for file in worker.files_of(target.family)))
-    job = FleetJob(work=profiled, common=request, examine=alike, measures=measures, files=files)
-    tasks = [FleetTask(lineup.target.name, lineup) for lineup in lineups]
-    outcomes = {target.name: KernelOutcome(target.name) for target in targets}
-
-    @contextmanager
-    def staged(task: FleetTask) -> Iterator[Path]:
-        place = places[task.name].export or run_folder.DEFAULT / slug(task.name)
-        with run_folder.staging(place) as folder:
-            yield folder
-
-    def take(number: int, result: FleetResult, folder: Path) -> None:
-        name = tasks[number].name
-        if result.error:
-            outcomes[name] = KernelOutcome(name, error=result.error)
-            return
-        published = run_folder.publish(folder, slug(name), places[name])
-        outcomes[name] = KernelOutcome(name, replace(result.value, folder=published))
-
-    with crew(job, fleet, progress) as workers:
-        workers.run(tasks, staged, take)
-        notes = workers.notes
-    return list(outcomes.values()), notes
+    outcomes = []
+    for lineup, place in zip(lineups, places, strict=True):
+        name = lineup.target.name
+        try:
+            outcomes.append(KernelOutcome(name, profile(lineup, request, place, progress)))
+        except NcuSwizzleError as error:
+            outcomes.append(KernelOutcome(name, error=error))
+    return outcomes
 
 
 def conclude(outcomes: Sequence[KernelOutcome]) -> None:
@@ -352,15 +329,6 @@ def conclude(outcomes: Sequence[KernelOutcome]) -> None:
         raise ProgramFailed(
             f"{len(failed)} of {len(outcomes)} kernels failed; {first.name}: {first.error}{more}", first.error.hint
         )
-
-
-def profiled(request: Request, lineup: Lineup, folder: Path, progress: Progress) -> JobResult:
-    """Profile one kernel into the folder."""
-    return profile(lineup, request, Destination(folder), progress)
-
-
-def alike(_request: Request) -> None:
-    """Say nothing: each result names the machine that it is from."""
 
 
 def _place(target: Target, destination: Destination) -> Destination:

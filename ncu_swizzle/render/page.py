@@ -104,7 +104,6 @@ class Report:
     banks: banks.BankSection | None
     units: list[UnitRow]
     stalls: tables.Stalls
-    stall_bars: tables.StallBars | None
     mix: mix.MixSection | None
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
@@ -144,7 +143,6 @@ def build(comparison: Comparison, colours: Colours, prefix: str = "") -> Report:
         banks=banks.section(comparison, declared_tiles),
         units=units(comparison),
         stalls=tables.stalls(comparison),
-        stall_bars=tables.stall_bars(comparison),
         mix=mix.section(comparison),
         panels=panels,
         minor_files=minor_files,

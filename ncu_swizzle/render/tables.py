@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -281,74 +280,3 @@ def _in_time(comparison: Comparison, shares: Sequence[float | None]) -> str:
         if share is not None and ns is not None
     ]
     return f", or {spent[0]} → {spent[1]} of the duration" if len(spent) == 2 else ""
-
-
-# One bar per profile: its duration, divided as its warp samples are divided among the stall reasons.
-
-MOST_BARS = 8
-MOST_REASONS = 7  # with a colour of their own
-OTHER = "other reasons"
-
-
-class StallPart(NamedTuple):
-    """A reason's part of a bar, in ns; `colour` is its number in the key."""
-
-    colour: int
-    reason: str
-    time: float
-
-
-class StallBar(NamedTuple):
-    """One profile's duration, and its parts."""
-
-    label: str
-    profile: Profile
-    parts: tuple[StallPart, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StallBars:
-    """The bars, on the scale of the `longest`, and the reasons in the order of their colours."""
-
-    bars: tuple[StallBar, ...]
-    reasons: tuple[str, ...]
-    longest: float  # ns
-    left_out: int  # profiles beyond those that are drawn
-
-
-def stall_bars(comparison: Comparison) -> StallBars | None:
-    """Return the bars of the profiles with samples and a duration; None if none has both."""
-    times: list[tuple[str, Profile, dict[str, float]]] = []
-    for label, profile in comparison.named:
-        if (duration := text.finite(profile.duration_ns)) and profile.all_samples > 0:
-            # A reason's part of the duration is its share of the samples.
-            spent = {reason: duration * n / profile.all_samples for reason, n in profile.stalls.items()}
-            times.append((label, profile, spent))
-    if not times:
-        return None
-    shown = times[:MOST_BARS]
-    reasons = _coloured_reasons([spent for _, _, spent in shown])
-    return StallBars(
-        bars=tuple(StallBar(label, profile, tuple(_parts(spent, reasons))) for label, profile, spent in shown),
-        reasons=reasons,
-        longest=max(profile.duration_ns or 0.0 for _, profile, _ in shown),
-        left_out=len(times) - len(shown),
-    )
-
-
-def _coloured_reasons(times: Sequence[dict[str, float]]) -> tuple[str, ...]:
-    """Return the reasons that take the most time in any profile, and then all others as one."""
-    most: Counter[str] = Counter()
-    for spent in times:
-        for reason, time in spent.items():
-            most[reason] = max(most[reason], round(time))
-    named = [reason for reason, time in most.most_common(MOST_REASONS) if time]
-    return (*named, OTHER) if len(named) < sum(time > 0 for time in most.values()) else tuple(named)
-
-
-def _parts(spent: dict[str, float], reasons: Sequence[str]) -> Iterator[StallPart]:
-    others = sum(time for reason, time in spent.items() if reason not in reasons)
-    for colour, reason in enumerate(reasons):
-        time = others if reason == OTHER else spent.get(reason, 0.0)
-        if time > 0:
-            yield StallPart(colour, reason, time)

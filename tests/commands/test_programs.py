@@ -19,7 +19,6 @@ from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Companions, Destination
 from tests.support import python_kernels
-from tests.support.fleets import needs_fleet
 from tests.support.process import Done, Typed
 
 Shell = Callable[..., Done]
@@ -93,17 +92,6 @@ def test_each_of_several_kernels_has_the_folder_that_it_has_alone(typed: Typed, 
     alone = typed(f"profile tma-32 {RECORDED} -o alone/tma-32")
     assert {name: text for name, text in together.items() if name.startswith("tma-32/")} == saved(work / "alone")
     assert alone.stdout.replace("alone/tma-32", "swizzle-out/tma-32").strip() in done.stdout
-
-
-@needs_fleet
-@pytest.mark.long
-def test_workers_give_what_one_process_gives(typed: Typed, work: Path) -> None:
-    alone = typed(f"profile {KERNELS} {RECORDED} -o out")
-    expected = saved(work / "out")
-    two = typed(f"profile {KERNELS} {RECORDED} -o out -f --workers 2")
-    assert two.returncode == 0, two.stderr
-    assert saved(work / "out") == expected
-    assert [line for line in two.stdout.splitlines() if "dashboard" not in line] == alone.stdout.splitlines()
 
 
 # ------------------------------------------------------------------------------------------------- as a function

@@ -149,7 +149,7 @@ def test_pages_follow_the_reader_into_the_dark_and_can_be_read_there(browser: Br
         pytest.param("foreign", ("",), marks=pytest.mark.long),
         pytest.param("map", ("body",), marks=pytest.mark.long),
         pytest.param("many", ("header", "#kernels"), marks=pytest.mark.slow),
-        pytest.param("three", ("#banks", "#units", ".stallbars"), marks=pytest.mark.slow),
+        pytest.param("three", ("#banks", "#units"), marks=pytest.mark.slow),
     ],
 )
 def test_axe_finds_no_violation(browser: Browser, written: Written, name: str, parts: Sequence[str]) -> None:
