@@ -62,15 +62,6 @@ def test_numbas_padded_tile_has_no_conflicts(ncu_profile):
         assert_no_excess(ncu_profile(numba_kernels.transpose_plain, **how), "LDS")
 
 
-def test_a_source_for_cuda_core_conflicts_unless_it_is_padded(ncu_profile):
-    pytest.importorskip("cuda.core")
-    args = ["x=float32[256,256]", "y=float32[256,256]:out", "n=256"]
-    how = {"engine": "emulated", "grid": (8, 8), "block": (32, 8), "args": args}
-    assert_no_excess(ncu_profile(f"{HERE}/cuda_sources.py::TURN::turn<33>", **how))
-    with pytest.raises(AssertionError, match="63,488 excessive"):
-        assert_no_excess(ncu_profile(f"{HERE}/cuda_sources.py::TURN::turn<32>", **how), "LDS")
-
-
 def test_what_does_not_fit_is_an_error_with_a_hint(ncu_profile):
     pytest.importorskip("triton")
     import tiles

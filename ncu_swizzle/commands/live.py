@@ -80,7 +80,7 @@ def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequ
         if isinstance(kernel, str) and "\n" in kernel:  # lines are those of the file that holds it
             raise UsageError(
                 "the kernel is a text of several lines, and no name",
-                "name CUDA C++ by the file and the variable that hold it: 'kernels.py::VARIABLE::kernel'",
+                "write CUDA C++ to a .cu file, and name that",
             )
         return None
     args, grid = keywords.pop("args", ()), keywords.pop("grid", "")
@@ -130,8 +130,7 @@ def _plain(function: Any) -> Any:
         plain = getattr(plain, "py_func", None) or getattr(plain, "fn", None)
     raise UsageError(
         f"{type(function).__name__} is neither a kernel's name nor a function",
-        "give the name of a kernel, a file, or a function decorated by triton.jit, cute.jit or numba.cuda.jit; "
-        "CUDA C++ is named by its file and variable: 'kernels.py::VARIABLE::kernel'",
+        "give the name of a kernel, a file, or a function decorated by triton.jit, cute.jit or numba.cuda.jit",
     )
 
 

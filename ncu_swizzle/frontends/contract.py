@@ -24,7 +24,6 @@ from ncu_swizzle.kernels.limits import LaunchShape
 # What brings the package of each language; all of it together is our extra python-kernels.
 _NUMBA = "pip install 'numba-cuda>=0.30' 'ncu-swizzle[nvcc]'"
 INSTALL = {
-    "cuda": "pip install 'cuda-core>=1.2' 'nvidia-cuda-nvrtc==13.0.*'",
     "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
     "numba": _NUMBA,
     "numba_cuda": _NUMBA,

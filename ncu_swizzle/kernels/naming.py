@@ -2,7 +2,7 @@
 
     kernel2                     a kernel by name: shipped, or of a project's ncu-swizzle.toml
     my.cu  my.cubin  my.ptx     a file with a kernel, which options or the project describe
-    my.py::name                 a function in a Python file, or CUDA C++ in a string: ``my.py::SOURCE::kernel``
+    my.py::name                 a function in a Python file
     swizzle-out/kernel2         saved profiles, reports and launches, where those are asked for
 
 A word becomes a `Target` here, once; nothing further down sees it.

@@ -45,7 +45,7 @@ PAGES = {
     "your-kernels": "The first hour with kernels of your own",
     "describing-kernels": "How a kernel's launch is described: launch, args, ncu-swizzle.toml",
     "wavefronts": "How shared memory forms wavefronts, and what is ideal",
-    "python-kernels": "Kernels of Triton, Numba, NVRTC",
+    "python-kernels": "Kernels of Triton, CuTe DSL, Numba",
     "emulated": "What the emulated engine knows, and what it does not",
     "rules": "The rules and their findings",
     "failures": "What can go wrong with ncu, and what to do",

@@ -91,7 +91,7 @@ def test_what_cannot_be_named_is_refused() -> None:
         live.entry_of(making())
     with pytest.raises(UsageError, match="a text of several lines") as refused:
         live.called("__global__ void f() {\n}", "", {}, KEYWORDS)
-    assert "'kernels.py::VARIABLE::kernel'" in refused.value.hint
+    assert "write CUDA C++ to a .cu file" in refused.value.hint
     made: dict[str, Any] = {}
     exec("def typed(): pass", made)
     with pytest.raises(UsageError, match="typed is in no file") as refused:

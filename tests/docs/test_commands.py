@@ -42,7 +42,7 @@ LIBRARIES = {
     "--workers": "distributed",
     ".py": "triton",
 }
-LANGUAGES = ("triton", "cutlass", "numba", "cuda.core")
+LANGUAGES = ("triton", "cutlass", "numba")
 BESIDE = {  # what a page's commands name from its examples
     "docs/python-kernels.md": ("examples/python/tiles.py", "examples/python/references.py"),
     "docs/your-kernels.md": ("examples/first-hour/particles.cu",),
