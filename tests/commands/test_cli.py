@@ -62,7 +62,7 @@ def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None
         assert max(map(len, shown)) <= 80, line
     every = typed("profile --help-all").stdout
     for option in ("--kernel", "--shared", "-D", "-I", "--std", "--nvcc-option", "--before", "--after", "--config",
-                   "--nvtx-include", "--clock-control", "--scheduler"):  # fmt: skip
+                   "--nvtx-include", "--clock-control"):  # fmt: skip
         assert option in every
     assert "--nvtx-include" not in typed("profile --help").stdout
 

@@ -15,7 +15,7 @@ from tests.support.repositories import git, repository
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 TYPED = re.compile(r"^(?: {4,}|\$ | {4,}\$ )(?P<line>(?:NCU_\w+=\S+ )?ncu-swizzle (?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
-# A command that a sentence or a table says to type; what only names one, `fix` or `history add`, says no "ncu-swizzle".
+# A command that a sentence or a table says to type; what only names one, `fix` or `rules apply`, says no "ncu-swizzle".
 SPAN = re.compile(r"`(?P<line>ncu-swizzle [^`]+)`(?P<gpu>\s\(\[?needs a GPU)?")
 NAMED = re.compile(r"`(?P<words>[a-z]+ [^`]+)`")
 CODE = re.compile(r"^```.*?^```$|^ {4,}[^\n]*", re.MULTILINE | re.DOTALL)
