@@ -18,14 +18,15 @@ def test_the_examples_tests_pass() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", str(EXAMPLES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout or "skipped" in done.stdout
+    assert "5 passed" in done.stdout or "skipped" in done.stdout
 
 
 def test_every_kernel_that_is_described_was_recorded() -> None:
     described = {
         kernel.name for family, kernel in naming.everything(CatalogOptions(PROJECT, trust=True)) if not family.shipped
     }
-    assert described == recorded()[0]["kernels"].keys()
+    by_nvrtc = {"cuda-turn", "cuda-turn-padded", "cuda-reduce"}  # CUDA C++, which has no front end
+    assert described | by_nvrtc == recorded()[0]["kernels"].keys()
 
 
 def test_a_project_file_alone_executes_nothing() -> None:
