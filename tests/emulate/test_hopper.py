@@ -145,10 +145,8 @@ def test_tensor_maps_are_encoded_and_decoded_as_the_driver_encodes_them() -> Non
     """All bytes are understood but those of maps whose element strides do not divide the box."""
     tiled = understood = 0
     for entry in encoded_maps():
-        content, steps = (
-            bytes.fromhex(entry["map"]),
-            list(zip(entry["box"], entry["steps"], strict=False)),
-        )  # im2col: none
+        content = bytes.fromhex(entry["map"])
+        steps = list(zip(entry["box"], entry["steps"], strict=False))  # of im2col none
         plain = not entry["channels"] and set(entry["steps"]) == {1}
         places = (tuple(entry[name]) for name in ("sizes", "strides", "box"))
         settings = {name: entry[name] for name in ("swizzle", "interleave", "promotion", "fill")}

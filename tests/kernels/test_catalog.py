@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench import tensor_cores
-from ncu_swizzle.base.errors import BadCatalog, EnvironmentLacking, UnknownKernel, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import catalog, device, toolchain
 from ncu_swizzle.kernels.catalog import load, shipped
@@ -33,18 +33,18 @@ def write(folder: Path, name: str, content: str) -> None:
     (folder / name / "family.toml").write_text(content, encoding="utf-8")
 
 
-def test_every_baseline_and_source_exists() -> None:
+def test_every_variant_has_its_file_its_baseline_and_its_lesson() -> None:
     found = shipped()
     for family, kernel in found:
-        if kernel.baseline:
-            assert found.named(kernel.baseline)[0] is family
+        assert not kernel.baseline or found.named(kernel.baseline)[0] is family
+        assert kernel.title
+        assert kernel.lesson.endswith(".")
+        assert bool(kernel.article) != (kernel.library or family.never_run)
+        assert bool(kernel.degree) != kernel.library or family.never_run
         if not kernel.library:
             source = family.source(kernel).read_text(encoding="utf-8")
             assert f" {kernel.entry}(" in source, "the entry bears the variant's name"
-
-
-def test_a_familys_files_are_numbered_in_the_order_of_its_variants() -> None:
-    for family in shipped().families:
+    for family in found.families:
         files = [family.source(kernel) for kernel in family.kernels if not kernel.library]
         assert [file.name.split("_")[0] for file in files] == [str(number) for number in range(1, len(files) + 1)]
         assert sorted(files) == sorted(family.folder.glob("*.cu")), "every file is one variant's"
@@ -105,30 +105,25 @@ def test_a_familys_architecture_is_its_variants(tmp_path: Path) -> None:
     assert (family.arch, kernel.arch) == ("", "sm_90a"), "family.arch is what a user asks for"
 
 
-def test_names_are_given_once(tmp_path: Path) -> None:
-    write(tmp_path / "kernels", "one", FAMILY)
-    write(tmp_path / "kernels", "two", FAMILY.replace('name = "toy"', 'name = "other"'))
-    write(tmp_path / "families", "one", FAMILY)
-    write(tmp_path / "families", "two", FAMILY.replace("toy-plain", "toy-other"))
-    refusals = {
-        "kernels": "^BadCatalog: .*two kernels are called 'toy-plain'",
-        "families": "^BadCatalog: .*two families are called 'toy'",
+def test_families_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    unusable = r"bad/family\.toml cannot be used"
+    families = {
+        (FAMILY, FAMILY.replace('name = "toy"', 'name = "other"')): "two kernels are called 'toy-plain'",
+        (FAMILY, FAMILY.replace("toy-plain", "toy-other")): "two families are called 'toy'",
+        ("",): unusable,
+        ("not toml [",): unusable,
+        ("[family]\nname = 1",): unusable,
+        (FAMILY.replace("title", "tilte"),): unusable,
+        (FAMILY.replace("n = {", "n = 3 #"),): unusable,
     }
-    assert not unlike(refusals, lambda name: refused(load, tmp_path / name))
 
+    def told(contents: tuple[str, ...]) -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, content in zip(("bad", "other"), contents, strict=False):
+            write(folder, name, content)
+        return refused(load, folder)
 
-def test_a_family_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    wrong = (
-        "",
-        "not toml [",
-        "[family]\nname = 1",
-        FAMILY.replace("title", "tilte"),
-        FAMILY.replace("n = {", "n = 3 #"),
-    )
-    for number, content in enumerate(wrong):
-        write(tmp_path / str(number), "bad", content)
-        with pytest.raises(BadCatalog, match=r"bad/family\.toml cannot be used"):
-            load(tmp_path / str(number))
+    assert not unlike({row: f"^BadCatalog: .*{said}" for row, said in families.items()}, told)
 
 
 def test_expressions_are_nothing_else() -> None:
@@ -137,27 +132,14 @@ def test_expressions_are_nothing_else() -> None:
                       lambda expression: refused(evaluate, expression, {"a": 4, "b": 2}))  # fmt: skip
 
 
-def test_the_page_of_the_documentation_has_a_row_for_each_kernel() -> None:
+def test_the_page_and_the_data_have_each_kernel() -> None:
     page = listing.markdown(catalog.shipped())
     for family, kernel in catalog.shipped():
-        assert f"## {family.name}: " in page
         assert page.count(f"\n| {kernel.name} | ") == 1, kernel.name
-        assert family.never_run == (
-            "never run on hardware" in page.partition(f"## {family.name}: ")[2].partition("## ")[0]
-        )
+        section = page.partition(f"## {family.name}: ")[2].partition("## ")[0]
+        assert family.never_run == ("never run on hardware" in section)
     assert "| transpose-xor | Column XOR row. A permutation within each row" in page
     assert "| STS 1, LDS 1 | transpose-plain | Kernel 2: Swizzling |" in page
-
-
-def test_every_variant_says_what_it_teaches_and_from_where() -> None:
-    for family, kernel in catalog.shipped():
-        assert kernel.title
-        assert kernel.lesson.endswith(".")
-        assert bool(kernel.article) != (kernel.library or family.never_run)
-        assert bool(kernel.degree) != kernel.library or family.never_run
-
-
-def test_the_data_names_limits_and_recordings() -> None:
     families = {family["family"]: family for family in listing.data(catalog.shipped())}
     assert families["gemm"]["limits"] == {"n": "a multiple of 256"}
     assert families["tma"]["compute_capability"] == "9.0"

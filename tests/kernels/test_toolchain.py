@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, TimeLimit, UsageError
 from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import __main__, catalog, limits, naming, toolchain
@@ -34,32 +35,21 @@ PTX = b"""
 def test_tools_are_found_in_the_order_that_the_module_promises(
     bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packaged = executable(tmp_path / "packaged" / NVCC)
-    assert Toolchain().find(NVCC) == packaged
-    toolkit = executable(tmp_path / "toolkit" / "bin" / NVCC)
-    assert Toolchain().find(NVCC) == toolkit
-    on_path = executable(bare / NVCC)
-    assert Toolchain().find(NVCC) == on_path
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    home = executable(tmp_path / "home" / "bin" / NVCC)
-    assert Toolchain().find(NVCC) == home
+    for folder in (tmp_path / "packaged", tmp_path / "toolkit" / "bin", bare, tmp_path / "home" / "bin"):
+        program = executable(folder / NVCC)
+        assert Toolchain().find(NVCC) == program
     named = executable(tmp_path / "named" / "nvcc-13")
-    assert Toolchain(named).find(NVCC) == named
-
-
-def test_a_tool_that_the_named_toolkit_lacks_is_taken_from_elsewhere(bare: Path, tmp_path: Path) -> None:
-    named = executable(tmp_path / "named" / NVCC)
     beside = executable(tmp_path / "named" / PTXAS)
     executable(bare / PTXAS)
-    elsewhere = executable(tmp_path / "packaged" / NVDISASM)
-    assert Toolchain(named).find(PTXAS) == beside
-    assert Toolchain(named).find(NVDISASM) == elsewhere
+    elsewhere = executable(tmp_path / "packaged" / NVDISASM)  # what the named toolkit lacks
+    assert [Toolchain(named).find(tool) for tool in (NVCC, PTXAS, NVDISASM)] == [named, beside, elsewhere]
 
 
 def test_without_tools_the_error_says_what_to_install(bare: Path) -> None:
-    with pytest.raises(EnvironmentLacking, match="nvdisasm was not found") as caught:
-        Toolchain().find(NVDISASM)
-    assert "pip install 'ncu-swizzle[nvcc]'" in caught.value.hint
+    said = refused(Toolchain().find, NVDISASM)
+    assert said.startswith("EnvironmentLacking: nvdisasm was not found")
+    assert "pip install 'ncu-swizzle[nvcc]'" in said
     executable(bare / NVCC)
     assert Toolchain().lacking(NVCC) == ""
     assert Toolchain().lacking() == "nvdisasm was not found"
@@ -67,8 +57,7 @@ def test_without_tools_the_error_says_what_to_install(bare: Path) -> None:
 
 @pytest.mark.usefixtures("bare")
 def test_a_named_compiler_has_to_be_a_program(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLacking, match="nowhere is not a program"):
-        Toolchain(tmp_path / "nowhere").find(NVCC)
+    assert "nowhere is not a program" in refused(Toolchain(tmp_path / "nowhere").find, NVCC)
     assert "is not a program" in Toolchain(tmp_path).lacking()
 
 
@@ -94,21 +83,16 @@ def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
 def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tmp_path: Path) -> None:
     counter, cubin = tmp_path / "compiled", _recorded_cubin("transpose-plain")
     (tmp_path / "cubin").write_bytes(cubin)
-    text = (
-        'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
-        f"echo once >> {counter}\n"
-        f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/cubin "$2"'
+    executable(
+        bare / NVCC,
+        "PATH=/usr/bin:/bin",
+        'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi',
+        f"echo once >> {counter}",
+        f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/cubin "$2"',
     )
-    executable(bare / NVCC, f"PATH=/usr/bin:/bin\n{text}")
-    family, kernel = catalog.shipped().named("transpose-plain")
-    assert (
-        toolchain.cubin(family, kernel, ARCH, Toolchain())
-        == toolchain.cubin(family, kernel, ARCH, Toolchain())
-        == cubin
-    )
-    assert counter.read_text().split() == ["once"]
-    toolchain.cubin(family, catalog.shipped().named("transpose-xor")[1], ARCH, Toolchain())
-    assert counter.read_text().split() == ["once", "once"]
+    for name, times in (("transpose-plain", 1), ("transpose-plain", 1), ("transpose-xor", 2)):
+        assert toolchain.cubin(*catalog.shipped().named(name), ARCH, Toolchain()) == cubin
+        assert counter.read_text().split() == ["once"] * times
 
 
 def _cubin(name: str) -> Cubin:
@@ -164,10 +148,6 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
 def test_ptx_is_assembled_for_the_architecture_that_it_names() -> None:
     cubin = Cubin(Toolchain().assemble(PTX, "nothing.ptx"), "nothing.ptx")
     assert (cubin.sm, cubin.kernels) == (90, ("nothing",))
-
-
-@NEEDS_PTXAS
-def test_damaged_ptx_is_a_bad_file() -> None:
     damaged = {
         PTX[:-12]: "^BadFile: .*could not assemble",
         PTX.replace(b"ret", b"rot"): "^BadFile: .*could not assemble",
@@ -178,14 +158,12 @@ def test_damaged_ptx_is_a_bad_file() -> None:
 
 @NEEDS_ALL
 def test_what_is_no_cubin_cannot_be_disassembled() -> None:
-    with pytest.raises(BadFile, match="cannot be disassembled"):
-        Toolchain().disassemble(b"\x7fELF nothing", "x.cubin")
+    assert "cannot be disassembled" in refused(Toolchain().disassemble, b"\x7fELF nothing", "x.cubin")
 
 
 def test_a_tool_that_fails_says_how_it_ended(bare: Path) -> None:
     executable(bare / NVCC, "echo wrong; exit 3")
-    with pytest.raises(ProgramFailed, match="wrong"):
-        Toolchain().version()
+    assert re.match("ProgramFailed: .*wrong", refused(Toolchain().version))
 
 
 def test_a_disassembler_that_hangs_gets_time_by_the_size_of_its_input(
@@ -351,12 +329,8 @@ def test_headers_are_found_in_a_package(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "someones_headers" / "include").mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)
     assert toolchain.locate("someones_headers:include") == tmp_path / "someones_headers" / "include"
-    with pytest.raises(EnvironmentLacking, match="someones_headers:lib are not installed"):
-        toolchain.locate("someones_headers:lib")
-
-
-def test_missing_cute_headers_name_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "someones_headers:lib are not installed" in refused(toolchain.locate, "someones_headers:lib")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EnvironmentLacking) as lacking:
-        toolchain.locate("cutlass_library:source/include")
-    assert lacking.value.hint == "pip install 'nvidia-cutlass>=4.0'"
+    said = refused(toolchain.locate, "cutlass_library:source/include")
+    assert said.startswith("EnvironmentLacking: ")
+    assert said.endswith("try: pip install 'nvidia-cutlass>=4.0'")
