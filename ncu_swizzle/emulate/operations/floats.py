@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import FLOAT, TRUE, ZERO, Operand, SassInstruction
+from ncu_swizzle.emulate.code import FLOAT, TRUE, Operand, SassInstruction
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Compute, Reader, applied, operation, predicate, raw
 from ncu_swizzle.emulate.operations.integers import both, combinations
@@ -259,7 +259,7 @@ def _comparison(ins: SassInstruction, readers: Sequence[Reals] | None, form: For
 
 @operation("FSETP", "HSETP2", "DSETP")
 def fsetp(ins: SassInstruction) -> Compute | None:
-    """A comparison, combined with a predicate, and the opposite, combined too; not of two pairs of halves.
+    """A comparison, combined with a predicate, and the opposite, combined too; of halves, the lower and the upper.
 
     DSETP with MIN and MAX: whether the first number is it, and whether both are NaN.
     """
@@ -275,11 +275,9 @@ def fsetp(ins: SassInstruction) -> Compute | None:
     with_this = predicate(ins.operands[4 if form is SINGLE else -1])
     if form is SINGLE:
         return lambda m: both(combine[0], compare(m)[0], with_this(m))
-    constants = {(operand.real, operand.negated) for operand in ins.operands if operand.kind == FLOAT}
-    alike = len(constants) < 2 and all(o.kind == FLOAT or o.suffixes or o.number == ZERO for o in sources)
-    if not alike or ins.operands[1].number != TRUE:
+    if ins.has("H_AND"):  # one comparison of both halves
         return None
-    return lambda m: both(combine[0], compare(m)[0], with_this(m))[:1]
+    return lambda m: [combine[0](half, with_this(m)) for half in compare(m)]
 
 
 def _double_extreme(readers: Sequence[Reals], smaller: bool) -> Compute:
@@ -313,15 +311,15 @@ def fset(ins: SassInstruction) -> Compute | None:
 def fmnmx(ins: SassInstruction) -> Compute | None:
     """The minimum of two floats if the predicate is true, else the maximum; of halves two of them."""
     form = _form(ins)
-    readers = _readers(ins.operands[1:3], form)
-    if len(ins.operands) != 4 or readers is None or not {"FTZ", "NAN", "BF16_V2"}.issuperset(ins.modifiers):
+    readers = _readers(ins.operands[1:-1], form)
+    if readers is None or len(readers) != 2 or not {"FTZ", "NAN", "BF16_V2"}.issuperset(ins.modifiers):
         return None
 
     def result(a: Bits, b: Bits, smaller: Bits) -> tuple[Bits]:
         first, second = (flushed(a, form), flushed(b, form)) if ins.has("FTZ") else (a, b)
         return _word(_extreme(first, second, smaller, ins.has("NAN")), form)
 
-    return calculation([*readers, _condition(ins.operands[3])], result)
+    return calculation([*readers, _condition(ins.operands[-1])], result)
 
 
 def _extreme(a: Bits, b: Bits, smaller: Bits, propagate: bool) -> Bits:
