@@ -1,7 +1,6 @@
 """The catalogue on a real GPU: right, conflict-free, profiled; suggestions, a sweep, fixes and functions in Python."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -54,17 +53,31 @@ ATTENTION = ((1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2,
 SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seq=192")
 
 
-def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], Any]:
+def launch(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Any]:
     """Run the launching program; return how it ended and its facts."""
     facts = folder / "facts.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(facts), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    program = [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(facts), *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
     return done, json.loads(facts.read_text(encoding="utf-8"))
+
+
+def changed(folder: Path, *changes: tuple[str, str, str]) -> Path:
+    """Return a copy of the catalogue in whose files texts are replaced: a file, what, and by what."""
+    kernels = folder / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    for name, old, new in changes:
+        text = (kernels / name).read_text(encoding="utf-8")
+        assert old in text, name
+        (kernels / name).write_text(text.replace(old, new), encoding="utf-8")
+    return kernels
+
+
+def error(folder: Path, kernels: Path, *words: str) -> Any:
+    """Launch a kernel of another catalogue, whose output is wrong; return what is said of it."""
+    done, facts = launch(folder, "--catalog", str(kernels), *words)
+    assert done.returncode == 4, done.stderr
+    assert facts["error"]["type"] == "WrongOutput"
+    return facts["error"]["message"]
 
 
 def own_kernels(family: str) -> list[str]:
@@ -100,51 +113,30 @@ def test_outputs_match_the_reference(family: str, problem: str, tmp_path: Path) 
 
 
 def test_a_tile_read_through_another_layout_is_an_error(tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    shutil.copytree(paths.kernels(), kernels)
-    right = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
     policy = "layout::XorSwizzle<attention::kRowBytes>"
-    other = policy.replace("XorSwizzle", "RowMajor")
-    wrong = right.replace("kernel2", "mismatched").replace(policy, f"{policy}, attention::Loads::kAtStart, {other}")
-    assert wrong != right
-    (kernels / "attention" / "mismatched.cu").write_text(wrong, encoding="utf-8")
-    with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family:
-        family.write('\n[[variant]]\nname = "mismatched"\ntitle = "Wrong"\nlesson = "Reads what it did not write."\n')
-    done, facts = launch(tmp_path, "--catalog", str(kernels), *SMALL, "mismatched")
-    assert done.returncode == 4
-    assert facts["error"]["type"] == "WrongOutput"
-    off_by = re.search(r"differs from the reference: relative error ([\d.e+-]+) ", facts["error"]["message"])
+    reads = f"{policy}, attention::Loads::kAtStart, {policy.replace('XorSwizzle', 'RowMajor')}"
+    said = error(tmp_path, changed(tmp_path, ("attention/2_swizzled.cu", policy, reads)), *SMALL, "kernel2")
+    off_by = re.search(r"differs from the reference: relative error ([\d.e+-]+) ", said)
     assert off_by
     assert float(off_by[1]) > 0.1
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64])
 def test_a_reader_that_does_not_swizzle_as_the_hardware_did_is_an_error(swizzle: int, tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    shutil.copytree(paths.kernels(), kernels)
-    file = kernels / "tma" / "family.toml"
-    text = file.read_text(encoding="utf-8")
     box = swizzle // 2 or 64
-    wrong = text.replace("box = [64, 64]\nswizzle = 128", f"box = [64, {box}]\nswizzle = {swizzle}")
-    assert wrong != text
-    file.write_text(wrong, encoding="utf-8")
-    body = kernels / "tma" / "4_swizzle_128b.cu"  # loads boxes as wide as the map's, reads 128-byte rows
-    body.write_text(body.read_text(encoding="utf-8").replace("kTile>, 128>", f"kTile>, {2 * box}>"), encoding="utf-8")
-    done, facts = launch(tmp_path, "--catalog", str(kernels), "--problem", "n=256", "tma-128")
-    assert done.returncode == 4, done.stderr
-    assert facts["error"]["type"] == "WrongOutput"
+    kernels = changed(
+        tmp_path,
+        ("tma/family.toml", "box = [64, 64]\nswizzle = 128", f"box = [64, {box}]\nswizzle = {swizzle}"),
+        # It loads boxes as wide as the map's, and reads 128-byte rows.
+        ("tma/4_swizzle_128b.cu", "kTile>, 128>", f"kTile>, {2 * box}>"),
+    )
+    error(tmp_path, kernels, "--problem", "n=256", "tma-128")
 
 
 def test_an_output_that_is_not_written_is_an_error(tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    shutil.copytree(paths.kernels(), kernels)
-    body = kernels / "attention" / "attention.cuh"
-    text = body.read_text(encoding="utf-8")
-    assert "r += 32 / kChunksPerRow" in text
-    body.write_text(text.replace("r += 32 / kChunksPerRow", "r += 64 / kChunksPerRow"), encoding="utf-8")
-    done, facts = launch(tmp_path, "--catalog", str(kernels), *SMALL, "kernel2")
-    assert done.returncode == 4
-    assert "are NaN or infinite" in facts["error"]["message"]
+    step = "r += {} / kChunksPerRow"
+    kernels = changed(tmp_path, ("attention/attention.cuh", step.format(32), step.format(64)))
+    assert "are NaN or infinite" in error(tmp_path, kernels, *SMALL, "kernel2")
 
 
 def test_the_smallest_problems_leave_no_family_out() -> None:
@@ -158,12 +150,8 @@ def test_the_sanitizer_finds_nothing(tool: str, family: str, tmp_path: Path) -> 
         pytest.skip("compute-sanitizer is not on PATH")
     sizes = [f"--problem={size}" for size in SMALLEST[family].split(",")]
     program = [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(tmp_path / "f.json"), *sizes]
-    done = subprocess.run(
-        ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, *own_kernels(family)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    sanitizer = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1"]
+    done = subprocess.run([*sanitizer, *program, *own_kernels(family)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -238,8 +226,7 @@ def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
 
 def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Family, Kernel]:
     """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
-    kernels = folder / "kernels"
-    shutil.copytree(paths.kernels(), kernels)
+    kernels = changed(folder)
     family, plain = catalog.load(kernels).named(name)
     text = family.source(plain).read_text(encoding="utf-8")
     include, rest = text.split("\n", 1)
@@ -277,15 +264,10 @@ VARIANTS = ("plain", "padded", "xor")
 
 
 def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
-    kernels, place = tmp_path / "kernels", tmp_path / "sweep"
-    shutil.copytree(paths.kernels(), kernels)
-    source = kernels / "transpose" / "3_xor.cu"
-    right = source.read_text(encoding="utf-8")
     # The first 32 elements end as 0.5: the thread that writes one of them rightly writes this after it.
-    wrong = right.replace("(in, out, n);", "(in, out, n);\n    out[threadIdx.x] = 0.5f;")
-    assert wrong != right
-    source.write_text(wrong, encoding="utf-8")
-
+    call = "(in, out, n);"
+    kernels = changed(tmp_path, ("transpose/3_xor.cu", call, f"{call}\n    out[threadIdx.x] = 0.5f;"))
+    place = tmp_path / "sweep"
     known = catalog.load(kernels)
     planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
     first = running.run(planned, Request(engine="ncu"), Destination(place))
@@ -308,7 +290,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
         assert saved.problem == {"n": n}
     assert (place / "report.html").is_file()
 
-    source.write_text(right, encoding="utf-8")
+    shutil.copy(paths.kernels() / "transpose" / "3_xor.cu", kernels / "transpose")
     known = catalog.load(kernels)
     planned = plan.make_plan(*known.family_or_kernels(["transpose"]), VARIANTS, {"n": SIZES})
     again = running.run(planned, Request(engine="ncu"), Destination(place), resume=True)
@@ -364,11 +346,6 @@ def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
     cubin = tmp_path / "shapes.cubin"
     command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]
     subprocess.run(command, check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.shapes_on_gpu", str(cubin), "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    program = [sys.executable, "-m", "bench.shapes_on_gpu", str(cubin), "1"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.splitlines()[-1].endswith(" agree, 0 differ"), done.stdout

@@ -78,7 +78,8 @@ ARGS = ("--arg", "x=float32[n,n]:random", "--arg", "y=float32[n,n]:out", "--arg"
 TYPED = ("--config", "none", "--grid", "n//32,n//32", "--block", "32,8", "--problem", "n=256", *ARGS)
 
 
-def result(done: subprocess.CompletedProcess[str]) -> Any:
+def profiled(*words: str) -> Any:
+    done = command("profile", *words, "--json", "-")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -88,7 +89,7 @@ def degrees(found: Any) -> dict[tuple[str, str], float]:
 
 
 def test_a_described_kernel_is_checked_and_both_variants_are_measured(work: Path) -> None:
-    found = result(command("profile", "own/my.cu", "--problem", "n=256", "--json", "-"))
+    found = profiled("own/my.cu", "--problem", "n=256")
     assert found["engine"] == "ncu"
     assert found["labels"] == ["tile-rowmajor", "tile-swizzled"]
     assert degrees(found)["tile-rowmajor", "LDS"] == 32
@@ -108,7 +109,7 @@ def test_a_described_kernel_is_checked_and_both_variants_are_measured(work: Path
 
 
 def test_a_raw_file_is_measured_before_and_after_and_said_to_be_unchecked(work: Path) -> None:
-    found = result(command("profile", str(work / "own" / "my.cu"), *TYPED, *VARIANTS, "--json", "-"))
+    found = profiled(str(work / "own" / "my.cu"), *TYPED, *VARIANTS)
     assert found["labels"] == ["transpose (before)", "transpose (after)"]
     assert degrees(found)["transpose (before)", "LDS"] == 32
     assert degrees(found)["transpose (after)", "LDS"] == 1
@@ -116,13 +117,11 @@ def test_a_raw_file_is_measured_before_and_after_and_said_to_be_unchecked(work: 
     assert "output not checked" in (work / "swizzle-out" / "transpose-after" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("work")
 @pytest.mark.parametrize("bytes_", [256, 1280, 4096])
-def test_a_kernel_reads_the_size_of_its_dynamic_shared_memory_as_it_was_given(bytes_: int, work: Path) -> None:
+def test_a_kernel_reads_the_size_of_its_dynamic_shared_memory_as_it_was_given(bytes_: int) -> None:
     """The emulated engine relies on it, for multiples of 256."""
-    assert work.is_dir()
-    (profile,) = result(command("profile", "sized", "--problem", f"bytes_={bytes_}", "--trust", "--json", "-"))[
-        "profiles"
-    ]
+    (profile,) = profiled("sized", "--problem", f"bytes_={bytes_}", "--trust")["profiles"]
     assert profile["errors"] == {"y": 0}
 
 
@@ -136,14 +135,13 @@ def test_references_are_held_against_outputs(work: Path) -> None:
     half = command("profile", "half")
     assert half.returncode == 4, "int32 has no NaN: what was not written is wrong all the same"
     assert not (work / "swizzle-out").exists()
-    found = result(command("profile", "bins", "--json", "-"))
+    found = profiled("bins")
     assert found["profiles"][0]["errors"] == {"bins": 0}, "in every pass they begin at zero"
 
 
-def test_times_of_a_file_s_variants(work: Path) -> None:
-    assert work.is_dir()
-    done = command("profile", "--no-ncu", "own/my.cu", "--problem", "n=1024", "--repeats", "3", "--json", "-")
-    facts = result(done)
+@pytest.mark.usefixtures("work")
+def test_times_of_a_file_s_variants() -> None:
+    facts = profiled("--no-ncu", "own/my.cu", "--problem", "n=1024", "--repeats", "3")
     assert {name: len(times) for name, times in facts["times_ms"].items()} == {"tile-rowmajor": 3, "tile-swizzled": 3}
     table = command("profile", "--no-ncu", "own/my.cu", *TYPED, *VARIANTS, "--repeats", "3")
     assert table.returncode == 0, table.stderr
@@ -156,12 +154,7 @@ def test_times_of_a_file_s_variants(work: Path) -> None:
         ("wild", ("--block", "32", "--arg", "p=int32[32]:zeros"), 4, "compute-sanitizer"),
         ("bounded", ("--block", "128", "--arg", "y=int32[128]:out"), 2, "this kernel allows at most 64"),
         ("bounded", ("--block", "2048", "--arg", "y=int32[128]:out"), 2, "1 to 1024"),
-        (
-            "dynamic",
-            ("--block", "32", "--shared", "300000", "--arg", "y=int32[32]:out"),
-            2,
-            "dynamic shared memory exceed the",
-        ),
+        ("dynamic", ("--block", "32", "--shared", "300000", "--arg", "y=int32[32]:out"), 2, "memory exceed the"),
     ],
 )
 def test_what_cannot_be_launched_is_told_and_nothing_is_left(
@@ -174,13 +167,12 @@ def test_what_cannot_be_launched_is_told_and_nothing_is_left(
     assert not (work / "swizzle-out").exists()
 
 
-def test_no_arguments_and_dynamic_shared_memory_work(work: Path) -> None:
-    assert work.is_dir()
-    typed = ("--config", "none", "--grid", "2", "--json", "-")
-    assert result(command("profile", "others.cu", "--kernel", "none", "--block", "64", *typed))["labels"] == ["none"]
+@pytest.mark.usefixtures("work")
+def test_no_arguments_and_dynamic_shared_memory_work() -> None:
+    typed = ("others.cu", "--config", "none", "--grid", "2", "--kernel")
+    assert profiled(*typed, "none", "--block", "64")["labels"] == ["none"]
     arguments = ("--block", "32", "--shared", "100000", "--arg", "y=int32[32]:out")
-    found = result(command("profile", "others.cu", "--kernel", "dynamic", *arguments, *typed))
-    (profile,) = found["profiles"]
+    (profile,) = profiled(*typed, "dynamic", *arguments)["profiles"]
     assert profile["metrics"]["launch__shared_mem_per_block_dynamic"]["value"] in (100000, 100.0)
 
 
@@ -203,8 +195,8 @@ def test_a_struct_by_value_reaches_the_kernel(struct: str, degree: int, work: Pa
     (work / "params.bin").write_bytes(bytes(8) + (2).to_bytes(4, "little") + bytes(4))
     (work / "by_value.cu").write_text(BY_VALUE.replace("float factor;", f"float factor;{rest}"), encoding="utf-8")
     typed = ("--kernel", "columns", "--grid", "1", "--block", "32", "--config", "none", "--arg", f"p={struct}")
-    measured = result(command("profile", "by_value.cu", *typed, "--json", "-"))
-    emulated = result(command("profile", "by_value.cu", *typed, "--engine", "emulated", "--json", "-"))
+    measured = profiled("by_value.cu", *typed)
+    emulated = profiled("by_value.cu", *typed, "--engine", "emulated")
     assert (measured["engine"], emulated["engine"]) == ("ncu", "emulated")
     assert degrees(measured)["columns", "STS"] == degree
     assert degrees(emulated) == degrees(measured)
