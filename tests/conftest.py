@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import importlib
 import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,6 +105,14 @@ def recorded(
 def recorded_file() -> Callable[[str], Path]:
     """Return a function that finds a recorded .ncu-rep by the kernel's name."""
     return lambda name: RECORDINGS / catalog.shipped().named(name)[0].name / f"{name}.ncu-rep"
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Callable[[str], ModuleType]]:
+    """Return a function that imports a program of bench/, which finds those beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "bench")
+        yield importlib.import_module
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What programs of bench/ say: the documentation's tables, verdicts of the adversary, what is called harm."""
 
 import dataclasses
-import importlib
 import re
 import shutil
 from collections.abc import Callable
@@ -86,8 +85,9 @@ VERSIONS = {
 
 @pytest.mark.long
 @needs_gxx
-def test_the_shim_tells_right_versions_from_wrong_ones(adversary: Any, tmp_path: Path) -> None:
-    launch = importlib.import_module("adversary_kernels").Launch
+def test_the_shim_tells_right_versions_from_wrong_ones(bench: Bench, tmp_path: Path) -> None:
+    adversary: Any = bench("adversary")
+    launch = bench("adversary_kernels").Launch
     program = adversary.Program(
         name="known", text=TILED, element="int", dynamic=0, described=launch(), features=frozenset(),
         others=(launch(blocks=2), launch(flag=1, other="RANDOM")),

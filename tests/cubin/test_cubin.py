@@ -230,6 +230,11 @@ DAMAGES: dict[str, Callable[[bytes, Random], bytes]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def recorded_cubin() -> bytes:
+    return embedded("transpose-xor").data
+
+
 @pytest.mark.long
 @examples
 def test_a_damaged_cubin_is_read_or_refused(examples: int, recorded_cubin: bytes) -> None:

@@ -14,8 +14,17 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import is_library, is_wmma
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.kernels import arguments, check, fills
+from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from tests.support.own_kernel import NAMED
 from tests.support.places import text
+
+
+@pytest.fixture(scope="module")
+def cubin() -> Cubin:
+    """Return what nvcc makes of NAMED."""
+    if missing := Toolchain().lacking(NVCC):
+        pytest.skip(missing)
+    return Cubin(Toolchain().compile(NAMED, (), ARCH, ()), "k.cu")
 
 
 def test_only_kernels_are_listed(cubin: Cubin) -> None:

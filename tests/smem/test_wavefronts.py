@@ -1,8 +1,9 @@
 """The rules of shared, global and local memory, and what wgmma and TMA access, against what an H100 counted."""
 
-import importlib
 import lzma
 import re
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench import wavefronts as measured_rules
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, WARPS, Descriptor, box_chunks, warpgroup_wavefronts
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX, WARP
-from tests.support.places import DATA, ROOT, measured, text
+from tests.support.places import DATA, measured, text
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
 
 
 Request = tuple[str, NDArray[np.int64], NDArray[np.bool_]]
-
-
-@pytest.fixture(scope="module")
-def benchmark() -> Any:
-    """Return bench/wavefronts.py, which is a program."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(paths.kernels().parent / "bench")
-        return importlib.import_module("wavefronts")
 
 
 def counts(op: str, addresses: Any, active: Any = None, source: Any = None) -> tuple[int, int]:
@@ -40,8 +34,8 @@ def counts(op: str, addresses: Any, active: Any = None, source: Any = None) -> t
     return int(result.actual[0]), int(result.ideal[0])
 
 
-def test_what_is_known_is_what_was_measured_and_next_to_everything_is(benchmark: Any) -> None:
-    measurements = {of_gpu.op: of_gpu for of_gpu in benchmark.measurements()}
+def test_what_is_known_is_what_was_measured_and_next_to_everything_is() -> None:
+    measurements = {of_gpu.op: of_gpu for of_gpu in measured_rules.measurements()}
     assert measurements.keys() == set(operations.NAMES)
     for op, of_gpu in measurements.items():
         result = wavefronts(op, of_gpu.addresses, of_gpu.active, of_gpu.source)
@@ -51,10 +45,10 @@ def test_what_is_known_is_what_was_measured_and_next_to_everything_is(benchmark:
         assert (~result.known).sum() == {"cp.async.cg.16": 9, "cp.async.cg.16.zfill": 1}.get(op, 0), op
 
 
-def test_the_table_in_the_docs_is_the_one_that_the_program_prints(benchmark: Any) -> None:
+def test_the_table_in_the_docs_is_the_one_that_the_program_prints() -> None:
     page = (paths.kernels().parent / "docs" / "wavefronts.md").read_text(encoding="utf-8")
     table = page.split("<!-- accuracy -->\n")[1].split("\n<!-- /accuracy -->")[0]
-    assert table == benchmark.accuracy(), "paste what python3 bench/wavefronts.py prints"
+    assert table == measured_rules.accuracy(), "paste what python3 bench/wavefronts.py prints"
 
 
 # ---------------------------------------------------------------------------------------------- examples by hand
@@ -231,11 +225,8 @@ def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Any:
-    """Return bench/sectors.py, which is a program."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "bench")
-        return importlib.import_module("sectors")
+def sectors(bench: Callable[[str], ModuleType]) -> Any:
+    return bench("sectors")
 
 
 # The rule of wavefronts past L1 says 7 of one copy with 8, which reads a chunk twice: docs/wavefronts.md, "Limits".
@@ -248,35 +239,35 @@ NO_RULE = {
 }
 
 
-def test_every_figure_of_every_instruction_is_the_rules_except_for_what_has_none(bench: Any) -> None:
-    m = bench.measurements()
+def test_every_figure_of_every_instruction_is_the_rules_except_for_what_has_none(sectors: Any) -> None:
+    m = sectors.measurements()
     accesses = ~m.where("mode", "construct")
     for half in ("0", "1"):
         assert (accesses & m.where("held_out", half)).sum() > 10_000
     different, without = [], {}
-    for column, ours in bench.predicted(m).items():
+    for column, ours in sectors.predicted(m).items():
         theirs = m.measured(column)
-        known = (ours != bench.UNKNOWN) & (theirs != bench.NOT_MEASURED)
+        known = (ours != sectors.UNKNOWN) & (theirs != sectors.NOT_MEASURED)
         for number in np.flatnonzero(known & (ours != theirs)):
             different.append((m.rows[number]["form"], theirs[number], ours[number]))
-        no_rule = accesses & (ours == bench.UNKNOWN) & (theirs != bench.NOT_MEASURED)
+        no_rule = accesses & (ours == sectors.UNKNOWN) & (theirs != sectors.NOT_MEASURED)
         if no_rule.any():
-            without[column] = {bench.opcode(m.rows[number]["sass"]) for number in np.flatnonzero(no_rule)}
+            without[column] = {sectors.opcode(m.rows[number]["sass"]) for number in np.flatnonzero(no_rule)}
     assert different == DIFFERENT
     assert without == NO_RULE
     # Of what reads and writes global memory, only copies of zeros past L1 under !P0 have no rule.
-    unknown = accesses & (bench.predicted(m)[bench.SECTORS] == bench.UNKNOWN) & (m.measured(bench.SECTORS) >= 0)
+    unknown = accesses & (sectors.predicted(m)[sectors.SECTORS] == sectors.UNKNOWN) & (m.measured(sectors.SECTORS) >= 0)
     assert {bool(re.match(r"@!P0 LDGSTS.*BYPASS.*, !?P\d$", m.rows[n]["sass"])) for n in np.flatnonzero(unknown)} == {
         True
     }
 
 
-def test_a_branch_counts_the_places_that_its_threads_go_to(bench: Any) -> None:
-    m = bench.measurements()
-    uniform, divergent = (m.measured(column) for column in bench.TARGETS)
-    executed, threads, taken = (m.measured(c) for c in (bench.EXECUTED, bench.THREADS, bench.PREDICATED_ON))
+def test_a_branch_counts_the_places_that_its_threads_go_to(sectors: Any) -> None:
+    m = sectors.measurements()
+    uniform, divergent = (m.measured(column) for column in sectors.TARGETS)
+    executed, threads, taken = (m.measured(c) for c in (sectors.EXECUTED, sectors.THREADS, sectors.PREDICATED_ON))
     branches = np.isin(m.opcodes, ["BRA", "CALL"])
-    assert (branches | (m.opcodes == "BRX") == (uniform != bench.NOT_MEASURED)).all()
+    assert (branches | (m.opcodes == "BRX") == (uniform != sectors.NOT_MEASURED)).all()
     assert (uniform + divergent == executed)[branches].all()
     once = branches & (executed == 1)
     assert (divergent == ((taken > 0) & (taken < threads)))[once].all()
@@ -287,37 +278,37 @@ def test_a_branch_counts_the_places_that_its_threads_go_to(bench: Any) -> None:
         assert (uniform[number], divergent[number]) == (targets == 1, targets - 1)
 
 
-def test_the_hardware_s_counter_differs_for_atomics_and_for_copies_past_l1(bench: Any) -> None:
-    kernels = list(bench.counters(bench.measurements()))
+def test_the_hardware_s_counter_differs_for_atomics_and_for_copies_past_l1(sectors: Any) -> None:
+    kernels = list(sectors.counters(sectors.measurements()))
     assert len(kernels) > 50
     for kernel in kernels:
         other = kernel.form.startswith(("atom", "red", "cp.async.cg"))
         assert kernel.hardware == (kernel.instead if other else kernel.counted), kernel
 
 
-def test_the_page_has_the_tables_of_the_data(bench: Any) -> None:
+def test_the_page_has_the_tables_of_the_data(sectors: Any) -> None:
     page = text("../../docs/sectors.md")
-    for name, table in (("accuracy", bench.accuracy()), ("hardware", bench.hardware())):
+    for name, table in (("accuracy", sectors.accuracy()), ("hardware", sectors.hardware())):
         assert page.split(f"<!-- {name} -->\n")[1].split(f"\n<!-- /{name} -->")[0] == table, (
             "paste what python3 bench/sectors.py prints"
         )
 
 
-def replayed(bench: Any, kernel: str, live: str) -> int:
+def replayed(sectors: Any, kernel: str, live: str) -> int:
     """Compare an emulated kernel of branches with what was measured of one launch; return the number of figures."""
-    rows = [row for row in bench.measurements().rows if (row["kernel"], row["live"]) == (kernel, live)]
-    code = lzma.decompress((DATA / bench.BRANCHES[kernel]).read_bytes())
-    figures = list(bench.compared(bench.emulated(code, kernel, int(live, 16)), rows))
+    rows = [row for row in sectors.measurements().rows if (row["kernel"], row["live"]) == (kernel, live)]
+    code = lzma.decompress((DATA / sectors.BRANCHES[kernel]).read_bytes())
+    figures = list(sectors.compared(sectors.emulated(code, kernel, int(live, 16)), rows))
     assert [figure for figure in figures if figure[3] is not None and figure[2] != figure[3]] == []
     return sum(figure[3] is not None for figure in figures)
 
 
-def test_the_emulator_counts_threads_and_divergence_as_ncu_does(bench: Any) -> None:
-    assert replayed(bench, "branches_0", "a5c3f01e") > 13_000
-    assert replayed(bench, "more_branches_0", "a5c3f01e") > 600
+def test_the_emulator_counts_threads_and_divergence_as_ncu_does(sectors: Any) -> None:
+    assert replayed(sectors, "branches_0", "a5c3f01e") > 13_000
+    assert replayed(sectors, "more_branches_0", "a5c3f01e") > 600
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("live", ["ffffffff", "0000ffff", "00010000"])
-def test_so_it_does_for_other_masks(bench: Any, live: str) -> None:
-    assert replayed(bench, "branches_0", live) > 13_000
+def test_so_it_does_for_other_masks(sectors: Any, live: str) -> None:
+    assert replayed(sectors, "branches_0", live) > 13_000
