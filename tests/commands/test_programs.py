@@ -71,29 +71,6 @@ def test_any_text_has_a_name_that_can_be_printed(text: str) -> None:
     assert program_name([text])
 
 
-# ---------------------------------------------------------------------------------------------- several kernels
-
-KERNELS = "transpose-xor vectors-4-swizzle tma-32"
-RECORDED = "--engine recorded"
-
-
-def saved(folder: Path) -> dict[str, dict[str, object]]:
-    """Return what a folder of runs holds: each run's manifest and profiles."""
-    files = sorted(folder.glob("*/*.json"))
-    return {str(file.relative_to(folder)): json.loads(file.read_text(encoding="utf-8")) for file in files}
-
-
-@pytest.mark.long
-def test_each_of_several_kernels_has_the_folder_that_it_has_alone(typed: Typed, work: Path) -> None:
-    done = typed(f"profile {KERNELS} {RECORDED}")
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (work / "swizzle-out").iterdir()) == sorted(KERNELS.split())
-    together = saved(work / "swizzle-out")
-    alone = typed(f"profile tma-32 {RECORDED} -o alone/tma-32")
-    assert {name: text for name, text in together.items() if name.startswith("tma-32/")} == saved(work / "alone")
-    assert alone.stdout.replace("alone/tma-32", "swizzle-out/tma-32").strip() in done.stdout
-
-
 # ------------------------------------------------------------------------------------------------- as a function
 
 

@@ -9,7 +9,6 @@ import pytest
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.fixes import CORPUS, OnceEmulated, Projects, specs
-from tests.support.places import ROOT
 
 
 @pytest.fixture(scope="session")
@@ -30,11 +29,10 @@ def once_emulated(settings: EmulationSettings) -> OnceEmulated:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Projects:
-    """Return a function that copies a folder of tests/data/fix/projects, or examples/fix, and goes there."""
+    """Return a function that copies a folder of tests/data/fix/projects, and goes there."""
 
     def copied(name: str) -> Path:
-        folder = ROOT / "examples" / "fix" if name == "example" else CORPUS / "projects" / name
-        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        shutil.copytree(CORPUS / "projects" / name, tmp_path, dirs_exist_ok=True)
         monkeypatch.chdir(tmp_path)
         return tmp_path
 

@@ -17,7 +17,7 @@ from tests.support.marks import PYTHON, program
 from tests.support.own_kernel import KERNEL, own
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
-from tests.support.repositories import Checkout
+from tests.support.repositories import Checkout, repository
 
 
 @pytest.fixture
@@ -102,6 +102,13 @@ def evil_reference(hostile: Path, marker: Path) -> Path:
     (hostile / "reference.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
     (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}reference = "reference.py:expected"\n', encoding="utf-8")
     return hostile
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Return a repository of three commits: the first does not compile, the last brings a conflict."""
+    repository(tmp_path / "r", 3, planted=2, broken=(0,))
+    return tmp_path / "r"
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import compared, judge
 from ncu_swizzle.gate.verdict import Outcome, Verdict
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Profile
-from tests.support.gate_profiles import HOSTILE, lasting, measured, named, unknown
+from tests.support.gate_profiles import HOSTILE, lasting, measured, named, scattered, unknown
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused, unlike
 from tests.support.reports import spoiled
@@ -83,6 +84,16 @@ def test_a_limit_is_crossed_exactly_beyond_it(recorded: Recorded) -> None:
     assert {access: outcome for (_, _, access), outcome in each.items()} == {
         "LDSM": FAIL, "STS": FAIL, "LDS": PASS, "LDGSTS": PASS,
     }, "a star is each access for itself"  # fmt: skip
+
+
+def test_sectors_are_judged_in_total_or_of_an_opcode(recorded: Recorded) -> None:
+    profile = scattered(measured(recorded("kernel2")), 3)
+    limits = {"3": PASS, "2.9": FAIL, "LDGSTS=2.9": FAIL, "STG=1": PASS}
+    found = {limit: judge([profile], asking(f"max-sectors {limit}")).outcome for limit in limits}
+    assert found == limits
+    instructions = tuple(dataclasses.replace(each, traffic=Traffic()) for each in profile.instructions)
+    without = dataclasses.replace(profile, instructions=instructions)  # from a report without the columns
+    assert judge([without], asking("max-sectors 3")).outcome is OPEN
 
 
 def test_how_many_digits_a_degree_has() -> None:

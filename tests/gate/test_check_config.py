@@ -113,6 +113,8 @@ def test_an_access_that_nobody_knows_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="unknown access kind 'LDSMM', did you mean 'LDSM'"):
         baseline.check_accesses([baseline.parse_rule("max-degree", "LDSMM=1")], ["LDS"])
     baseline.check_accesses([baseline.parse_rule("max-degree", "RED=1")], ["RED"])
+    with pytest.raises(UsageError, match="unknown access kind"):  # which global memory does not have
+        baseline.check_accesses([baseline.parse_rule("max-sectors", "LDS=1")], ["LDS"])
 
 
 VALUES = (

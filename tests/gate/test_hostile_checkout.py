@@ -10,19 +10,18 @@ import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.engines import machine
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import linting
-from ncu_swizzle.kernels.git import commit_of
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.gate.linting import LintOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process
 from tests.support.marks import NEEDS_ALL, program
-from tests.support.own_kernel import KERNEL, own
+from tests.support.own_kernel import FAMILY, KERNEL, own
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.refusals import refused
-from tests.support.repositories import git
 
 pytestmark = NEEDS_ALL
 
@@ -50,9 +49,11 @@ SETTINGS = {
 }
 
 
-def refusal(*files: str) -> str:
+def refusal(*files: str, catalog: str = "") -> str:
     """Return what keeps files of the current folder from being linted."""
-    return refused(lambda: list(linting.lint_kernels(files, KernelDescription(), Request(no_cache=True))))
+    sources = CatalogOptions(catalog=(Path(catalog),)) if catalog else CatalogOptions()
+    options = LintOptions(files=files, description=KernelDescription(sources=sources))
+    return refused(lambda: list(linting.lint_kernels(options, EmulationSettings(cached=False))))
 
 
 def test_no_entry_of_the_settings_runs_anything(hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +73,28 @@ def test_no_entry_of_the_settings_runs_anything(hostile: Path, marker: Path, mon
     assert re.match(r"(Untrusted|UsageError): .*pyproject\.toml .*kernel\.tile", refusal("pyproject.toml"))
 
 
+def test_no_option_of_a_family_runs_anything(hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(hostile)
+    folder = hostile / "kernels" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "plain.cu").write_text("__global__ void toy_plain(float* x) { *x = 1; }\n", encoding="utf-8")
+
+    def give(key: str, option: str) -> None:
+        text = FAMILY.replace(key, f"{key}\noptions = [{option.format(folder=hostile, marker=marker)}]")
+        (folder / "family.toml").write_text(text, encoding="utf-8")
+
+    for key in ("[family]", "[[variant]]"):
+        for option in ('"-ccbin", "{folder}/evil"', '"-DX=`touch {marker}`"', '"--options-file={folder}/x"'):
+            give(key, option)
+            assert "kernels/toy/family.toml" in refusal("kernels"), (key, option)
+    for file in ("kernels/toy", "kernels/toy/plain.cu"):
+        assert "kernels/toy/family.toml" in refusal(file)
+    assert "kernels/toy/family.toml" in refusal("toy-plain", catalog="kernels")
+    Path("ncu-swizzle.toml").write_text('catalog = ["kernels"]\n', encoding="utf-8")
+    assert "kernels/toy/family.toml" in refusal("toy-plain")
+    assert not marker.exists()
+
+
 def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     nvcc = program(tmp_path / "bin" / "nvcc", tmp_path / "ran", f'printf "%s\\n" "$@" >> {log}')
@@ -84,42 +107,6 @@ def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_pa
 
 
 # ---------------------------------------------------------------------------------------------- the folder itself
-
-
-def test_the_checkout_s_git_runs_nothing(hostile: Path, marker: Path) -> None:
-    evil = f"{hostile}/evil"
-    git(hostile, "init", "-q")
-    (hostile / ".gitattributes").write_text("*.cu filter=evil\n", encoding="utf-8")
-    git(hostile, "add", ".")
-    git(hostile, "commit", "-qm", "One")
-    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.external", "core.pager"):
-        git(hostile, "config", key, evil)
-    program(hostile / ".git" / "hooks" / "post-index-change", marker)
-    os.utime(hostile / "my.cu")
-    done = lint(hostile, "my.cu")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not marker.exists()
-    assert re.fullmatch("[0-9a-f]{12}", commit_of(hostile))
-
-
-def test_a_repository_among_the_sources_is_not_taken_for_the_checkout_s(hostile: Path, marker: Path) -> None:
-    """git takes any folder with HEAD, objects and refs for a repository, and clones hold such folders."""
-    git(hostile, "init", "-q", "--bare", "bare")
-    bare = own(hostile / "bare", KERNEL).parent
-    git(bare, "config", "core.fsmonitor", str(hostile / "evil"))
-    git(bare, "config", "core.worktree", str(bare))
-    git(bare, "config", "core.bare", "false")
-    done = lint(bare, "my.cu")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not marker.exists()
-
-
-def test_a_folder_whose_name_is_a_command_is_refused(hostile: Path, marker: Path) -> None:
-    folder = hostile / "`touch ..$(echo)`"
-    done = lint(own(folder, KERNEL).parent, "my.cu")
-    assert "to a shell, which may execute it" in done.stdout + done.stderr
-    assert done.returncode in (2, 5)
-    assert not marker.exists()
 
 
 @pytest.mark.long
@@ -175,21 +162,6 @@ def test_the_reader_s_process_imports_nothing_of_the_current_folder(
                            env=process.environment(XDG_CACHE_HOME=str(tmp_path / "empty")))  # fmt: skip
     assert "Traceback" not in done.stderr
     assert not marker.exists()
-
-
-def test_what_a_source_includes_from_elsewhere_is_in_no_page(hostile: Path, tmp_path: Path) -> None:
-    private = tmp_path / "private.txt"
-    private.write_text("// the secret of private.txt\n", encoding="utf-8")
-    source = hostile / "my.cu"
-    forms = f'#include "{private}"\n#line 1 "{private}"\n#define F "{private}"\n#include F\n'
-    source.write_text(forms + source.read_text(encoding="utf-8"), encoding="utf-8")
-    done = process.run(
-        "profile", "tile", "--engine", "emulated", "-o", "out", folder=hostile, env=process.environment()
-    )
-    assert done.returncode == 0, done.stderr
-    written = [file.read_bytes() for file in (hostile / "out").iterdir()]
-    assert written
-    assert not any(b"the secret" in content for content in (*written, done.stdout.encode(), done.stderr.encode()))
 
 
 def test_a_line_table_s_names_are_not_opened(recorded: Recorded, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +22,11 @@ from ncu_swizzle.reports.options import LintOptions
 from tests.support import process
 from tests.support.composite import Composite, environment_of
 from tests.support.fleets import needs_fleet
-from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS
+from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
 from tests.support.places import ROOT
 from tests.support.reports import EMPTY
-from tests.support.repositories import DESCRIBED, TURN, Checkout, git, repository
+from tests.support.repositories import DESCRIBED, TURN, Checkout
 
 FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 MOVED = f"// moved down\n\n{TURN}"
@@ -124,69 +123,6 @@ def test_bounds_that_were_left_before_are_no_news(tmp_path: Path, monkeypatch: p
 
 
 # ---------------------------------------------------------------------------------------------- git
-
-
-def lint(folder: Path, commit: str, *more: str) -> subprocess.CompletedProcess[str]:
-    arguments = ("lint", *(more or ("ncu-swizzle.toml",)), f"--against={commit}")
-    return process.run(*arguments, folder=folder, env=environment_of(COLUMNS="300"))
-
-
-@NEEDS_PTXAS
-def test_accesses_without_lines_are_compared_by_kind(tmp_path: Path) -> None:
-    names = repository(tmp_path / "r", 3, planted=2, broken=(0,))
-    for commit, status, said in (
-        (names[2], 0, "no worse: "), (names[1], 1, ", 0 excessive, degree 1 (turn.cubin)\n"),
-        (names[0], 5, "; unknown in "), ("gone", 2, "gone is not a commit"), ("--help", 2, "is not a commit"),
-    ):  # fmt: skip
-        done = lint(tmp_path / "r", commit)
-        assert done.returncode == status, (commit, done.stdout, done.stderr)
-        assert (done.stdout + done.stderr).count(said) == (1 if status == 2 else 2), commit
-    done = lint(tmp_path, names[0], "r/kernels/turn.ptx")
-    assert done.returncode == 2
-    assert "is in no git checkout" in done.stderr
-
-
-@NEEDS_PTXAS
-def test_the_commit_is_the_one_where_the_branch_began(tmp_path: Path) -> None:
-    names = repository(tmp_path / "r", 2, planted=0)
-    git(tmp_path / "r", "branch", "topic")
-    fixed = (tmp_path / "r" / "kernels" / "turn.ptx").read_text(encoding="utf-8").replace("%r1, 7;", "%r1, 2;")
-    (tmp_path / "r" / "kernels" / "turn.ptx").write_text(fixed, encoding="utf-8")
-    git(tmp_path / "r", "commit", "-qam", "Fixed meanwhile")
-    git(tmp_path / "r", "checkout", "-q", "topic")
-    assert against._commit(tmp_path / "r", "main") == names[1]
-    done = lint(tmp_path / "r", "main", "--json", "-", "--html", "lint.html", "ncu-swizzle.toml")
-    assert done.returncode == 0, done.stderr
-    changes = {change["access"]: change for change in json.loads(done.stdout)["changes"]}
-    assert (changes["STS"]["wavefronts_before"], changes["STS"]["wavefronts"]) == (32, 32)
-    assert "turn (main)" in (tmp_path / "r" / "lint.html").read_text("utf-8")
-
-
-@NEEDS_PTXAS
-def test_nothing_of_the_checkout_runs_and_links_of_a_commit_lead_nowhere(tmp_path: Path) -> None:
-    folder, marker, secret = tmp_path / "r", tmp_path / "marker", tmp_path / "secret.ptx"
-    repository(folder, 1, planted=0)
-    kernel = folder / "kernels" / "turn.ptx"
-    described = (folder / "ncu-swizzle.toml").read_text(encoding="utf-8")
-    (folder / "ncu-swizzle.toml").write_text(described + described.replace("turn", "linked"), encoding="utf-8")
-    secret.write_text("the_secret\n")
-    linked = folder / "kernels" / "linked.ptx"
-    linked.symlink_to(secret)
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "A link that leads out")
-    linked.unlink()
-    linked.write_text(kernel.read_text(encoding="utf-8").replace("turn", "linked"), encoding="utf-8")
-    hook = folder / ".git" / "hooks" / "post-checkout"
-    hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
-    hook.chmod(0o755)
-    for setting in ("core.fsmonitor", "filter.x.smudge", "filter.x.clean"):
-        git(folder, "config", setting, f"touch {marker}; cat")
-    (folder / ".git" / "info" / "attributes").write_text("* filter=x\n")
-    done = lint(folder, "main", "kernels/turn.ptx", "kernels/linked.ptx")
-    assert done.returncode == 5, done.stdout + done.stderr
-    assert "kernels/linked.ptx of main was not judged: it leads out of the checkout" in done.stdout
-    assert "the_secret" not in done.stdout + done.stderr
-    assert not marker.exists()
 
 
 # ---------------------------------------------------------------------------------------------- the action

@@ -1,7 +1,6 @@
-"""What lint says of global and local memory and of branches, from the source to the code, and what check limits."""
+"""What lint says of global and local memory and of branches, from the source to the code."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -12,26 +11,7 @@ from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.memory import MemoryLine
 from ncu_swizzle.reports.model import UnknownCounts
-from tests.support import process
-from tests.support.gate_profiles import measured, scattered
-from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
-
-
-def test_check_judges_the_total_or_an_opcode(recorded: Recorded, tmp_path: Path) -> None:
-    good = scattered(measured(recorded("kernel2")), 3)
-    file = tmp_path / "mine.json"
-    good.save(file)
-
-    def status(*limits: str) -> int:
-        return process.run("check", str(file), "--baseline", "none", *limits).returncode
-
-    assert [status("--max-sectors", limit) for limit in ("3", "2.9", "LDGSTS=2.9", "STG=1")] == [0, 1, 1, 0]
-    assert status("--max-sectors", "LDS=1") == 2, "no access to global memory has that name"
-    unknown = dataclasses.replace(good, instructions=tuple(
-        dataclasses.replace(each, traffic=Traffic()) for each in good.instructions))  # fmt: skip
-    unknown.save(file)
-    assert status("--max-sectors", "3") == 5, "a report without the columns"
 
 
 def line(*patterns: Pattern, **fields: object) -> MemoryLine:

@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -42,27 +41,10 @@ def with_text(target: Target, text: str, folder: Path, shared: str = "") -> Targ
     return Target(family, target.kernel, target.problem)
 
 
-class OnceEmulated(Protocol):
-    """Emulates a kernel of the corpus by its name, once."""
-
-    def __call__(self, name: str) -> Executable: ...
-
-
-class Projects(Protocol):
-    """Copies a project to fix by its name, and makes it the current folder."""
-
-    def __call__(self, name: str) -> Path: ...
-
-
-def described_too(project: Path, name: str, source: str) -> None:
-    """Add a kernel to a project, launched as its first one is."""
-    file = project / "ncu-swizzle.toml"
-    described = file.read_text(encoding="utf-8")
-    first = described.partition("\n\n")[0]
-    launch = "\n".join(line for line in first.splitlines() if not line.startswith(("[", "source", "entry")))
-    file.write_text(
-        f'{described}\n[kernel.{name}]\nsource = "{source}"\nentry = "{name}"\n{launch}\n', encoding="utf-8"
-    )
+OnceEmulated = Callable[[str], Executable]
+"""Emulates a kernel of the corpus by its name, once."""
+Projects = Callable[[str], Path]
+"""Copies a project to fix by its name, and makes it the current folder."""
 
 
 REFUSED: dict[str, tuple[str, str, int]] = {

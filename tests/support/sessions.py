@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ TYPED = re.compile(r"((?:[A-Z_]+=\S* )*)(.*)")  # settings of the environment, a
 
 @dataclass
 class Step:
-    """A command line, or a file to write, and the lines that say what comes of it."""
+    """A command line, a line for a shell, or a file to write, and the lines that say what comes of it."""
 
     typed: str
     claims: list[str] = field(default_factory=list)
@@ -53,13 +54,16 @@ class Session:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("".join(f"{line}\n" for line in step.claims), encoding="utf-8")
                 continue
-            line = step.typed.replace("{folder}", str(folder)).replace(
-                "{try}", done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0]
-            )
+            if step.typed.startswith("$$ "):
+                subprocess.run(["bash", "-ec", step.typed[3:]], cwd=folder, check=True)
+                continue
+            hint = done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0]
+            line, *claims = (text.replace("{folder}", str(folder)) for text in (step.typed, *step.claims))
+            line = line.replace("{try}", hint)
             settings, command = TYPED.fullmatch(line).groups()  # type: ignore[union-attr]
             done = typed(command, **{**env, **dict(setting.split("=", 1) for setting in settings.split())})
-            status = next((int(claim[1:]) for claim in step.claims if claim[0] == "="), 0)
-            unmet = [claim for claim in step.claims if not holds(claim, done, folder)]
+            status = next((int(claim[1:]) for claim in claims if claim[0] == "="), 0)
+            unmet = [claim for claim in claims if not holds(claim, done, folder)]
             hinted = done.returncode not in (2, 3, 4) or "  try: " in done.stderr or done.stderr.startswith("Usage: ")
             if unmet or done.returncode != status or not hinted or "Traceback" in done.stderr:
                 printed = (text[:LONGEST] for text in (done.stdout, done.stderr))
@@ -128,7 +132,7 @@ def sessions(room: str) -> list[Any]:
                 session = Session(title, [word for word in words.split() if word not in MARKS])
                 marks = [MARKS[word] for word in words.split() if word in MARKS]
                 written.append(pytest.param(session, id=title, marks=marks))
-            elif line.startswith(("$ ", "< ")):
+            elif line.startswith(("$ ", "$$ ", "< ")):
                 session.steps.append(Step(expanded(line.removeprefix("$ "), names)))
             elif line and not line.startswith("# "):
                 session.steps[-1].claims.append(expanded(line, names))
