@@ -4,8 +4,8 @@ import dataclasses
 import os
 import shutil
 import stat
-import struct
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import pytest
 
 from ncu_swizzle.commands import run_program
 from ncu_swizzle.reports.model import Profile
-from tests.support import captures, fake_ncu, own_kernel, writers
+from tests.support import captures, fake_ncu, writers
 from tests.support.hostile import NAME, VALID, poisoned
-from tests.support.own_kernel import EXAMPLE, LAUNCHABLE, own
-from tests.support.places import DATA
-from tests.support.process import Command, Typed
+from tests.support.own_kernel import EXAMPLE, LAUNCHABLE
+from tests.support.process import Typed
 from tests.support.recordings import Recorded
 from tests.support.reports import LAUNCHED, join
 
@@ -108,28 +107,18 @@ def typed(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 @pytest.fixture
 def fake(tmp_path: Path, several: Path) -> dict[str, str]:
-    """Return the environment in which `ncu` on PATH is a stand-in; the scenario is that of FAKE_NCU."""
+    """Return the environment in which `ncu` on PATH leaves a report of several launches; FAKE_NCU is the scenario."""
     program = fake_ncu.install(tmp_path / "bin" / "ncu")
-    return {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "FAKE_NCU_REPORT": str(several)}
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "FAKE_NCU_REPORT": str(several), "FAKE_NCU": "program"}
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Return a function that runs a command line in a folder of own kernels, in this process."""
-    own_kernel.write(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    there = Typed(tmp_path, monkeypatch, capsys)
-    return lambda *words: there("", *words, COLUMNS="200")
-
-
-@pytest.fixture
-def launches_files(command: Command, tmp_path: Path) -> None:
-    """Put recorded launches into the folder of `command`."""
-    assert command is not None
-    for name in ("graph", "counting", "driver"):
-        shutil.copy(captures.recorded(name), tmp_path)
-    content = captures.recorded("graph").read_bytes()
-    (tmp_path / "cut.launches").write_bytes(content[: len(content) // 2])
+def reports(work: Path, recorded_file: Callable[[str], Path]) -> None:
+    """Put a report of three launches into the folder, and one of as many as are profiled."""
+    fewer = ("transpose-xor", "transpose-plain", "gemm-plain")
+    for name, launched in {"fewer": fewer, "many": ["tma-32"] * run_program.MOST_LAUNCHES}.items():
+        (work / f"{name}.ncu-rep").write_bytes(join([recorded_file(kernel) for kernel in launched]))
 
 
 @pytest.fixture
@@ -139,58 +128,14 @@ def bare_launches(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def fake_program(fake: dict[str, str]) -> dict[str, str]:
-    """Return the environment in which ncu leaves a report of several launches, whatever the program."""
-    return {**fake, "FAKE_NCU": "program"}
-
-
-@pytest.fixture
-def fewer_launches(work: Path, recorded_file: Callable[[str], Path]) -> None:
-    """Put a report of three launches into the folder."""
-    names = ("transpose-xor", "transpose-plain", "gemm-plain")
-    (work / "fewer.ncu-rep").write_bytes(join([recorded_file(name) for name in names]))
-
-
-@pytest.fixture
-def many_launches(work: Path, recorded_file: Callable[[str], Path]) -> None:
-    """Put a report of as many launches as are profiled into the folder."""
-    (work / "many.ncu-rep").write_bytes(join([recorded_file("tma-32")] * run_program.MOST_LAUNCHES))
-
-
-@pytest.fixture
-def damaged_files(work: Path, report_file: Path) -> Path:
-    """Return a folder with a report and a profile that were cut off, and with files that are neither."""
-    (work / "cut.ncu-rep").write_bytes(report_file.read_bytes()[:-100])
-    (work / "foreign.ncu-rep").write_bytes(b"PK\3\4")
-    (work / "cut.json").write_text('{"schema": 1, "dig', encoding="utf-8")
-    (work / "foreign.json").write_text("[]", encoding="utf-8")
-    return work
-
-
-@pytest.fixture
-def own_source(work: Path) -> Path:
-    """Return a folder with the example's source alone."""
-    return own(work).parent
-
-
-@pytest.fixture
-def odd_folder(work: Path) -> Path:
-    """Return a folder with the example's source in one whose name has a space."""
-    own(work / "a dir")
-    return work
-
-
-@pytest.fixture
-def own_project(work: Path) -> Path:
-    """Return the folder of the example project, copied."""
-    shutil.copytree(EXAMPLE, work, dirs_exist_ok=True)
-    return work
-
-
-@pytest.fixture
-def strided(work: Path) -> Path:
-    """Return a folder with a kernel that takes a struct, and with the bytes of two such structs."""
-    shutil.copy(DATA / "sources" / "strided.cu", work)
-    for name, stride in (("one", 1), ("eight", 8)):
-        (work / f"{name}.bin").write_bytes(struct.pack("<iid", stride, 1, 1.0))
-    return work
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder on a disk of 64 KiB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("cannot mount a file system here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

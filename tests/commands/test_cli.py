@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,6 @@ import pytest
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.reports import container, reader
-from tests.support.imports import HEAVY, imported_by
-from tests.support.marks import NEEDS_ALL
-from tests.support.own_kernel import NAMED
 from tests.support.process import Typed, command, environment
 
 SCREEN = 40  # lines of a command's help, on 80 columns
@@ -97,46 +93,3 @@ def test_a_terminal_shows_how_far_ncu_is() -> None:
     assert shown.startswith("so far nothing")
     assert re.search(r"gemm \[b\]<1> \S+ 100 %", shown)
     assert re.search(r"other +\S+ +50 %", shown)
-
-
-@NEEDS_ALL
-def test_every_kernel_of_a_file_gets_an_entry_of_its_own(typed: Typed, work: Path) -> None:
-    (work / "kernel1.cu").write_text(NAMED + "__global__ void kernel1(float* x) { *x = 1; }")
-    (work / "sub").mkdir()
-    done = typed("init kernel1.cu --config sub/../new.toml")
-    assert done.returncode == 0, done.stderr
-    kernels = tomllib.loads((work / "new.toml").read_text())["kernel"]
-    assert {"plain", "structure", "none", "hidden", "fn-32-float-true", "fn-64-double-false"} <= kernels.keys()
-    assert "kernel1" not in kernels, "a kernel of the catalogue has that name"
-    assert kernels["structure"]["args"] == ["s=bytes:16"]
-    assert not (work / "ncu-swizzle.toml").exists()
-    assert typed("lint new.toml").returncode in (0, 1)
-
-
-def test_the_command_line_and_its_help_load_nothing_heavy() -> None:
-    assert not imported_by("import ncu_swizzle.cli") & HEAVY
-
-
-LIGHT = {  # words, and what else they may load of what takes long
-    "explain SW001": set(),
-    "explain (8,8):(1,8)": {"numpy", "rich.console"},
-    "lint none.ptx": {"numpy", "rich.console"},
-    "list": {"numpy", "rich.console"},
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("line", LIGHT)
-def test_what_needs_no_tables_loads_none(line: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(work)
-    (work / "none.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n")
-    run = f"import contextlib, io; from ncu_swizzle import cli; sys.argv[1:] = {line.split()}"
-    loaded = imported_by(f"{run}; exec('with contextlib.redirect_stdout(io.StringIO()): cli.main()')")
-    assert "ncu_swizzle.commands.console" in loaded
-    assert loaded & HEAVY <= {*LIGHT[line], "rich.console"}
-
-
-@pytest.mark.long
-def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:
-    jobs = ", ".join(f"ncu_swizzle.commands.{name}" for name in ("run_kernel", "run_program"))
-    assert not imported_by(f"import {jobs}, ncu_swizzle.render.terminal") & {"ncu_report", "pycuda", "torch"}

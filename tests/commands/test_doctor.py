@@ -1,7 +1,5 @@
 """What doctor says of machines that are made up, and of this one."""
 
-# ruff: noqa: ARG002 - what stands in for a method takes its arguments
-
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -42,50 +40,29 @@ WELL: dict[str, Any] = {
 class Made(System):
     """The machine where all is well but for the changes; dictionaries are merged, None takes an entry away."""
 
-    privileged = False  # a property of real ones
+    environment: Mapping[str, str] = {}  # properties of real ones
+    privileged = False
 
     def __init__(self, **changes: Any) -> None:
-        for name, value in {**WELL, **changes}.items():
-            together = {**WELL[name], **value} if isinstance(value, dict) else value
-            kept = {key: one for key, one in together.items() if one is not None} if isinstance(value, dict) else value
-            setattr(self, name, kept)
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        return {}
-
-    def read(self, path: str | Path) -> str | None:
-        return self.files.get(str(path))
-
-    def exists(self, path: str | Path) -> bool:
-        return str(path) in self.files
-
-    def executable(self, path: str | Path) -> bool:
-        return str(path) in self.ncus
-
-    def glob(self, pattern: str) -> Sequence[Path]:
-        return [Path(path) for path in self.ncus if Path(path).match(pattern)]
-
-    def resolve(self, path: Path) -> Path:
-        return path
-
-    def which(self, name: str) -> str | None:
-        return None
-
-    def run(self, argv: Sequence[str]) -> Ran | None:
-        return self.programs.get(" ".join(argv))
-
-    def has_module(self, name: str) -> bool:
-        return name in self.packages
-
-    def package_version(self, name: str) -> str:
-        return self.packages.get(name, "")
-
-    def gpu_absent(self) -> str:
-        return self.no_gpu
-
-    def gpus(self) -> Sequence[tuple[str, tuple[int, int]]]:
-        return self.cards
+        now = {**WELL, **changes}
+        for name, value in changes.items():
+            if isinstance(value, dict):
+                now[name] = {key: one for key, one in {**WELL[name], **value}.items() if one is not None}
+        files, programs, ncus, packages = (now[name] for name in ("files", "programs", "ncus", "packages"))
+        answers: dict[str, Any] = {
+            "read": lambda path: files.get(str(path)),
+            "exists": lambda path: str(path) in files,
+            "executable": lambda path: str(path) in ncus,
+            "glob": lambda pattern: [Path(path) for path in ncus if Path(path).match(pattern)],
+            "resolve": lambda path: path,
+            "which": lambda name: None,
+            "run": lambda argv: programs.get(" ".join(argv)),
+            "has_module": lambda name: name in packages,
+            "package_version": lambda name: packages.get(name, ""),
+            "gpu_absent": lambda: now["no_gpu"],
+            "gpus": lambda: now["cards"],
+        }
+        vars(self).update(answers, privileged=now["privileged"])
 
 
 def named(found: Diagnosis, name: str) -> HealthCheck:

@@ -1,9 +1,7 @@
-"""How commands end that fail: what was not foreseen, what the system refuses, what typer refuses."""
+"""How commands end that fail, in what was not foreseen and in what the system refuses."""
 
 import errno
 import os
-import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,24 +11,20 @@ import pytest
 from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
 from ncu_swizzle.commands import output
 from tests.support.places import ROOT
-from tests.support.process import Typed, environment
+from tests.support.process import Typed, environment, started
 
 LONG = 200_000
 
 
-def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash in which NCU stands for ncu-swizzle."""
-    command_line = line.replace("NCU", f"{sys.executable} -m ncu_swizzle")
-    return subprocess.run(
-        ["bash", "-c", command_line], capture_output=True, text=True, check=False, cwd=folder, env=environment(**more)
-    )
-
-
-# ---------------------------------------------------------------------------------------------- bugs
+def python(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, where its temporary files go too."""
+    env = environment(TMPDIR=str(folder), **more)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
 
 
 def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run ``ncu-swizzle list`` after a statement that breaks it, in a process of its own."""
+    """Run ``ncu-swizzle list`` after a statement that breaks it."""
     code = (
         "import sys; from ncu_swizzle.kernels import naming; import ncu_swizzle.commands.tools\n"
         f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
@@ -38,14 +32,7 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
         "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env=environment(TMPDIR=str(folder), **more),
-    )
+    return python(code, folder, **more)
 
 
 BUGS = {
@@ -101,7 +88,7 @@ def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     for name in (*kept, *(f"base/{file}" for file in base)):
         (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_bytes((ROOT / "ncu_swizzle" / name).read_bytes())
-    done = shell("NCU list", tmp_path, PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path))
+    done = started("list", folder=tmp_path, env=environment(PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path)))
     assert done.returncode == 70, done.stderr
     assert "ImportError" in done.stderr
 
@@ -109,54 +96,15 @@ def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
 def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
     code = (
         "import sys, os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Finder:\n"
         "    def find_spec(self, name, *rest):\n"
         "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder()); sys.argv = ['ncu-swizzle', 'list']\n"
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    done = python(code, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-# ---------------------------------------------------------------------------------------------- streams and folders
-
-
-STREAMS = {
-    "NCU list >&-": (2, "cannot write the output: Bad file descriptor"),
-    "NCU --help > /dev/full": (2, "cannot write the output: No space left on device"),
-    "NCU list | true; exit ${PIPESTATUS[0]}": (0, ""),
-    "NCU nonsense 2> /dev/full": (2, ""),
-    "NCU list <&- >&- 2>&-": (2, ""),
-    "mkdir gone; cd gone; rmdir ../gone; NCU list": (3, "the current folder no longer exists"),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("line", STREAMS)
-def test_odd_streams_and_folders_are_named(line: str, tmp_path: Path) -> None:
-    status, said = STREAMS[line]
-    done = shell(line, tmp_path)
-    assert done.returncode == status, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Exception" not in done.stderr
-
-
-@pytest.mark.long
-def test_a_closed_stdout_is_not_the_next_file(tmp_path: Path) -> None:
-    shell("NCU report kernel2 --engine recorded -o page.html >&-", tmp_path)
-    pages = list(tmp_path.glob("*.html"))
-    assert all(page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>") for page in pages)
-
-
-def test_any_width_of_the_terminal_will_do(typed: Typed) -> None:
-    for columns in ("0", "1", "abc", "-5", "9" * 30):
-        done = typed("explain '(8,8):(8,1)'", COLUMNS=columns, TERM="bogus")
-        assert done.returncode == 0, (columns, done.stderr)
 
 
 def test_an_os_error_s_number_decides() -> None:
@@ -173,9 +121,6 @@ def test_an_os_error_s_number_decides() -> None:
     assert "ulimit -n" in of_system(error(errno.EMFILE, "x")).hint
     assert of_system(error(errno.EMFILE)).exit_code == 3, "no file: this is not about stdout"
     assert "output" in str(of_system(error(errno.ENOSPC)))
-
-
-# ---------------------------------------------------------------------------------------------- long values
 
 
 def test_errors_quote_only_part_of_a_long_value() -> None:
@@ -207,30 +152,6 @@ def test_a_long_value_is_never_about_permissions(typed: Typed) -> None:
         assert done.returncode in (2, 5), (line, done.stderr[:2000])
         assert len(done.stderr) < 3000
         assert "permissions" not in done.stderr
-
-
-# ---------------------------------------------------------------------------------------------- the command line
-
-
-TYPOS = {
-    "nonsense": ("No such command 'nonsense'", "ncu-swizzle --help"),
-    "list --bogus": ("No such option: --bogus", "ncu-swizzle list --help"),
-    "report": ("Missing argument", "ncu-swizzle report --help"),
-    "explain x --pad \x1b[31m\u202e": ("--pad", "ncu-swizzle explain --help"),
-    "\x1b]0;title\x07": ("No such command", "ncu-swizzle --help"),
-}
-
-
-def test_typer_s_errors_are_printed_as_ours(typed: Typed) -> None:
-    for line, (said, hint) in TYPOS.items():
-        done = typed("", *line.split(" "))
-        assert done.returncode == 2, line
-        first, second = done.stderr.splitlines()
-        assert first.startswith("error: ")
-        assert said in first
-        assert second == f"  try: {hint}"
-        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stderr)
-        assert typed(hint.removeprefix("ncu-swizzle ")).returncode == 0, "the hint works"
 
 
 def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""``profile -- PROGRAM`` with an ncu that leaves a recorded report; ``profile KERNEL KERNEL …``; as functions."""
+"""Programs and their launches, and profiles with companions, but for what tests/data/sessions/commands tells."""
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,35 +16,48 @@ from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Companions, Destination
-from tests.support import python_kernels
+from tests.support import captures, python_kernels
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import PROGRAMS
 from tests.support.process import Done, Typed
-
-Shell = Callable[..., Done]
-
-
-@pytest.fixture
-def shell(typed: Typed, app: Path, fake: dict[str, str]) -> Shell:
-    """Return a function that runs a line in the folder of ``./app``, with an ncu that does as the scenario says."""
-    assert app.is_dir()
-
-    def run(line: str, scenario: str = "program", **more: str) -> Done:
-        return typed(line, **{**fake, "FAKE_NCU": scenario, **more})
-
-    return run
 
 
 @pytest.mark.long
-def test_a_program_in_triton_is_shown_again_without_its_cache(app: Path, shell: Shell, tmp_path: Path) -> None:
-    report = tmp_path / "triton.ncu-rep"
-    report.write_bytes(python_kernels.report())
+@NEEDS_ALL
+def test_a_pull_request_that_brings_a_conflict_back_fails(typed: Typed, work: Path) -> None:
+    shutil.copy(captures.recorded("driver"), work)
+    text = (PROGRAMS / "driver.cu").read_text(encoding="utf-8")
+
+    def judged(old: str, new: str, job: str = "check") -> Done:
+        (work / "driver.cu").write_text(text.replace(old, new), encoding="utf-8")
+        unit = f'#include "{work / "driver.cu"}"\n'
+        (work / "new.cubin").write_bytes(Toolchain().compile(unit, ["-lineinfo"], "sm_90", []))
+        return typed(f"{job} driver.launches --cubin new.cubin")
+
+    good = judged("threadIdx.x * strides.row", "threadIdx.x * 33")
+    assert good.returncode == 0, good.stdout + good.stderr
+    bad = judged("threadIdx.x * strides.row", "threadIdx.x * 32")
+    assert bad.returncode == 1
+    assert "(driver.cu:27)" in bad.stdout
+    other = judged("char odd,", "int odd,")
+    assert other.returncode == 2
+    assert "the parameters of columns changed" in other.stderr
+    assert "the parameters of columns changed" in judged("char odd,", "int odd,", job="lint").stderr
+
+
+@pytest.mark.long
+def test_a_program_in_triton_is_shown_again_without_its_cache(app: Path, typed: Typed, fake: dict[str, str]) -> None:
+    (app / "triton.ncu-rep").write_bytes(python_kernels.report())
     cache = python_kernels.fill(app / "cache")
-    done = shell("profile --engine ncu -- ./app", FAKE_NCU_REPORT=str(report), TRITON_CACHE_DIR="cache")
+    triton = {**fake, "FAKE_NCU_REPORT": "triton.ncu-rep", "TRITON_CACHE_DIR": "cache"}
+    done = typed("profile --engine ncu -- ./app", **triton)
     assert done.returncode == 0, done.stderr
     cache.rename(app / "gone")
-    again = shell("report swizzle-out/app/report.ncu-rep --launch 0 -o page.html --json -")
+    again = typed("report swizzle-out/app/report.ncu-rep --launch 0 -o page.html --json -")
     (profile,) = json.loads(again.stdout)["profiles"]
     assert profile["instructions"]["stacks"]
     stacks = {tuple(map(tuple, stack)) for stack in profile["instructions"]["stacks"]}

@@ -31,7 +31,6 @@ from ncu_swizzle.base.codes import (
     UNLIKE,
     UNTIMED,
 )
-from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import process, typed_lines
@@ -201,26 +200,6 @@ def test_every_code_has_its_page_and_its_row() -> None:
     for code in CATALOGUE.values():
         row = f"| [{code.id}](../rules/{code.id}.md) | {code.meaning} | {code.remedy} |\n"
         assert (row in schemas) == code.unknown
-
-
-@pytest.mark.parametrize(
-    ("typed", "code", "said"),
-    [
-        ("sw001", "SW001", ""),
-        ("UN001", "UN001", ""),
-        ("SW01", "", "there is no code 'SW01', did you mean 'SW001'?"),
-        ("SW0013", "", "there is no code 'SW0013', did you mean 'SW013'?"),
-        ("RACE999", "", "there is no code 'RACE999'"),
-    ],
-)
-def test_explain_prints_the_page_or_names_the_nearest_code(typed: str, code: str, said: str) -> None:
-    assert codes.is_code(typed)
-    done = CliRunner().invoke(cli.app, ["explain", typed])
-    if code:
-        assert done.stdout == codes.page(code)
-        return
-    assert isinstance(done.exception, UsageError)
-    assert said in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +16,35 @@ from tests.support.marks import PYTHON, program
 from tests.support.own_kernel import KERNEL, own
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
-from tests.support.repositories import Checkout, repository
+from tests.support.repositories import repository
 
 
 @pytest.fixture
-def work(tmp_path: Path, recorded: Recorded) -> Path:
-    """Return a folder with profiles that were measured: conflicts in before.json, none in after.json."""
-    measured(recorded("kernel1")).save(tmp_path / "before.json")
-    measured(recorded("kernel2")).save(tmp_path / "after.json")
-    named(measured(recorded("kernel2")), "kernel1").save(tmp_path / "fixed.json")
+def kernel1(recorded: Recorded) -> Profile:
+    """Return kernel1, which has conflicts, as if it had been measured now."""
+    return measured(recorded("kernel1"))
+
+
+@pytest.fixture
+def kernel2(recorded: Recorded) -> Profile:
+    """Return kernel2, which has none, as if it had been measured now."""
+    return measured(recorded("kernel2"))
+
+
+@pytest.fixture
+def work(tmp_path: Path, kernel1: Profile, kernel2: Profile) -> Path:
+    """Return a folder with profiles: kernel1 before it is fixed, and fixed, also slow; kernel2."""
+    fixed = named(kernel2, "kernel1")
+    profiles = {"before": kernel1, "after": kernel2, "fixed": fixed, "slow": lasting(fixed, 2e6)}
+    for name, profile in profiles.items():
+        profile.save(tmp_path / f"{name}.json")
     return tmp_path
 
 
 @pytest.fixture
-def three(recorded: Recorded) -> Verdict:
+def three(kernel1: Profile, kernel2: Profile, recorded: Recorded) -> Verdict:
     """Return a verdict with a failure, a pass, and a recorded kernel that is not judged."""
-    return judge([measured(recorded("kernel1")), measured(recorded("kernel2")), recorded("transpose-plain")], Policy())
+    return judge([kernel1, kernel2, recorded("transpose-plain")], Policy())
 
 
 @pytest.fixture
@@ -59,19 +71,6 @@ def counted_bytes(sources: Path) -> None:
 
 
 @pytest.fixture
-def slow_profile(work: Path, recorded: Recorded) -> None:
-    """Save a profile that takes longer than the one in fixed.json."""
-    lasting(named(measured(recorded("kernel2")), "kernel1"), 2e6).save(work / "slow.json")
-
-
-@pytest.fixture
-def later_profile(work: Path) -> None:
-    """Save before.json as if it had been measured later."""
-    profile = Profile.from_json((work / "before.json").read_text(encoding="utf-8"))
-    replace(profile, when="2027-01-01T00:00:00+00:00").save(work / "later.json")
-
-
-@pytest.fixture
 def marker(tmp_path: Path) -> Path:
     """Return the file that exists once anything of the checkout has run."""
     return tmp_path / "marker"
@@ -90,27 +89,7 @@ def hostile(tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture
-def evil_settings(hostile: Path) -> Path:
-    """Return that folder, whose project file names the program as the host compiler."""
-    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}nvcc = ["-ccbin", "{hostile}/evil"]\n', encoding="utf-8")
-    return hostile
-
-
-@pytest.fixture
-def evil_reference(hostile: Path, marker: Path) -> Path:
-    """Return that folder, with a reference that notes that it ran."""
-    (hostile / "reference.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
-    (hostile / "ncu-swizzle.toml").write_text(f'{KERNEL}reference = "reference.py:expected"\n', encoding="utf-8")
-    return hostile
-
-
-@pytest.fixture
 def planted(tmp_path: Path) -> Path:
     """Return a repository of three commits: the first does not compile, the last brings a conflict."""
     repository(tmp_path / "r", 3, planted=2, broken=(0,))
     return tmp_path / "r"
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    return Checkout.new(tmp_path / "checkout")

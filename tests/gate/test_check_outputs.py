@@ -16,6 +16,7 @@ from ncu_swizzle.gate import reporting, verdict
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.verdict import Place, Verdict
+from ncu_swizzle.reports.model import Profile
 from tests.support.gate_profiles import HOSTILE, measured, verdict_on
 from tests.support.recordings import Recorded
 from tests.support.schemas import SARIF_SCHEMA, complaints
@@ -153,8 +154,8 @@ def test_json_is_all_that_is_known(three: Verdict) -> None:
     assert first["place"] == {"file": "kernels/attention/attention.cuh", "line": 89}
 
 
-def test_a_conflict_is_blamed_on_its_own_access(recorded: Recorded) -> None:
-    kernel = measured(recorded("kernel1"))
+def test_a_conflict_is_blamed_on_its_own_access(kernel1: Profile, recorded: Recorded) -> None:
+    kernel = kernel1
     source = kernel.sources["kernels/attention/attention.cuh"].splitlines()
     assert "ldmatrix" in source[verdict.worst(kernel, "LDSM").line - 1]
     assert verdict.worst(kernel, "LDSM") != verdict.worst(kernel, "STS")

@@ -14,7 +14,7 @@ from tests.support import process
 from tests.support.composite import Composite, environment_of
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
-from tests.support.repositories import TURN, Checkout
+from tests.support.repositories import TURN, install, pull_request
 from tests.support.schemas import complaints
 
 GITLAB = ROOT / "examples" / "ci" / "gitlab-ci.yml"
@@ -24,30 +24,35 @@ def read_yaml(file: Path) -> Any:
     return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
 
 
+WORSE = TURN.replace("tile[r][c]", "tile[c][r]")
+
+
 @pytest.mark.long
 @NEEDS_ALL
-def test_its_script_lints_against_the_target(checkout: Checkout, tmp_path: Path) -> None:
-    checkout.commit(TURN)
-    clone = checkout.cloned(tmp_path / "runner", "topic", TURN.replace("tile[r][c]", "tile[c][r]"))
-    checkout.installed(tmp_path)
+def test_the_script_for_gitlab_lints_against_the_target(tmp_path: Path) -> None:
+    clone, program = pull_request(tmp_path, TURN, WORSE), install(tmp_path)
     lines = read_yaml(GITLAB)["bank conflicts"]["script"]
     script = "\n".join(line for line in lines if not line.startswith("pip install"))
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=clone,
-        env=environment_of(
-            PATH=f"{tmp_path / 'ncu-swizzle' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main",
-            COLUMNS="300",
-        ),
-    )
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    env = environment_of(PATH=path, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main", COLUMNS="300")
+    command = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=clone, env=env)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "fail         SW001 turn, LDS" in done.stdout
     assert "no worse: degree 32" in done.stdout
     assert all((clone / f"lint.{suffix}").is_file() for suffix in ("xml", "sarif", "html"))
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_the_action_lints_a_pull_request(tmp_path: Path) -> None:
+    clone = pull_request(tmp_path, TURN, WORSE)
+    install(tmp_path)
+    composite = Composite(clone, tmp_path, {"mode": "lint", "against": "origin/main"}, ["Install ncu-swizzle"])
+    assert composite.run(environment_of()) == 1, composite.log
+    assert composite.outputs["outcome"] == "fail"
+    assert "| turn | LDS | 0 | 992 | 1 | 32 |" in composite.summary
+    assert all((clone / composite.outputs[name]).is_file() for name in ("junit", "sarif", "page"))
 
 
 def test_the_pipeline_for_jenkins_runs_the_same() -> None:
@@ -115,7 +120,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_the_action_s_script(name: str, work: Path) -> None:
     step, status, outcome = STEPS[name]
-    Checkout.installed(work)
+    install(work)
     inputs = dict(zip(("profiles", "arguments", "inconclusive"), step, strict=True))
     composite = Composite(work, work, {**inputs, "results": "results"}, ["Install ncu-swizzle"])
     done = composite.run(environment_of())

@@ -1,7 +1,5 @@
 """``lint``, and ``lint --against``: only what got worse since another commit fails."""
 
-import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +17,10 @@ from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verd
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.options import LintOptions
-from tests.support import process
-from tests.support.composite import Composite, environment_of
-from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
-from tests.support.places import ROOT
 from tests.support.reports import EMPTY
-from tests.support.repositories import DESCRIBED, TURN, Checkout
+from tests.support.repositories import TURN
 
 FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 MOVED = f"// moved down\n\n{TURN}"
@@ -122,26 +116,6 @@ def test_bounds_that_were_left_before_are_no_news(tmp_path: Path, monkeypatch: p
         assert check.message == ("as in main: outside" if outcome is PASS else "outside")
 
 
-# ---------------------------------------------------------------------------------------------- git
-
-
-# ---------------------------------------------------------------------------------------------- the action
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_the_action_lints_a_pull_request(checkout: Checkout, tmp_path: Path) -> None:
-    checkout.commit(TURN, DESCRIBED)
-    pull_request = checkout.cloned(tmp_path / "runner", "topic", WORSE)
-    checkout.installed(tmp_path / "temp")
-    inputs = {"mode": "lint", "against": "origin/main"}
-    composite = Composite(pull_request, tmp_path / "temp", inputs, ["Install ncu-swizzle"])
-    assert composite.run(environment_of()) == 1, composite.log
-    assert composite.outputs["outcome"] == "fail"
-    assert "| turn | LDS | 0 | 992 | 1 | 32 |" in composite.summary
-    assert all((pull_request / composite.outputs[name]).is_file() for name in ("junit", "sarif", "page"))
-
-
 # ----------------------------------------------------------------------------- what its command lines do not say
 
 
@@ -166,21 +140,3 @@ def test_no_note_is_lost_for_the_words_in_it(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(run, "global_accesses", lambda *_, why=why: GlobalAccesses(lacking=why))
         (kernel,) = linting.lint_kernels(["known.cu"], launch, Request(no_cache=True))
         assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@needs_fleet
-def test_workers_find_what_one_process_finds(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples" / "own-kernel", tmp_path / "own")
-    own = tmp_path / "own"
-    (own / "broken.cu").write_text("__global__ void broken(float* y) { y[0] = nothing; }")
-    (own / "lone.cu").write_text("__global__ void lone(float* y) { y[0] = 1; }")
-    words = ("lint", "my.cu", "lone.cu", "transpose-plain", "transpose-xor", "--json")
-    alone = process.command(*words, "alone.json", folder=own)
-    assert alone.returncode == 1, alone.stderr
-    two = process.command(*words, "two.json", "--workers", "2", folder=own)
-    assert (two.returncode, two.stdout, two.stderr) == (alone.returncode, alone.stdout, alone.stderr)
-    found, expected = (json.loads((own / f"{name}.json").read_text(encoding="utf-8")) for name in ("two", "alone"))
-    assert found == expected
-    assert len(found["checks"]) >= 3

@@ -2,108 +2,76 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.gate import reporting, suppressions
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.suppressions import Judged, Suppressions
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.project import project_in
-from tests.support.gate_profiles import measured
+from ncu_swizzle.reports.model import Profile
 from tests.support.places import table
 from tests.support.recordings import Recorded
+from tests.support.refusals import refused, unlike
 
 FACTS = table("facts/suppressions.toml")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "texts"), [(".cu", FACTS["cuda"]), (".cuh", FACTS["cuda"]), (".py", FACTS["python"])]
-)
-def test_what_a_comment_says(suffix: str, texts: dict[str, object], tmp_path: Path) -> None:
-    file = tmp_path / f"k{suffix}"
-    said = {}
-    for text in texts:
-        file.write_text(f"{text}\n", encoding="utf-8")
-        found = suppressions.in_source(str(file))
-        said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
-    assert said == texts
+def test_what_a_comment_says(tmp_path: Path) -> None:
+    for suffix, texts in ((".cu", FACTS["cuda"]), (".cuh", FACTS["cuda"]), (".py", FACTS["python"])):
+        file = tmp_path / f"k{suffix}"
+        said = {}
+        for text in texts:
+            file.write_text(f"{text}\n", encoding="utf-8")
+            found = suppressions.in_source(str(file))
+            said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
+        assert said == texts
     assert suppressions.in_source(str(tmp_path / "absent.cu")) == ()
 
 
-def finding(code: str = "SW001", *more: str, line: int = 1, **fields: object) -> Check:
-    values = {"outcome": Outcome.failed, "kernel": "turn", "criterion": "max-degree", "message": "degree 32"}
-    check = Check(**{**values, "place": Place("k.cu", line), "code": code, "more_codes": more})  # type: ignore[arg-type]
-    return dataclasses.replace(check, **fields)  # type: ignore[arg-type]
+def finding(codes: Sequence[str] = ("SW001",), line: int = 1, outcome: str = "fail") -> Check:
+    """Return what is found in a line of k.cu, or in none."""
+    return Check(
+        outcome=Outcome(outcome),
+        kernel="turn",
+        criterion="max-degree",
+        message="degree 32",
+        place=Place("k.cu", line) if line else None,
+        code=codes[0],
+        more_codes=tuple(codes[1:]),
+    )
 
 
-UNKNOWN = {"outcome": Outcome.inconclusive, "actual": None}
+UNKNOWN = finding(("UN001",), outcome="inconclusive")
 
 
-@pytest.mark.parametrize(
-    ("comment", "check", "hidden"),
-    [
-        ("SW001", finding(), True),
-        ("SW001", finding(line=2), False),
-        ("SW002", finding(), False),
-        ("SW001, SW002", finding("SW002"), True),
-        ("SW001", finding("UN001", **UNKNOWN), False),  # what is unknown is hidden by its own code alone
-        ("UN001", finding("UN001", **UNKNOWN), True),
-        ("UN001", finding("UN001", "UN006", **UNKNOWN), False),  # and by the codes of all its reasons
-        ("UN001, UN006", finding("UN001", "UN006", **UNKNOWN), True),
-        ("SW030", finding("SW030"), False),  # about a whole kernel
-        ("SW001", finding(outcome=Outcome.passed), False),
-        ("SW001", finding(place=None), False),
-    ],
-)
-def test_what_a_comment_hides(
-    comment: str, check: Check, hidden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_comment_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("k.cu").write_text(f"t[x] = v;  // ncu-swizzle: ignore {comment} — tested\n", encoding="utf-8")
-    (marked,) = Suppressions().marked([check])
-    assert bool(marked.suppressions) == hidden
-    assert dataclasses.replace(marked, suppressions=()) == check, "nothing else changes"
+    for fact in FACTS["comments"]:
+        text = f"t[x] = v;  // ncu-swizzle: ignore {fact['comment']} — tested\n"
+        Path("k.cu").write_text(text, encoding="utf-8")
+        check = finding(**fact["finding"])
+        (marked,) = Suppressions().marked([check])
+        assert bool(marked.suppressions) == fact["hidden"], fact
+        assert dataclasses.replace(marked, suppressions=()) == check, "nothing else changes"
 
 
 def settings(folder: Path, text: str) -> Suppressions:
-    (folder / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    (folder / "ncu-swizzle.toml").write_text(f"{text}\n", encoding="utf-8")
     return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")))
 
 
-@pytest.mark.parametrize(
-    ("entry", "hidden"),
-    [
-        ('codes = ["SW001"]', True),
-        ('codes = ["sw001", "SW002"]\nfile = "*.cu"\nkernel = "tur.*"', True),
-        ('codes = ["SW001"]\nfile = "src/*.cu"', False),
-        ('codes = ["SW001"]\nkernel = "tur"', False),
-        ('codes = ["UN001"]', False),
-    ],
-)
-def test_what_an_entry_hides(entry: str, hidden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_entry_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (marked,) = settings(tmp_path, f"[[ignore]]\n{entry}\n").marked([finding()])
-    assert bool(marked.suppressions) == hidden
-
-
-def test_entries_that_make_no_sense(tmp_path: Path) -> None:
-    wrong = {
-        'ignore = "SW001"': "ignore is not an array of tables",
-        "[[ignore]]": "codes is None",
-        '[[ignore]]\ncodes = ["SW01"]': "there is no code 'SW01', did you mean 'SW001'?",
-        '[[ignore]]\ncodes = ["SW001"]\nfiles = "x"': "unknown key 'files', did you mean 'file'?",
-        '[[ignore]]\ncodes = ["SW001"]\nkernel = "("': "is not a valid regular expression",
-        '[[ignore]]\ncodes = ["SW001"]\nreason = 3': "reason is 3",
-    }
-    for text, said in wrong.items():
-        with pytest.raises(UsageError) as error:
-            settings(tmp_path, f"{text}\n")
-        assert said in str(error.value)
+    for entry, hidden in FACTS["entries"].items():
+        (marked,) = settings(tmp_path, f"[[ignore]]\n{entry}").marked([finding()])
+        assert bool(marked.suppressions) == hidden, entry
+    assert not unlike(FACTS["wrong"], lambda text: refused(settings, tmp_path, text))
 
 
 LEFT = """t[x] = v;  // ncu-swizzle: ignore SW001, SW002 — one of them is used
@@ -137,9 +105,9 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
     """Return a verdict with a failure and an unknown that are hidden, a warning, and a check that passed."""
     monkeypatch.chdir(tmp_path)
     Path("k.cu").write_text("t[x] = v;  // ncu-swizzle: ignore SW001, UN001 — <b>why\n", encoding="utf-8")
-    warning = finding("SW090", line=3, outcome=Outcome.warning)
-    passed = finding("", outcome=Outcome.passed, place=None)
-    checks = [finding(), finding("UN001", **UNKNOWN), warning, passed]
+    warning = finding(("SW090",), line=3, outcome="warning")
+    passed = finding(("",), line=0, outcome="pass")
+    checks = [finding(), UNKNOWN, warning, passed]
     return Verdict(checks=tuple(Suppressions().marked(checks)))
 
 
@@ -171,11 +139,11 @@ def test_everything_hidden_passes_and_one_finding_more_does_not(hidden: Verdict)
     alone = dataclasses.replace(hidden, checks=hidden.suppressed)
     assert alone.outcome is Outcome.passed
     assert dataclasses.replace(alone, checks=(*alone.checks, finding(line=2))).outcome is Outcome.failed
-    assert Verdict(checks=(finding("SW090", outcome=Outcome.warning),)).outcome is Outcome.inconclusive
+    assert Verdict(checks=(finding(("SW090",), outcome="warning"),)).outcome is Outcome.inconclusive
 
 
-def test_every_finding_of_check_has_a_code_and_provenance(recorded: Recorded) -> None:
-    kernels = [measured(recorded("kernel1")), recorded("transpose-plain")]
+def test_every_finding_of_check_has_a_code_and_provenance(kernel1: Profile, recorded: Recorded) -> None:
+    kernels = [kernel1, recorded("transpose-plain")]
     verdict = judge(kernels, Policy())
     assert {check.kernel: (check.code, check.provenance) for check in verdict.checks} == {
         "kernel1": ("SW030", "measured"),

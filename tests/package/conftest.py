@@ -1,9 +1,8 @@
 """Fixtures of the tests of the API and of the pytest plugin."""
 
 import os
-import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,17 +78,3 @@ def work(tmp_path: Path) -> Path:
     for name in ("work", "tmp", "bin"):
         (tmp_path / name).mkdir()
     return tmp_path / "work"
-
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder on a disk of 64 KiB."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("cannot mount a file system here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)

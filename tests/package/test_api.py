@@ -25,7 +25,6 @@ from ncu_swizzle.commands import gate, profile
 from ncu_swizzle.engines.settings import FleetOptions
 from ncu_swizzle.reports import frames
 from tests.support.documentation import DOCS, snippets
-from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import DATA
@@ -41,23 +40,6 @@ OWN: dict[str, Any] = {
 # ---------------------------------------------------------------------------------------------- the package
 
 
-def test_the_import_alone_loads_nothing_and_the_pytest_plugin_little() -> None:
-    loaded = imported_by("import ncu_swizzle")
-    assert not loaded & HEAVY
-    assert {name for name in loaded if name.startswith("ncu_swizzle")} == {"ncu_swizzle"}
-    plugin = imported_by("import ncu_swizzle.pytest_plugin")
-    own = {"rich", "typer", "ncu_swizzle.commands.api", "ncu_swizzle.reports"}
-    assert not plugin & (own | HEAVY - {"pygments"}), "pytest loads that one itself"
-
-
-@pytest.mark.long
-def test_no_optional_library_is_loaded_before_it_is_needed() -> None:
-    loaded = {
-        name.partition(".")[0] for name in imported_by("from ncu_swizzle import cli; import ncu_swizzle.commands.api")
-    }
-    assert not loaded & {"triton", "numba", "numba_cuda", "cuda", "dask", "distributed", "tornado"}
-
-
 def test_everything_that_is_offered_is_there() -> None:
     for name in ncu_swizzle.__all__:
         assert callable(getattr(ncu_swizzle, name))
@@ -66,16 +48,8 @@ def test_everything_that_is_offered_is_there() -> None:
         _ = ncu_swizzle.nonsense
 
 
-PRINTED = {
-    "context",
-    "help_all",
-    "json",
-    "csv",
-    "markdown",
-    "junit",
-    "sarif",
-    "github",
-}  # formats; an answer has methods
+# Formats; an answer has methods.
+PRINTED = {"context", "help_all", "json", "csv", "markdown", "junit", "sarif", "github"}
 RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs", "kernels": "kernel"}
 
 

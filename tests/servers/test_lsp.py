@@ -1,7 +1,6 @@
 """``ncu-swizzle lsp`` with a real client; skipped without pygls or CUDA's compiler."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from lsprotocol import types
 from tests.support.language_client import LIMIT_S, EditorClient, session
 from tests.support.marks import NEEDS_ALL, PYTHON, program
 from tests.support.places import DATA
-from tests.support.processes import processes_in
+from tests.support.processes import processes_in, wait_until
 from tests.support.repositories import DESCRIBED, TURN
 
 FREE = TURN.replace("[32][32]", "[32][33]")
@@ -23,7 +22,8 @@ ENDLESS = TURN.replace("__syncthreads();", f"{CHAIN} __syncthreads();")
 
 
 async def running(client: EditorClient) -> None:
-    """Wait until an emulation tells how far it is."""
+    """Wait until an emulation that begins now tells how far it is."""
+    client.progress.clear()
     async with asyncio.timeout(LIMIT_S):
         while not any("instructions" in str(params.value) for params in client.progress):
             await asyncio.sleep(0.1)
@@ -123,91 +123,59 @@ def test_an_untrusted_workspace_and_a_file_outside_of_it_run_nothing(workspace: 
 
 @NEEDS_ALL
 @pytest.mark.long
-def test_a_newer_version_ends_the_emulation_of_an_older_one(workspace: Path) -> None:
-    async def save_twice(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(ENDLESS)
+def test_one_emulation_runs_at_a_time_and_ends_when_it_is_overtaken_cancelled_or_left(workspace: Path) -> None:
+    (workspace / "other.cu").write_text(FREE.replace("turn", "other"))
+    (workspace / "turn.cu").write_text(ENDLESS)
+    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED + DESCRIBED.replace("turn", "other"))
+
+    async def edit(client: EditorClient) -> None:
         client.open("turn.cu")
         await running(client)
         client.save("turn.cu", FREE)
         assert await client.diagnostics() == []
-        assert client.published.empty()  # nothing is published of the older one
-
-    session(workspace, save_twice)
-
-
-@NEEDS_ALL
-@pytest.mark.long
-def test_one_emulation_at_a_time_and_a_cancelled_one_leaves_no_process(workspace: Path) -> None:
-    (workspace / "other.cu").write_text(FREE.replace("turn", "other"))
-    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED + DESCRIBED.replace("turn", "other"))
-
-    async def cancel(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(ENDLESS)
-        client.open("turn.cu")
+        assert client.published.empty()  # nothing is published of the older version
+        client.save("turn.cu", ENDLESS, version=3)
         await running(client)
         client.open("other.cu")
         await asyncio.sleep(1)
         assert len(calls(workspace)) == 1
-        token = client.progress[0].token
-        client.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+        cancelled = types.WorkDoneProgressCancelParams(client.progress[-1].token)
+        client.client.window_work_done_progress_cancel(cancelled)
         assert await client.diagnostics() == []  # of the other
         assert calls(workspace) == []
-
-    session(workspace, cancel)
-
-
-@NEEDS_ALL
-@pytest.mark.long
-def test_a_closed_editor_leaves_no_process(workspace: Path) -> None:
-    async def leave(client: EditorClient) -> None:
-        (workspace / "turn.cu").write_text(ENDLESS)
-        client.open("turn.cu")
+        client.save("turn.cu", f"{ENDLESS}\n", version=4)
         await running(client)
 
-    session(workspace, leave)
-    deadline = time.monotonic() + LIMIT_S  # the process that ends them needs a moment
-    while calls(workspace) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert calls(workspace) == []
+    session(workspace, edit)
+    assert wait_until(lambda: not calls(workspace)), "the process that ends them needs a moment"
 
 
 @NEEDS_ALL
 @pytest.mark.long
 def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path) -> None:
     marker = workspace / "marker"
+    leaves_a_mark = PYTHON.format(marker=str(marker))
     evil = program(workspace / "evil", marker, 'exec gcc "$@"')
     for module in ("json", "numpy", "pygls", "asyncio", "ncu_swizzle", "sitecustomize"):
-        (workspace / f"{module}.py").write_text(PYTHON.format(marker=str(marker)))
-    (workspace / "ncu-swizzle.toml").write_text(f'{DESCRIBED}nvcc = ["-ccbin", "{evil}"]\n')
+        (workspace / f"{module}.py").write_text(leaves_a_mark)
+    (workspace / "kernels.py").write_text(f"import triton\n{leaves_a_mark}def add(x): pass\n")
+    declared = '[kernel.add]\nsource = "kernels.py"\nentry = "add"\ngrid = 1\nargs = ["x=float32[32]:random"]\n'
+    (workspace / "ncu-swizzle.toml").write_text(f'{DESCRIBED}nvcc = ["-ccbin", "{evil}"]\n{declared}')
 
     async def look(client: EditorClient) -> None:
         client.open("turn.cu")
         (found,) = await client.diagnostics()
         assert "needs your trust" in found.message
         assert "--trust" not in found.message  # which this server does not have
-        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED)
+        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED + declared)
         client.save("turn.cu", TURN)
         assert len(await client.diagnostics()) == 1
-
-    session(workspace, look)
-    assert not marker.exists()
-
-
-@NEEDS_ALL
-@pytest.mark.long
-def test_a_python_file_is_not_imported_unless_that_is_allowed(workspace: Path) -> None:
-    marker = workspace / "marker"
-    (workspace / "kernels.py").write_text("import triton\n" + PYTHON.format(marker=str(marker)) + "def add(x): pass\n")
-    declared = '[kernel.add]\nsource = "kernels.py"\nentry = "add"\ngrid = 1\nargs = ["x=float32[32]:random"]\n'
-    (workspace / "ncu-swizzle.toml").write_text(declared)
-
-    async def look(client: EditorClient) -> None:
         client.open("kernels.py")
         (found,) = await client.diagnostics()
         assert "imports that file" in found.message
-        assert not marker.exists()
 
     session(workspace, look)
+    assert not marker.exists()
 
 
 @NEEDS_ALL

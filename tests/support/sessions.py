@@ -1,8 +1,10 @@
 """Command lines and what comes of them, written down as at a terminal: tests/data/sessions, explained in its README."""
 
+import contextlib
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +12,14 @@ from typing import Any
 
 import pytest
 
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.servers import folders
+from ncu_swizzle.servers.__main__ import answer
+from ncu_swizzle.servers.folders import Folders
 from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS, without_gpu
 from tests.support.places import DATA, ROOT
-from tests.support.process import Done, Typed
+from tests.support.process import Done, Typed, environment
 from tests.support.python_kernels import NEEDS_CUTE_DSL, NEEDS_NUMBA, NEEDS_TRITON
 
 MARKS = {"all": NEEDS_ALL, "ptxas": NEEDS_PTXAS, "nogpu": without_gpu, "fleet": needs_fleet,
@@ -26,7 +32,7 @@ TYPED = re.compile(r"((?:[A-Z_]+=\S* )*)(.*)")  # settings of the environment, a
 
 @dataclass
 class Step:
-    """A command line, a line for a shell, or a file to write, and the lines that say what comes of it."""
+    """A command line, a line for a shell, a call, or a file to write, and the lines that say what comes of it."""
 
     typed: str
     claims: list[str] = field(default_factory=list)
@@ -54,22 +60,41 @@ class Session:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("".join(f"{line}\n" for line in step.claims), encoding="utf-8")
                 continue
-            if step.typed.startswith("$$ "):
-                subprocess.run(["bash", "-ec", step.typed[3:]], cwd=folder, check=True)
-                continue
             hint = done.stderr.partition("try: ncu-swizzle ")[2].partition("\n")[0]
             line, *claims = (text.replace("{folder}", str(folder)) for text in (step.typed, *step.claims))
-            line = line.replace("{try}", hint)
-            settings, command = TYPED.fullmatch(line).groups()  # type: ignore[union-attr]
-            done = typed(command, **{**env, **dict(setting.split("=", 1) for setting in settings.split())})
+            if line.startswith("$$ "):
+                done = in_shell(line[3:], folder, env)
+            elif line.startswith(">> "):
+                done = called(line[3:], folder)
+            else:
+                settings, command = TYPED.fullmatch(line.replace("{try}", hint)).groups()  # type: ignore[union-attr]
+                done = typed(command, **{**env, **dict(setting.split("=", 1) for setting in settings.split())})
             status = next((int(claim[1:]) for claim in claims if claim[0] == "="), 0)
             unmet = [claim for claim in claims if not holds(claim, done, folder)]
             hinted = done.returncode not in (2, 3, 4) or "  try: " in done.stderr or done.stderr.startswith("Usage: ")
-            if unmet or done.returncode != status or not hinted or "Traceback" in done.stderr:
+            if unmet or done.returncode != status or not (hinted or line[:2] == "$$") or "Traceback" in done.stderr:
                 printed = (text[:LONGEST] for text in (done.stdout, done.stderr))
                 wrong += [f"$ {line}", *unmet, f"ended with {done.returncode}, and printed:", *printed]
         if wrong:
             pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def in_shell(line: str, folder: Path, env: Mapping[str, str]) -> Done:
+    """Run a line in bash, where ncu-swizzle is a process of its own."""
+    ours = f'ncu-swizzle() {{ "{sys.executable}" -m ncu_swizzle "$@"; }}; {line}'
+    run = subprocess.run(["bash", "-ec", ours], cwd=folder, env=environment(**env), capture_output=True, check=False)
+    return Done(run.returncode, run.stdout.decode(errors="replace"), run.stderr.decode(errors="replace"))
+
+
+def called(line: str, folder: Path) -> Done:
+    """Make a call of an agent that may read the folder: a tool and its arguments; return its answer as JSON."""
+    tool, _, arguments = line.partition(" ")
+    request = {"call": tool, "arguments": json.loads(arguments), "folders": Folders((folder,)).as_json()}
+    with contextlib.chdir(folder):
+        try:
+            return Done(0, json.dumps(answer({**request, "timeout_s": 60}).as_json()), "")
+        except NcuSwizzleError as error:
+            return Done(error.exit_code, "", f"error: {error}\n  try: {folders.hint(error)}\n")
 
 
 def holds(claim: str, done: Done, folder: Path) -> bool:
@@ -132,7 +157,7 @@ def sessions(room: str) -> list[Any]:
                 session = Session(title, [word for word in words.split() if word not in MARKS])
                 marks = [MARKS[word] for word in words.split() if word in MARKS]
                 written.append(pytest.param(session, id=title, marks=marks))
-            elif line.startswith(("$ ", "$$ ", "< ")):
+            elif line.startswith(("$ ", "$$ ", ">> ", "< ")):
                 session.steps.append(Step(expanded(line.removeprefix("$ "), names)))
             elif line and not line.startswith("# "):
                 session.steps[-1].claims.append(expanded(line, names))

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ncu_swizzle.capture.launches import open_launches
 from tests.support import fake_ncu
-from tests.support.own_kernel import EXAMPLE
-from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT, text
+from tests.support.places import DATA, ROOT, text
 from tests.support.repositories import git, repository
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -101,28 +100,12 @@ def desk(folder: Path) -> Path:
     repository(folder, 9, 6)
     git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
     git(folder, "tag", "v1.0", "HEAD~8")
-    (folder / "src").mkdir()
-    (folder / "ci").mkdir()
-    shutil.copy(EXAMPLE / "my.cu", folder)
-    shutil.copy(EXAMPLE / "my.cu", folder / "src" / "turn.cu")
-    shutil.copy(PROGRAMS / "shapes.cu", folder / "app.cu")
-    shutil.copy(EXAMPLE / "my.cu", folder / "new.cu")
-    (folder / "other.cu").write_text(text("desk/other.cu"))
-    (folder / "kernels.py").write_text(text("desk/kernels.txt"))
-    described = text("desk/described.toml")
-    entries = described + described.replace("my.cu", "src/turn.cu").replace("kernel.tile", "kernel.turned")
-    with (folder / "ncu-swizzle.toml").open("a", encoding="utf-8") as file:
-        file.write(entries)
+    shutil.copytree(DATA / "desk", folder, dirs_exist_ok=True)
+    (folder / "kernels.txt").rename(folder / "kernels.py")
     (folder / "kernels" / "attention").mkdir()
-    for name, recording in {"mine": "xor", "new": "xor", "conflicts": "xor", "old": "plain", "any": "plain"}.items():
-        shutil.copy(RECORDINGS / "transpose" / f"transpose-{recording}.ncu-rep", folder / f"{name}.ncu-rep")
-    shutil.copy(PROGRAMS / "several.ncu-rep", folder / "several.ncu-rep")
-    for name in ("app", "before", "ci/app"):
-        shutil.copy(DATA / "launches" / "shapes.launches", folder / f"{name}.launches")
+    with (folder / "ncu-swizzle.toml").open("a", encoding="utf-8") as file:
+        file.write(text("desk/described.toml"))
     with open_launches(folder / "app.launches") as launches:
         (folder / "app.cubin").write_bytes(launches.cubin(next(iter(launches.manifest.cubins))))
     fake_ncu.install(folder / "bin" / "ncu")
-    for name in ("app", "app2"):
-        (folder / name).write_text("#!/bin/sh\n")
-        (folder / name).chmod(0o755)
     return folder
