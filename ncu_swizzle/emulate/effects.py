@@ -91,6 +91,8 @@ CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
 # Copies: each address operand names two registers.
 _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UBLKRED", "UTMALDG"))
 _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
+# What `program.prepare` adds to the modifiers of a store that initialises mbarriers.
+INITIALISES = "MBARRIER"
 # They decide when other threads go on, or what others may allocate.
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS", "UGETNEXTWORKID", "UTCATOMSWS", "UTCBAR"}
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
@@ -257,7 +259,7 @@ def effects(instruction: SassInstruction) -> Effects:
     word = "BAR.RED" if opcode == "BAR" and instruction.has("RED") else opcode
     reads |= _memories(word, _MEMORIES_READ)
     writes = _written(instruction, count) | _memories(word, _MEMORIES_WRITTEN)
-    if opcode in CONTROL or opcode in _SYNCHRONISING or opcode == "BMOV":
+    if opcode in CONTROL or opcode in _SYNCHRONISING or opcode == "BMOV" or instruction.has(INITIALISES):
         roots = reads
     elif opcode in ADDRESSED:
         roots = addresses
@@ -292,7 +294,7 @@ def address_reads(instruction: SassInstruction) -> int:
 
 def order_reads(instruction: SassInstruction) -> int:
     """Return what decides whether an instruction orders accesses to shared memory, or what a copy reads there."""
-    if instruction.opcode in WGMMA | UMMA:
+    if instruction.opcode in WGMMA | TENSOR_MEMORY:
         return address_reads(instruction)
     if instruction.opcode not in ORDERING or instruction.opcode in _TO_SHARED:
         return 0

@@ -28,7 +28,7 @@ class Kind(IntEnum):
     COPY_IN = auto()  # blocks, first bytes, sizes, and of the mbarriers blocks and offsets, (n,) each
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads
     TILE = auto()  # chunks that a wgmma reads, one array per warp
-    TENSOR_TILE = auto()  # what a tcgen05.mma reads: for each warp, the blocks, and the chunks in each
+    TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `tensor_order.TensorUse`
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
     WARP = auto()  # lanes of a warp wait for each other: masks, (G, 32) or (G, 1), of those that do; None: all do
     BARRIER = auto()  # warps go on that waited: the barrier's number
@@ -40,6 +40,7 @@ class Kind(IntEnum):
     COMMIT = auto()  # copies so far are a group
     AWAIT = auto()  # how many groups of copies may be left
     AWAIT_TILES = auto()  # how many groups of wgmmas may be left
+    STORED = auto()  # tcgen05.wait::st
     PROXY = auto()  # fence.proxy.async
     MEMORY = auto()  # a memory fence
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
@@ -115,19 +116,19 @@ class Hazard:
     parties: tuple[Party, ...]  # the later one first
     block: tuple[int, int, int]
     what: str  # what is wrong, in words
-    address: int | None = None  # in the block's shared memory
+    place: str = ""  # what both access, such as "byte 0x410 of shared memory"
 
     def described(self, lines: Sequence[str]) -> str:
         """Return it in words; `lines` are those of the parties, empty if not known."""
         who = [f"thread {party.thread}" if party.thread else "a warp" for party in self.parties]
-        if self.address is None or len(self.parties) < 2:
+        if not self.place or len(self.parties) < 2:
             others = zip(who[1:], self.parties[1:], lines[1:], strict=True)
             told = [f"{name} {party.does}{f' at {line}' if line else ''}" for name, party, line in others]
             return f"{'; meanwhile, '.join([self.what, *filter(None, [', '.join(told)])])} (block {self.block})"
         later, earlier = self.parties
         there = f" at {lines[1]}" if lines[1] and lines[1] != lines[0] else " on the same line" if lines[1] else ""
         return (
-            f"{who[0]} {later.does} byte {self.address:#x} of shared memory, which {who[1]} {earlier.does}{there}: "
+            f"{who[0]} {later.does} {self.place}, which {who[1]} {earlier.does}{there}: "
             f"{self.what} (block {self.block})"
         )
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
-from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers
-from ncu_swizzle.emulate.effects import UMMA, WGMMA
+from ncu_swizzle.emulate.code import INTEGER, MEMORY, REG, SassInstruction
+from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, registers
+from ncu_swizzle.emulate.effects import WGMMA
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.tensor_order import tensor_step
 from ncu_swizzle.emulate.values import Value, wide
-from ncu_swizzle.smem.descriptors import K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.descriptors import ROWS, WARPS, Descriptor
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 # What is left of a __syncwarp() where the warp has converged anyway is a NOP.
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
@@ -40,12 +40,10 @@ def order_step(instruction: SassInstruction) -> Step | None:
         return lambda m: m.note_lanes(m.view.warps, m.view.mask)
     if opcode in WGMMA:
         return _tile_step(instruction)
-    if opcode in UMMA:
-        return _umma_step(instruction)
     if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
         return _read_out_step(instruction)
     note = _note(instruction)
-    return None if note is None else _guarded(instruction, *note)
+    return _guarded(instruction, *note) if note else tensor_step(instruction)
 
 
 def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
@@ -58,8 +56,8 @@ def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
         return Kind.AWAIT, left
     if opcode == "WARPGROUP" and has("DEPBAR"):
         return Kind.AWAIT_TILES, left
-    if opcode == "FENCE" and has("ASYNC"):
-        return Kind.PROXY, None
+    if opcode == "FENCE" and has("ASYNC"):  # of shared, tensor or global memory: fence.proxy.async, tcgen05.wait::st
+        return (Kind.PROXY, None) if has("S") else (Kind.STORED, None) if has("T") else None
     return (Kind.MEMORY, None) if opcode == "MEMBAR" else None
 
 
@@ -165,45 +163,4 @@ def _chunks(read: tuple[tuple[int, int, bool], ...], warp: int) -> Ints:
         parts.append(tiles[0][warp * quarter : (warp + 1) * quarter].ravel())
     if warp == 0:
         parts.append(tiles[-1].ravel())
-    return np.unique(np.concatenate(parts))
-
-
-def _umma_step(instruction: SassInstruction) -> Step:
-    """Return the step of a tcgen05.mma: what it reads through descriptors, of its block or of both of its pair."""
-    parts = instruction.operands
-    number = next(k for k, operand in enumerate(parts) if operand.kind == INSTRUCTION)
-    scaled = any(operand.kind == TENSOR for operand in parts[number + 1 :])
-    sides = [side for side in (0, 1) if parts[side].kind == MEMORY]  # A may be in tensor memory
-    readers = [half for side in sides for half in registers(parts[side])]
-    readers.append(operands.address(parts[number]))
-    guard = operands.guard_operands(instruction.guard)
-
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, readers)
-        if doubtful.any() or values is None:
-            m.note(Kind.UNKNOWN, m.view.warps)
-            return
-        rows, read = np.flatnonzero(selected.any(axis=1)), []
-        for row in rows.tolist():
-            *halves, bits = (of_row(value, row) for value in values)
-            shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=scaled)
-            described = zip(sides, halves[::2], halves[1::2], strict=True)
-            tiles = tuple((UmmaDescriptor.of_bits(low | high << 32), side) for side, low, high in described)
-            if shape.refused or shape.sparse or any(tile.refused or tile.absolute for tile, _ in tiles):
-                m.note(Kind.UNKNOWN, m.view.warps)
-                return
-            block = int(m.view_blocks()[row])
-            read.append((m.clusters.pair(block) if shape.pair else (block,), _umma_chunks(tiles, shape)))
-        if read:
-            m.note(Kind.TENSOR_TILE, m.view.warps[rows], read)
-
-    return step
-
-
-@lru_cache(maxsize=1 << 12)
-def _umma_chunks(tiles: tuple[tuple[UmmaDescriptor, int], ...], shape: UmmaShape) -> Ints:
-    """Return the first bytes of the chunks of 16 that a tcgen05.mma reads: by tile, its side is 0 for A or 1 for B."""
-    deep, majors = K_BYTES // shape.element, (shape.a_mn_major, shape.b_mn_major)
-    parts = [tile.chunks(shape.rows[side], majors[side], deep).ravel() for tile, side in tiles]
     return np.unique(np.concatenate(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.effects import (
     BASES,
     CONTROL,
     ELSEWHERE,
+    INITIALISES,
     MODELLED,
     PHASE_CHECK,
     REGISTERS,
@@ -244,7 +245,16 @@ def prepare(
 
 @lru_cache(maxsize=MOST_PARSED)
 def _all_parsed(code: tuple[Sass, ...]) -> tuple[SassInstruction, ...]:
-    return tuple(map(_parsed, code))
+    parsed = list(map(_parsed, code))
+    for index, instruction in enumerate(parsed):
+        if instruction.mnemonic == "SYNCS.CCTL.IVALL":  # mbarriers that lanes have initialised by stores begin here
+            for number in range(index - 1, -1, -1):
+                store = parsed[number]
+                if control_word(store) in CONTROL or store.opcode == "SYNCS":
+                    break
+                if store.opcode == "STS" and store.has("64", "128"):
+                    parsed[number] = replace(store, modifiers=(*store.modifiers, INITIALISES))
+    return tuple(parsed)
 
 
 def _parsed(sass: Sass) -> SassInstruction:
@@ -340,8 +350,13 @@ def _access(instruction: SassInstruction, index: int, matters: bool, contents: b
         tensor_memory.compiled(instruction)
         or copies.compiled(instruction)
         or syncs.compiled_generic(instruction, index, matters)
-        or memory.compiled(instruction, index, matters, contents)
+        or _shared_or_other(instruction, index, matters, contents)
     )
+
+
+def _shared_or_other(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> Step | None:
+    step = memory.compiled(instruction, index, matters, contents)
+    return both(step, syncs.initialised(instruction)) if step and instruction.has(INITIALISES) else step
 
 
 def _noting(step: Step | None) -> Step | None:

@@ -2,14 +2,15 @@
 
 Happens-before by vector clocks (Mattern, "Virtual Time and Global States of Distributed Systems"; Flanagan and Freund,
 "FastTrack", PLDI 2009). Clocks count events. What advances by itself, an agent, has a component of its own: each warp;
-the copies of a warp (cp.async, and bulk copies that read); the wgmmas of a warpgroup; what an mbarrier counts (bulk and
-tensor copies that write). An access starts after what its warp knows, and has ended for whoever knows its agent's
-component to be at least its event: a warp for itself at once, for copies once it waited for them.
+the copies of a warp (cp.async, and bulk copies that read); the wgmmas of a warpgroup; the tcgen05.mma, cp and shift of
+a warp, in their order; its tcgen05.st; what an mbarrier counts (bulk and tensor copies that write). An access starts
+after what its warp knows, and has ended for whoever knows its agent's component to be at least its event: a warp for
+itself at once, for copies once it waited for them.
 
 A second clock has what a warp has made visible to the async proxy (fence.proxy.async).
 
-Shared memory is in units: bytes, or as many as the narrowest access has. N warps run in a domain, the blocks of a
-cluster, with A agents.
+Shared memory is in units: bytes, or as many as the narrowest access has. Behind them, a block has the places of its
+tensor memory. N warps run in a domain, the blocks of a cluster, with A agents.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse, memory_operands
 from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
-from ncu_swizzle.emulate.effects import UNCOUNTED, WGMMA
+from ncu_swizzle.emulate.effects import TENSOR_MEMORY, TENSOR_READS, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
 from ncu_swizzle.emulate.machine import ALL_MASK, Machine
 from ncu_swizzle.emulate.order_steps import GROUPS
 from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
+from ncu_swizzle.emulate.tensor_order import PLACES
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
@@ -41,7 +44,7 @@ MBARRIER = 8  # bytes
 COUNT = "uses the mbarrier"
 WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
-    codes.ASYNC_RACE: "the copy or wgmma under way is not waited for, or its wait does not reach this warp",
+    codes.ASYNC_RACE: "the copy, wgmma or tcgen05 under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() that both take part in orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
@@ -54,6 +57,7 @@ POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBA
 IN_WARP = (codes.LANES, codes.SAME_PLACE)
 _OFFSET = {Kind.INITIALISE: 1, Kind.COUNT: 1, Kind.PASS: 0, Kind.COPY_IN: 4}  # of their data: an mbarrier's
 MOST_UNITS = 1 << 27  # of a table of units and agents
+_IN_PIPE = TENSOR_READS | {"UTCSHIFT"}
 MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
 
 
@@ -99,17 +103,37 @@ class Races:
         self.n = len(self.blocks) * m.per_block
         self.events = events
         self.unit = self._unit(events)
-        self.per_block = -(-m.shared_size // self.unit)
-        total = self.per_block * len(self.blocks)
         opcodes = {self.instructions[event.number].opcode for event in events}
+        tensors = bool(opcodes & TENSOR_MEMORY)
+        self.shared_units = -(-m.shared_size // self.unit)
+        self.per_block = self.shared_units + PLACES * tensors
+        total = self.per_block * len(self.blocks)
         self.polls, self.swapped = polling(self.instructions), compared_and_swapped(self.instructions)
         self.copies, self.tiles = self.n, 2 * self.n
-        self.agents = 2 * self.n + -(-self.n // WARPS)
-        self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED) else self.n
+        self.pipes = 2 * self.n + -(-self.n // WARPS)
+        self.storing = self.pipes + self.n * tensors
+        self.agents = self.storing + self.n * tensors
+        self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED | TENSOR_MEMORY) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
             return
-        offsets = {int(np.ravel(event.data[_OFFSET[event.kind]])[0]) for event in events if event.kind in _OFFSET}
+        self._begin(total, opcodes)
+        for at, event in enumerate(events, 1):
+            self.now = at
+            handler = _HANDLERS.get(event.kind)
+            if handler is None:
+                continue
+            low, high = 0, len(event.warps)
+            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE):
+                low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
+                if low == high:
+                    continue
+            handler(self, event, event.warps[low:high] - self.first, slice(low, high))
+        self._judge_exits()
+
+    def _begin(self, total: int, opcodes: set[str]) -> None:
+        """Make the tables, of so many units."""
+        offsets = {int(np.ravel(event.data[_OFFSET[event.kind]])[0]) for event in self.events if event.kind in _OFFSET}
         room = self.agents + len(offsets) * len(self.blocks)
         self.clock, self.visible = np.zeros((2, self.n, room), np.int32)
         np.fill_diagonal(self.clock, ALWAYS)
@@ -134,18 +158,6 @@ class Races:
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
-        for at, event in enumerate(events, 1):
-            self.now = at
-            handler = _HANDLERS.get(event.kind)
-            if handler is None:
-                continue
-            low, high = 0, len(event.warps)
-            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE):
-                low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
-                if low == high:
-                    continue
-            handler(self, event, event.warps[low:high] - self.first, slice(low, high))
-        self._judge_exits()
 
     def _unit(self, events: Sequence[Event]) -> int:
         """Return the bytes of a unit: those of the narrowest access."""
@@ -250,7 +262,8 @@ class Races:
         block, offset = int(event.data[0][0]) - self.blocks.start, int(event.data[1][0])
         self._mbarrier(block, offset).pending[:] = 0
         units = self._units(block, offset, MBARRIER)
-        self._access(_together(warps[:1], units), WRITE)
+        if self.instructions[event.number].opcode == "SYNCS":  # of a store, its access has been noted
+            self._access(_together(warps[:1], units), WRITE)
         self.is_mbarrier[units] = self.now
 
     def _invalidate(self, event: Event, _warps: Ints, _rows: slice) -> None:
@@ -266,14 +279,15 @@ class Races:
             return
         blocks, completed = blocks[inside] - self.blocks.start, completed[inside]
         warps = (event.warps[inside] - self.first) if len(event.warps) else warps
-        asynchronous = self.instructions[event.number].opcode == "ARRIVES"
+        opcode = self.instructions[event.number].opcode
+        first = {"ARRIVES": self.copies, "UTCBAR": self.pipes}.get(opcode)
         for block in np.unique(blocks).tolist():
             mbarrier, here = self._mbarrier(block, offset), blocks == block
             if len(warps):
                 arriving = np.unique(warps[here])
                 clocks = self._published(arriving)
-                if asynchronous:  # once the copies that the warp has issued are complete
-                    clocks[np.arange(len(arriving)), 0, self.copies + arriving] = self.now
+                if first is not None:  # once the copies, or the tcgen05.mma, that the warp has issued are complete
+                    clocks[np.arange(len(arriving)), 0, first + arriving] = self.now
                 mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
                 units = self._units(block, offset, MBARRIER)
                 self._access(_together(arriving, units), COUNT)
@@ -335,7 +349,7 @@ class Races:
 
     def _units(self, block: int, first: int, size: int) -> Ints:
         """Return the units of some bytes of a block."""
-        low, high = first // self.unit, min(-(-(first + size) // self.unit), self.per_block)
+        low, high = first // self.unit, min(-(-(first + size) // self.unit), self.shared_units)
         return np.arange(low, max(low, high)) + block * self.per_block
 
     def _values(self, event: Event, _warps: Ints, rows: slice) -> None:
@@ -410,20 +424,29 @@ class Races:
             wide = CHUNK // self.unit
             block = warp // self.machine.per_block
             units = (chunks[:, None] // self.unit + np.arange(wide)).ravel()
-            units = units[units < self.per_block] + block * self.per_block
+            units = units[units < self.shared_units] + block * self.per_block
             agent = self.tiles + warp // WARPS
             self._access(_together(warps[k : k + 1], units), READ, agent=agent, proxy=True)
             if ends and warp % WARPS == 0:
                 self.tile_groups[warp // WARPS].append(self.now)
 
-    def _tensor_tile(self, event: Event, warps: Ints, rows: slice) -> None:
-        """tcgen05.mmas read their tiles, as if when they are issued: what a commit orders is after its warp, too."""
-        for (blocks, chunks), warp in zip(event.data[rows], warps.tolist(), strict=True):
-            units = (chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
-            units = units[units < self.per_block]
-            for block in blocks:
-                here = units + (block - self.blocks.start) * self.per_block
-                self._access(_together(np.array([warp]), here), READ, agent=warp)
+    def _tensor(self, event: Event, warps: Ints, rows: slice) -> None:
+        """tcgen05 reads tiles, and accesses tensor memory."""
+        opcode = self.instructions[event.number].opcode
+        first = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else 0
+        for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
+            agent, one = first + warp, np.array([warp])
+            known, self.clock[warp, agent] = self.clock[warp, agent], ALWAYS  # in the order in which it is issued
+            for block in use.blocks:
+                units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
+                base = (block - self.blocks.start) * self.per_block
+                self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent)
+                self._access(_together(one, use.reads + self.shared_units + base), READ, agent=agent)
+                self._access(_together(one, use.writes + self.shared_units + base), WRITE, agent=agent)
+            self.clock[warp, agent] = known
+
+    def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
+        self.clock[warps, self.storing + warps] = self.now
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
@@ -443,12 +466,12 @@ class Races:
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: no barrier of the cluster follows"
-                self._add(codes.EXITED, (party,), block, what, None)
+                self._add(codes.EXITED, (party,), block, what)
         for warp, (at, number) in self.reading.items():
             if self.clock[warp, self.copies + warp] < at:
                 party = Party(offset=self.instructions[number].offset, does="copies out of shared memory")
                 what = "the block may end before this copy has read its source: no wait for its group follows"
-                self._add(codes.ASYNC_RACE, (party,), warp // self.machine.per_block, what, None)
+                self._add(codes.ASYNC_RACE, (party,), warp // self.machine.per_block, what)
 
     # ------------------------------------------------------------------------------------------ judgement
 
@@ -584,7 +607,14 @@ class Races:
                 self._party(now, does, mine, warp, lane),
                 self._party(earlier, before, other, other, others_lane),
             )
-            self._add(kind, parties, block, WRONG[kind], unit % self.per_block * self.unit, key)
+            self._add(kind, parties, block, WRONG[kind], self._place(unit % self.per_block), key)
+
+    def _place(self, unit: int) -> str:
+        """Return a unit of a block in words."""
+        if unit < self.shared_units:
+            return f"byte {unit * self.unit:#x} of shared memory"
+        part, column = divmod(unit - self.shared_units, COLUMNS)
+        return f"lane {part * ROWS_OF_ONE}, column {column} of tensor memory"
 
     def _stored_at(self, at: int, unit: int, warp: int, lane: int) -> int | None:
         """Return the byte that a lane stored in an event, or the bytes of its unit; None if that is not known."""
@@ -601,6 +631,7 @@ class Races:
 
     def _party(self, event: Event, does: str, agent: int, warp: int, lane: int) -> Party:
         instruction = self.instructions[event.number]
+        does = "frees" if instruction.opcode == "UTCATOMSWS" else does
         thread = None
         if agent < self.n and warp < self.n and lane >= 0:
             x, y, _ = self.machine.block
@@ -619,10 +650,10 @@ class Races:
         return int(footprint.lanes[here.argmax()]) if here.any() else ALL_LANES
 
     def _add(
-        self, code: str, parties: tuple[Party, ...], block: int, what: str, address: int | None, key: Any = None
+        self, code: str, parties: tuple[Party, ...], block: int, what: str, place: str = "", key: Any = None
     ) -> None:
         x, y, z = self.machine.blocks[self.blocks.start + block].tolist()
-        hazard = Hazard(code=code, parties=parties, block=(x, y, z), what=what, address=address)
+        hazard = Hazard(code=code, parties=parties, block=(x, y, z), what=what, place=place)
         self.found.setdefault(key or (code, parties[0].offset, -1), hazard)
 
 
@@ -675,7 +706,8 @@ _HANDLERS = {
     Kind.COPY_IN: Races._copy_in,
     Kind.READ_OUT: Races._read_out,
     Kind.TILE: Races._tile,
-    Kind.TENSOR_TILE: Races._tensor_tile,
+    Kind.TENSOR: Races._tensor,
+    Kind.STORED: Races._stored_tensors,
     Kind.UNKNOWN: Races._unknown,
     Kind.WARP: Races._in_warp,
     Kind.BARRIER: Races._barrier,

@@ -121,12 +121,14 @@ class _Generic(MemoryInstruction):
 
 
 COUNT_ONE = 1 << 20  # minus the count is how a barrier's word holds its arrivals
-WORD_COUNT_BIT = 1  # where this begins in the lower word
+WORD_COUNT_BIT, UPPER_COUNT_BIT = 1, 11  # where this begins in the lower and in the upper word
 PHASE_BIT = np.uint32(31)  # of the upper word of a state
 
 
 def compiled(instruction: SassInstruction) -> Step | None:
     """Return the step of an operation on mbarriers; None if it changes none."""
+    if instruction.has("IVALL"):
+        return None
     if instruction.has("CCTL"):
         return _Invalidate(instruction).step
     if instruction.has("EXCH"):
@@ -181,6 +183,42 @@ class _Initialise(_Operation):
                 m.mbarriers.initialise(offset, block, np.array([count]))
             else:
                 m.mbarriers.doubt(block, offset)
+
+
+def initialised(instruction: SassInstruction) -> Step:
+    """Return the step of a store that initialises mbarriers, one or two per lane, if its words are those of mbarriers.
+
+    ptxas makes it of an mbarrier.init that several lanes execute, followed by SYNCS.CCTL.IVALL.
+    """
+    store = MemoryInstruction(instruction)
+    address_of = operands.address(store.memory)
+
+    def step(m: Machine) -> None:
+        selected, doubtful, _ = store.lanes(m)
+        address, words = address_of(m), store.stored(m)
+        if doubtful.any() or not known_in(address, selected):
+            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            m.note(Kind.JOIN, m.view.warps, f"which mbarriers {instruction.text} initialises")
+            return
+        at = np.broadcast_to(address.bits, selected.shape)
+        for row, lane in np.argwhere(selected).tolist():
+            block, first = m.view_blocks()[row : row + 1], int(at[row, lane] & WINDOW)
+            for number in range(0, len(words), 2):
+                low, high = (_of_lane(word, row, lane, selected.shape) for word in words[number : number + 2])
+                offset = first + 4 * number
+                if low is None or high is None:
+                    m.mbarriers.doubt(block, offset)
+                elif low >> WORD_COUNT_BIT == high >> UPPER_COUNT_BIT:
+                    m.note(Kind.INITIALISE, m.view.warps[row : row + 1], (block, np.array([offset])))
+                    m.mbarriers.initialise(offset, block, np.array([COUNT_ONE - (low >> WORD_COUNT_BIT)]))
+
+    return step
+
+
+def _of_lane(value: Value, row: int, lane: int, shape: tuple[int, ...]) -> int | None:
+    if not np.broadcast_to(np.asarray(value.known), shape)[row, lane]:
+        return None
+    return int(np.broadcast_to(value.bits, shape)[row, lane])
 
 
 class _Invalidate(_Operation):

@@ -1,4 +1,4 @@
-"""Tensor memory of Blackwell as threads drive it: columns allocated, arrivals of commits, work taken over.
+"""Tensor memory of Blackwell as threads drive it: columns allocated, what is accessed, commits, work taken over.
 
 ptxas expands tcgen05.alloc and its like into calls of UTCATOMSWS around words of the reserved shared memory, with
 checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring columns are a unit.
@@ -6,7 +6,9 @@ checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,16 +17,22 @@ from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
 from ncu_swizzle.emulate.copies import of_rows
-from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.values import Bits, Value, unknown
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import WARP, WORD, Ints
 
 LANES, COLUMNS, UNIT = 128, 512, 32
 UNITS = COLUMNS // UNIT
+SIXTEENTHS, ROWS_OF_ONE = 8, 16  # the 128 lanes in parts of 16, which no layout divides
+ALL_LANES = tuple(range(SIXTEENTHS))
+OF_FACTORS = "4x32dp128bit"  # of UTCCP: 32 rows of 16 bytes, to all four parts of the lanes
+# Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
+_WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
+_SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: rows of so many bits, and how often they are copied
 RESPONSE = 16  # bytes that clusterlaunchcontrol.try_cancel writes, and its mbarrier counts
 
 
@@ -32,6 +40,46 @@ def compiled(instruction: SassInstruction) -> Step | None:
     """Return the step of an instruction that allocates columns, commits, or asks for work; None for others."""
     step = _STEPS.get(instruction.opcode)
     return step(instruction) if step else None
+
+
+def split(address: int) -> tuple[int, int]:
+    """Return the lane and the column of an address in tensor memory."""
+    return address >> 16 & 0xFFFF, address & 0xFFFF
+
+
+@dataclass(frozen=True)
+class WarpAccess:
+    """What an LDTM or STTM accesses: columns, of 16 or 32 of its warp's lanes."""
+
+    columns: int
+    sixteenths: int
+
+    @classmethod
+    def of(cls, instruction: SassInstruction) -> WarpAccess:
+        shape = next((word for word in instruction.modifiers if word in (*_WIDE, *HALVES)), "")
+        times = next((int(word[1:]) for word in instruction.modifiers if re.fullmatch(r"x\d+", word)), 1)
+        packed = 2 if instruction.has("PACK16BIT", "EXPAND16BIT") else 1
+        return cls(times * _WIDE.get(shape, 1) * packed, 1 if shape else 2)
+
+    def lane(self, lane: int, warp: int) -> int | None:
+        """Return the first lane that a warp of its block accesses, given the address's; None if it may not begin there.
+
+        The hardware takes a warp's own 32 lanes whichever of the four parts the address says (DeepGEMM's pull request
+        341); only code for debugging checks it, and traps.
+        """
+        within = lane % WARP
+        return WARP * (warp % 4) + within if within in range(0, WARP, ROWS_OF_ONE * self.sixteenths) else None
+
+    def parts(self, lane: int) -> tuple[int, ...]:
+        """Return the sixteenths of the lanes that are accessed from a lane on."""
+        first = lane // ROWS_OF_ONE
+        return tuple(range(first, min(SIXTEENTHS, first + self.sixteenths)))
+
+
+def copied(instruction: SassInstruction) -> tuple[int, int]:
+    """Return how many rows a UTCCP reads from shared memory, and how many bytes of each: so many columns it writes."""
+    shape = next((match for word in instruction.modifiers if (match := _SHAPE.match(word))), None)
+    return (int(shape[1]), int(shape[2]) // 8) if shape else (LANES, 8 * WORD)
 
 
 def first_free(taken: int, units: int) -> int | None:

@@ -6,7 +6,6 @@ waited for by nobody.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,20 +15,31 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassInstruction
 from ncu_swizzle.emulate.copies import of_row, of_warps, registers
-from ncu_swizzle.emulate.effects import HALVES, UMMA, effects, operand_number
+from ncu_swizzle.emulate.effects import UMMA, effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.scale_factors import ScaleFactors
 from ncu_swizzle.emulate.tensor_map import NOTHING
-from ncu_swizzle.emulate.tensor_memory import COLUMNS, UNIT, UNITS, first_free
+from ncu_swizzle.emulate.tensor_memory import (
+    ALL_LANES,
+    COLUMNS,
+    OF_FACTORS,
+    ROWS_OF_ONE,
+    SIXTEENTHS,
+    UNIT,
+    UNITS,
+    WarpAccess,
+    copied,
+    first_free,
+    split,
+)
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
-SIXTEENTHS, ROWS_OF_ONE = 8, 16  # the 128 lanes in parts of 16, which no layout divides
 WARP_LANES, UNIT_BITS = 32, UNIT.bit_length() - 1
 NOBODY = -1
 OPCODES = UMMA | {"LDTM", "STTM", "UTCATOMSWS", "UTCBAR", "UTCCP", "UTCSHIFT"}
@@ -257,7 +267,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 chain=chain,
             ).judge(m)
             if scales and len(origins) == len("AB"):
-                columns = [_split(address & 0x3FFFFFFF)[1] for address in others[-2:]]
+                columns = [split(address & 0x3FFFFFFF)[1] for address in others[-2:]]
                 tensors.scales.judge(offset, shape, blocks, columns, chain, (origins[0], origins[1]))
             record.count()
 
@@ -297,11 +307,6 @@ def _blocks(m: Machine, row: int, pair: bool) -> tuple[int, ...]:
     return m.clusters.pair(block) if pair else (block,)
 
 
-def _split(address: int) -> tuple[int, int]:
-    """Return the lane and the column of an address in tensor memory."""
-    return address >> 16 & 0xFFFF, address & 0xFFFF
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Issued:
     """A tcgen05.mma that has been issued: what it does to tensor memory."""
@@ -329,7 +334,7 @@ class _Issued:
 
     def judge_result(self, address: int, adds: bool, issuer: int) -> None:
         """Judge where D goes."""
-        (lane, column), (parts, count) = _split(address), self.shape.result_lanes
+        (lane, column), (parts, count) = split(address), self.shape.result_lanes
         if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
             fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
             message = f"D begins in lane {lane} of tensor memory: {fits} would fit"
@@ -340,7 +345,7 @@ class _Issued:
 
     def judge_operand(self, address: int) -> None:
         """Judge where A comes from."""
-        (lane, column), (parts, count) = _split(address), self.shape.a_lanes
+        (lane, column), (parts, count) = split(address), self.shape.a_lanes
         here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
         for access in self._allowed(column, count, here, "it reads A from"):
             self.tensors.read(access, by_threads=False)
@@ -348,17 +353,12 @@ class _Issued:
     def judge_scales(self, addresses: Sequence[int]) -> None:
         """Judge where the scale factors of A and of B come from."""
         for side, address, count in zip("AB", addresses, self.shape.scale_columns, strict=True):
-            column, what = _split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
-            for access in self._allowed(column, count, range(SIXTEENTHS), what):
+            column, what = split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
+            for access in self._allowed(column, count, ALL_LANES, what):
                 self.tensors.read(access, by_threads=False)
 
 
 # ---------------------------------------------------------------------------------------------- loads, stores, copies
-
-# Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
-_WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
-_COPY_COLUMNS = {"128dp128bit": 4, "4dp256bit": 8}
-OF_FACTORS = "4x32dp128bit"  # 32 rows of 16 bytes, to all four parts of the lanes
 
 
 def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
@@ -366,10 +366,7 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     offset, loads = instruction.offset, instruction.opcode == "LDTM"
     guard = operands.guard_operands(instruction.guard)
     address = operands.address(next(operand for operand in instruction.operands if operand.kind == TENSOR))
-    shape = next((word for word in instruction.modifiers if word in (*_WIDE, *HALVES)), "")
-    times = next((int(word[1:]) for word in instruction.modifiers if re.fullmatch(r"x\d+", word)), 1)
-    columns = times * _WIDE.get(shape, 1) * (2 if instruction.has("PACK16BIT", "EXPAND16BIT") else 1)
-    high = 1 if shape else 2  # sixteenths of the lanes
+    shape = WarpAccess.of(instruction)
     what = "it loads" if loads else "it stores to"
 
     def step(m: Machine) -> None:
@@ -379,23 +376,22 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             tensors.record.leave(f"which columns {instruction.text} accesses is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            (lane, column), block = _split(of_row(values[0], row)), int(m.view_blocks()[row])
-            # The hardware takes a warp's own 32 lanes whichever of the four parts the address says (DeepGEMM's pull
-            # request 341); only code for debugging checks it, and traps.
-            own, lane = 32 * (int(m.view.warps[row]) % m.per_block % 4), lane % 32
-            if lane not in ((0, ROWS_OF_ONE) if high == 1 else (0,)):
-                fits = "0 or 16" if high == 1 else "0"
-                message = f"it begins in lane {lane} of the warp's 32 lanes of tensor memory: {fits} would fit"
+            (named, column), block = split(of_row(values[0], row)), int(m.view_blocks()[row])
+            lane = shape.lane(named, int(m.view.warps[row]) % m.per_block)
+            if lane is None:
+                fits = "0 or 16" if shape.sixteenths == 1 else "0"
+                message = (
+                    f"it begins in lane {named % WARP_LANES} of the warp's 32 lanes of tensor memory: {fits} would fit"
+                )
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
                 continue
-            lane += own
             access = TensorAccess(
                 machine=m,
                 offset=offset,
                 block=block,
                 first=column,
-                count=columns,
-                parts=range(lane // ROWS_OF_ONE, min(SIXTEENTHS, lane // ROWS_OF_ONE + high)),
+                count=shape.columns,
+                parts=shape.parts(lane),
                 what=what,
             )
             if not tensors.allowed(access):
@@ -414,8 +410,7 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
     source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
     readers = [operands.address(target), *registers(source)]
-    shape = next((word for word in instruction.modifiers if "dp" in word), "")
-    columns = 8 if not shape else _COPY_COLUMNS.get(shape, 4)
+    columns = copied(instruction)[1] // WORD
     pair = instruction.has("2CTA")
 
     def step(m: Machine) -> None:
@@ -426,7 +421,7 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             address, low, high = (of_row(value, row) for value in values)
-            column, descriptor = _split(address)[1], UmmaDescriptor.of_bits(low | high << 32)
+            column, descriptor = split(address)[1], UmmaDescriptor.of_bits(low | high << 32)
             for block in _blocks(m, row, pair):
                 access = TensorAccess(
                     machine=m,
@@ -434,13 +429,13 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                     block=block,
                     first=column,
                     count=columns,
-                    parts=range(SIXTEENTHS),
+                    parts=ALL_LANES,
                     what="it writes",
                 )
                 if tensors.allowed(access):
                     tensors.write(access, issuer=None)
                 _check_source(tensors.record, m, offset, block, descriptor)
-                if shape == OF_FACTORS and not descriptor.refused:
+                if instruction.has(OF_FACTORS) and not descriptor.refused:
                     tensors.scales.copy(tensors.record.placed(m), block, column, descriptor)
 
     return step
@@ -458,7 +453,7 @@ def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             tensors.record.leave(f"which columns {instruction.text} moves is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            lane, column = _split(of_row(values[0], row))
+            lane, column = split(of_row(values[0], row))
             if lane % WARP_LANES:
                 message = f"it begins in lane {lane} of tensor memory: {lane // WARP_LANES * WARP_LANES} would fit"
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)

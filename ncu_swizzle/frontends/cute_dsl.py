@@ -337,8 +337,8 @@ def _by_value(name: str, content: bytes, pointed: Sequence[tuple[str, int]]) -> 
     fields = []
     for number in range(size // unit):
         tensor, offset = pointed[number] if pointed else ("", 0)
-        value = int.from_bytes(content[number * unit : (number + 1) * unit], "little")
-        fields.append(f"{POINTER}:{tensor}+{offset}" if tensor else f"uint{8 * unit}:{value}")
+        value = int.from_bytes(content[number * unit : (number + 1) * unit], "little", signed=True)
+        fields.append(f"{POINTER}:{tensor}+{offset}" if tensor else f"int{8 * unit}:{value}")
     return KernelParameter(name=name, dtype=STRUCT, value=",".join(fields))
 
 

@@ -142,7 +142,7 @@ class UmmaShape:
             m=(bits >> 24 & 31) << 4,
             n=(bits >> 17 & 63) << 3,
             a_format=bits >> 7 & 7,
-            b_format=bits >> 10 & 7,
+            b_format=bits >> 10 & (3 if opcode == "UTCOMMA" else 7),  # then bit 12 is of sparse operands
             d_format=1 if scaled else bits >> 4 & 3,
             a_mn_major=bool(bits >> 15 & 1),
             b_mn_major=bool(bits >> 16 & 1),

@@ -21,11 +21,11 @@ def described(name: str) -> Built:
 def test_a_tensor_map_points_to_a_matrix_that_is_no_parameter_and_a_dynamic_layout_passes_sizes_and_strides() -> None:
     hopper = described("cute-hopper")
     arguments = {argument.name: argument for argument in hopper.target.family.arguments}
-    assert arguments["parameter0"].value.startswith("pointer:a+0,uint64:")
-    assert arguments["parameter1"].value.startswith("pointer:b+0,uint64:")
+    assert arguments["parameter0"].value.startswith("pointer:a+0,int64:")
+    assert arguments["parameter1"].value.startswith("pointer:b+0,int64:")
     assert [name for name, argument in arguments.items() if not argument.passed] == ["a", "b"]
     assert arguments["c"].passed
     assert described("cute-hopper").target.family.arguments == hopper.target.family.arguments
     dynamic = described("cute-row-sums-dynamic").target.family
-    assert dynamic.arguments[0].value == f"pointer:x+0,uint64:{2000 << 32 | 512},uint64:2000"
+    assert dynamic.arguments[0].value == f"pointer:x+0,int64:{2000 << 32 | 512},int64:2000"
     assert dynamic.launch.grid == ("512", "1", "1")
