@@ -162,6 +162,9 @@ __device__ __forceinline__ void gemm(const typename D::Input &a, const typename 
         }
         ptx::tensor_fence_after();
     };
+    if constexpr (D::kGroup > 1) {
+        ptx::cluster_sync(); // a pair allocates together: both blocks have to run
+    }
     if (threadIdx.x < 32) {
         ptx::tensor_allocate<D::kGroup, D::kColumns>(address(&tensor));
     }

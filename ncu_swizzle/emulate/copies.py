@@ -315,10 +315,14 @@ def registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[M
     return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
 
 
-def of_warps(m: Machine, readers: Sequence[operands.Reader]) -> list[Value] | None:
-    """Return what the readers read in each warp of the view; None if some of it is unknown."""
+def of_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) -> list[Value] | None:
+    """Return what the readers read in each warp of the view; None if some of it is unknown in a warp that is selected.
+
+    `selected`: lanes, (G, 32).
+    """
     values = [first_lane(read(m), m.view.mask) for read in readers]
-    return values if all(value.certain for value in values) else None
+    warps = selected.any(axis=1, keepdims=True)
+    return values if all(known_in(value, warps) for value in values) else None
 
 
 def of_row(value: Value, row: int) -> int:

@@ -93,7 +93,7 @@ class Races:
 
     @cached_property
     def allocates(self) -> bool:
-        """Whether tensor memory is: by tcgen05, whose commits are not followed as an order between blocks."""
+        """Whether tensor memory is allocated."""
         return any(each.opcode == "UTCATOMSWS" for each in self.instructions)
 
     def run(self, events: Sequence[Event]) -> None:
@@ -292,7 +292,7 @@ class Races:
                 units = self._units(block, offset, MBARRIER)
                 self._access(_together(arriving, units), COUNT)
                 for warp in arriving[arriving // self.machine.per_block != block].tolist():
-                    self.remote[block, warp] = self.now, event.number
+                    self._reach(block, warp, self.pipes + warp if opcode == "UTCBAR" else warp, event)
             self._settle(mbarrier, int(completed[here].max()))
 
     def _pass(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -390,7 +390,21 @@ class Races:
         first = (blocks - self.blocks.start) * self.per_block + at // self.unit
         self._access(self._footprint(warps, first, selected, use), use.does)
         for row, lane in np.argwhere(selected).tolist():
-            self.remote[int(blocks[row, lane]) - self.blocks.start, int(warps[row])] = self.now, event.number
+            warp = int(warps[row])
+            self._reach(int(blocks[row, lane]) - self.blocks.start, warp, warp, event)
+
+    def _reach(self, block: int, warp: int, agent: int, event: Event) -> None:
+        """Keep an access to another block, of which its warp has to know that it has begun."""
+        self.remote[block, agent] = self.now, event.number
+        if not self.clock[warp, self._warps(block)].any() and not self.lost:
+            party = Party(offset=self.instructions[event.number].offset, does="accesses another block")
+            index = tuple(self.machine.blocks[self.blocks.start + block].tolist())
+            what = f"block {index} may not have begun by then: no barrier of the cluster comes before"
+            self._add(codes.EXITED, (party,), block, what, key=(codes.EXITED, event.number, -2))
+
+    def _warps(self, block: int) -> slice:
+        """Return the warps of a block."""
+        return slice(block * self.machine.per_block, (block + 1) * self.machine.per_block)
 
     def _copy_in(self, event: Event, _warps: Ints, _rows: slice) -> None:
         """A bulk or tensor copy writes; an mbarrier counts its bytes."""
@@ -437,12 +451,14 @@ class Races:
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
             agent, one = first + warp, np.array([warp])
             known, self.clock[warp, agent] = self.clock[warp, agent], ALWAYS  # in the order in which it is issued
-            for block in use.blocks:
-                units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
-                base = (block - self.blocks.start) * self.per_block
+            units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
+            for block in (block - self.blocks.start for block in use.blocks):
+                base = block * self.per_block
                 self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent)
                 self._access(_together(one, use.reads + self.shared_units + base), READ, agent=agent)
                 self._access(_together(one, use.writes + self.shared_units + base), WRITE, agent=agent)
+                if block != warp // self.machine.per_block:
+                    self._reach(block, warp, agent, event)
             self.clock[warp, agent] = known
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
@@ -456,16 +472,12 @@ class Races:
                 groups.append(self.now)
 
     def _judge_exits(self) -> None:
-        """Accesses to another block have to end before its threads do, and copies out of a block before its own do."""
-        for (block, warp), (at, number) in self.remote.items():
-            own = slice(block * self.machine.per_block, (block + 1) * self.machine.per_block)
-            if not (self.clock[own, warp] >= at).any():
-                if self.allocates:
-                    self.lacking["whether what commits of tcgen05 order is before a block's end"] = None
-                    continue
+        """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
+        for (block, agent), (at, number) in self.remote.items():
+            if not (self.clock[self._warps(block), agent] >= at).any():
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
-                what = f"block {tuple(index)} may have ended by then: no barrier of the cluster follows"
+                what = f"block {tuple(index)} may have ended by then: nothing that it waits for follows"
                 self._add(codes.EXITED, (party,), block, what)
         for warp, (at, number) in self.reading.items():
             if self.clock[warp, self.copies + warp] < at:

@@ -72,7 +72,7 @@ def _noted(instruction: SassInstruction, readers: Sequence[operands.Reader], use
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, readers)
+        values = of_warps(m, readers, selected)
         rows = np.flatnonzero(selected.any(axis=1))
         if doubtful.any() or values is None:
             m.note(Kind.UNKNOWN, m.view.warps)

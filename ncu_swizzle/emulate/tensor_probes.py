@@ -36,6 +36,7 @@ from ncu_swizzle.emulate.tensor_memory import (
 )
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
+from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
@@ -222,8 +223,8 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values, more = of_warps(m, readers), first_lane(adds(m), m.view.mask)
-        if doubtful.any() or values is None or not more.certain:
+        values, more = of_warps(m, readers, selected), first_lane(adds(m), m.view.mask)
+        if doubtful.any() or values is None or not known_in(more, selected.any(axis=1, keepdims=True)):
             record.lose(m, f"what {instruction.text} reads is not known")
             return
         record.check_waits(m, offset)
@@ -371,7 +372,7 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [address])
+        values = of_warps(m, [address], selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} accesses is not known")
             return
@@ -415,7 +416,7 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, readers)
+        values = of_warps(m, readers, selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} writes is not known")
             return
@@ -448,7 +449,7 @@ def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [address])
+        values = of_warps(m, [address], selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} moves is not known")
             return
@@ -499,7 +500,7 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values, owner = of_warps(m, [source]), tensors.owner(m)
+        values, owner = of_warps(m, [source], selected), tensors.owner(m)
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
@@ -548,7 +549,7 @@ def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [source])
+        values = of_warps(m, [source], selected)
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():

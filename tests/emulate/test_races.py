@@ -14,17 +14,21 @@ from tests.support import python_kernels
 from tests.support.emulation import IN, OUT, kernel, pointers
 from tests.support.places import text
 
-# By kernel: the codes of its hazards, without "RACE0".
-EXPECTED = dict(re.findall(r'^KERNEL\((\w+), "([\d ]*)"\)', text("emulate/races.cu"), re.MULTILINE))
+# By file and kernel: the codes of its hazards, without "RACE0".
+EXPECTED = {
+    (file, name): hazards
+    for file in ("races", "tensor_races")
+    for name, hazards in re.findall(r'^KERNEL\((\w+), "([\d ]*)"\)', text(f"emulate/{file}.cu"), re.MULTILINE)
+}
 
 
-def hazards(name: str, *, file: str = "races", count: int = 1, threads: int = 64, known: bool = True) -> events.Hazards:
+def hazards(name: str, *, file: str = "races", count: int = 1, known: bool = True) -> events.Hazards:
     """Return what is found in a launch; unless `known`, the contents of the two arrays may be drawn."""
-    cluster = (2, 1, 1) if name.startswith("clustered") else (1, 1, 1)
+    cluster = (2, 1, 1) if name.startswith(("clustered", "pair")) else (1, 1, 1)
     buffers = () if known else (Buffer("out", OUT, 256), Buffer("in", IN, 256))
     launch = Launch(
         grid=(max(count, cluster[0]), 1, 1),
-        block=(threads, 1, 1),
+        block=(128 if file == "tensor_races" else 64, 1, 1),
         cluster=cluster,
         parameters=pointers(0)[:16],
         buffers=buffers,
@@ -36,9 +40,9 @@ def codes(found: events.Hazards) -> str:
     return " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found}))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(name: str) -> None:
-    assert codes(hazards(name)) == EXPECTED[name]
+@pytest.mark.parametrize(("file", "name"), EXPECTED)
+def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(file: str, name: str) -> None:
+    assert codes(hazards(name, file=file)) == EXPECTED[file, name]
 
 
 @pytest.mark.parametrize("name", ["loop", "loop_open", "lanes", "left_fenced", "phases", "counted", "clustered"])
@@ -93,10 +97,10 @@ def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
     assert (found.found, found.blocks) == ((), 1)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("waited", ""), ("early", "02")])
-def test_a_tcgen05_mma_waits_for_the_tile_that_it_reads(name: str, expected: str) -> None:
-    found = hazards(name, file="umma_waits", threads=128)
-    assert (codes(found), found.blocks) == (expected, 1)
+def test_a_column_of_tensor_memory_and_who_frees_it_are_named() -> None:
+    (hazard,) = hazards("freed_early", file="tensor_races").found
+    told = hazard.described(["a.cu:2", "a.cu:1"])
+    assert told.startswith("a warp frees lane 32, column 0 of tensor memory, which a warp reads at a.cu:1: ")
 
 
 def steps(name: str) -> dict[str, list[str]]:

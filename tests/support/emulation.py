@@ -34,7 +34,7 @@ ARCHS = {
     **dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a"),
     "shift": "sm_100a",
     "umma": "sm_100a",
-    "umma_waits": "sm_100a",
+    "tensor_races": "sm_100a",
 }  # the others: sm_90
 OUT, IN = 0x7F0000000000, 0x7F1000000000
 

@@ -86,7 +86,7 @@ __device__ __forceinline__ float other(const float *p) {
 }
 __device__ __forceinline__ void cluster() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
 KERNEL(clustered, "") { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
-KERNEL(clustered_open, "01") { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
+KERNEL(clustered_open, "01 07") { ROW; row[t] = in[t]; __syncthreads(); out[blockIdx.x * 64 + t] = other(row + 63 - t); cluster(); }
 KERNEL(clustered_ended, "07") { ROW; row[t] = in[t]; cluster(); out[blockIdx.x * 64 + t] = other(row + 63 - t); }
 __device__ __forceinline__ unsigned half(int t) { return 0xffffu << (t & 16); }
 KERNEL(halves, "") { ROW; row[t] = in[t]; __syncwarp(half(t)); out[t] = row[t ^ 8]; }
