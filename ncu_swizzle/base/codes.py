@@ -113,7 +113,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (RACE, "race", "Two warps access a byte, one of them writes it, and nothing orders them."),
             (ASYNC_RACE, "async-race", "A copy, wgmma or tcgen05 that is under way is not waited for."),
             (PROXY_FENCE, "missing-proxy-fence", "TMA or wgmma reads what threads wrote, without fence.proxy.async."),
-            (EXITED, "exited-block", "A block of a cluster may have ended, or not begun, when another one accesses its memory."),
+            (EXITED, "exited-block", "A block of a cluster that another one accesses may have ended, or not begun."),
             (STUCK, "deadlock", "Threads wait at a barrier that others never reach."),
             (PHASE, "endless-phase", "An mbarrier is waited for in a phase that cannot complete."),
             (BARRIER_COUNT, "barrier-count", "Threads meet at a named barrier with different counts."),

@@ -110,9 +110,8 @@ class Races:
         total = self.per_block * len(self.blocks)
         self.polls, self.swapped = polling(self.instructions), compared_and_swapped(self.instructions)
         self.copies, self.tiles = self.n, 2 * self.n
-        self.pipes = 2 * self.n + -(-self.n // WARPS)
-        self.storing = self.pipes + self.n * tensors
-        self.agents = self.storing + self.n * tensors
+        self.agents = self.tiles + (-(-self.n // WARPS) if opcodes & WGMMA else 0)
+        self.pipes, self.storing = (self._agents_of(opcodes) for opcodes in (_IN_PIPE, frozenset(("STTM",))))
         self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED | TENSOR_MEMORY) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
@@ -130,6 +129,17 @@ class Races:
                     continue
             handler(self, event, event.warps[low:high] - self.first, slice(low, high))
         self._judge_exits()
+
+    def _agents_of(self, opcodes: frozenset[str]) -> Ints:
+        """Return the agent of each warp that issues some of tcgen05, (N,), made here; of another warp, itself."""
+        here = (event for event in self.events if event.kind is Kind.TENSOR)
+        issued = [event.warps for event in here if self.instructions[event.number].opcode in opcodes]
+        warps = np.unique(np.concatenate([np.zeros(0, np.int64), *issued])) - self.first
+        warps = warps[(warps >= 0) & (warps < self.n)]
+        agents = np.arange(self.n)
+        agents[warps] = self.agents + np.arange(len(warps))
+        self.agents += len(warps)
+        return agents
 
     def _begin(self, total: int, opcodes: set[str]) -> None:
         """Make the tables, of so many units."""
@@ -280,19 +290,19 @@ class Races:
         blocks, completed = blocks[inside] - self.blocks.start, completed[inside]
         warps = (event.warps[inside] - self.first) if len(event.warps) else warps
         opcode = self.instructions[event.number].opcode
-        first = {"ARRIVES": self.copies, "UTCBAR": self.pipes}.get(opcode)
+        # What has ended when the arrival is made: copies, or tcgen05.mma and its like, that the warp has issued.
+        ended = {"ARRIVES": np.arange(self.n) + self.copies, "UTCBAR": self.pipes}.get(opcode, np.arange(self.n))
         for block in np.unique(blocks).tolist():
             mbarrier, here = self._mbarrier(block, offset), blocks == block
             if len(warps):
                 arriving = np.unique(warps[here])
                 clocks = self._published(arriving)
-                if first is not None:  # once the copies, or the tcgen05.mma, that the warp has issued are complete
-                    clocks[np.arange(len(arriving)), 0, first + arriving] = self.now
+                clocks[np.arange(len(arriving)), 0, ended[arriving]] = self.now
                 mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
                 units = self._units(block, offset, MBARRIER)
                 self._access(_together(arriving, units), COUNT)
                 for warp in arriving[arriving // self.machine.per_block != block].tolist():
-                    self._reach(block, warp, self.pipes + warp if opcode == "UTCBAR" else warp, event)
+                    self._reach(block, warp, int(self.pipes[warp]) if opcode == "UTCBAR" else warp, event)
             self._settle(mbarrier, int(completed[here].max()))
 
     def _pass(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -447,9 +457,9 @@ class Races:
     def _tensor(self, event: Event, warps: Ints, rows: slice) -> None:
         """tcgen05 reads tiles, and accesses tensor memory."""
         opcode = self.instructions[event.number].opcode
-        first = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else 0
+        agents = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else np.arange(self.n)
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
-            agent, one = first + warp, np.array([warp])
+            agent, one = int(agents[warp]), np.array([warp])
             known, self.clock[warp, agent] = self.clock[warp, agent], ALWAYS  # in the order in which it is issued
             units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
             for block in (block - self.blocks.start for block in use.blocks):
@@ -462,7 +472,8 @@ class Races:
             self.clock[warp, agent] = known
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        self.clock[warps, self.storing + warps] = self.now
+        known = self.clock[warps, self.storing[warps]]
+        self.clock[warps, self.storing[warps]] = np.maximum(known, self.now)
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
