@@ -224,7 +224,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
         values, more = of_warps(m, readers, selected), first_lane(adds(m), m.view.mask)
-        if doubtful.any() or values is None or not known_in(more, selected.any(axis=1, keepdims=True)):
+        if doubtful.any() or values is None or not known_in(more, selected.any(axis=1)[:, None]):
             record.lose(m, f"what {instruction.text} reads is not known")
             return
         record.check_waits(m, offset)
