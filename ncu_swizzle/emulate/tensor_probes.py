@@ -18,7 +18,6 @@ from ncu_swizzle.emulate.copies import of_row, of_warps, registers
 from ncu_swizzle.emulate.effects import UMMA, effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.scale_factors import ScaleFactors
 from ncu_swizzle.emulate.tensor_map import NOTHING
 from ncu_swizzle.emulate.tensor_memory import (
@@ -36,7 +35,6 @@ from ncu_swizzle.emulate.tensor_memory import (
 )
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
@@ -223,13 +221,13 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values, more = of_warps(m, readers, selected), first_lane(adds(m), m.view.mask)
-        if doubtful.any() or values is None or not known_in(more, selected.any(axis=1)[:, None]):
+        values = of_warps(m, [adds, *readers], selected)
+        if doubtful.any() or values is None:
             record.lose(m, f"what {instruction.text} reads is not known")
             return
         record.check_waits(m, offset)
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            bits, column, low, high, first, *others = (of_row(value, row) for value in values)
+            more, bits, column, low, high, first, *others = (of_row(value, row) for value in values)
             shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=scales is not None)
             if why := shape.refused:
                 record.add(offset, "instruction", f"its instruction descriptor {bits:#010x}: {why}", codes.INSTRUCTION)
@@ -238,7 +236,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             if bound := shape.bound(in_shared):
                 record.bound[bound] = None
             blocks = _blocks(m, row, shape.pair)
-            adds_up, issuer = bool(of_row(more, row)), int(m.view.warps[row])
+            adds_up, issuer = bool(more), int(m.view.warps[row])
             issued = _Issued(tensors=tensors, machine=m, offset=offset, blocks=blocks, shape=shape)
             issued.judge_result(column, adds_up, issuer)
             if scales:
