@@ -321,7 +321,7 @@ def of_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) ->
     `selected`: lanes, (G, 32).
     """
     values = [first_lane(read(m), m.view.mask) for read in readers]
-    warps: Bools = selected.any(axis=1, keepdims=True)
+    warps = np.asarray(selected.any(axis=1))[:, None]
     return values if all(known_in(value, warps) for value in values) else None
 
 
