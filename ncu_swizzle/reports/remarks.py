@@ -216,10 +216,9 @@ MICROSECONDS = 1e5  # ns: shorter durations are shown in microseconds
 
 
 def speedup(profiles: Sequence[Profile]) -> float | None:
-    """Return the first duration over the second; None if either is unknown."""
-    if len(profiles) < 2 or not profiles[0].duration_ns or not profiles[1].duration_ns:
-        return None
-    return profiles[0].duration_ns / profiles[1].duration_ns
+    """Return the first duration over the second; None if either is unknown or implausible."""
+    durations = [profile.duration_ns or 0 for profile in profiles[:2]]
+    return durations[0] / durations[1] if len(durations) == 2 and min(durations) > 0 else None
 
 
 def best(profiles: Sequence[Profile]) -> int:

@@ -19,7 +19,6 @@ from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import container, reader, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.reader import Line, Question
-from tests.support import process
 from tests.support.recordings import Recorded
 
 
@@ -35,14 +34,6 @@ def test_what_is_not_a_file_is_refused(read: Callable[[Path], Any], tmp_path: Pa
         with pytest.raises(NcuSwizzleError) as refused:
             read(path)
         assert str(refused.value), path
-
-
-def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> None:
-    reports = [path for path in oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
-    for path in (path for path in reports if path.stem in ("loop", "pipe", "device")):
-        done = process.run("report", str(path))
-        assert (done.returncode, done.stderr[:7]) == (2, "error: "), (path, done.stderr)
-        assert "Traceback" not in done.stderr
 
 
 # ------------------------------------------------------------------------------------- the reader's limits
@@ -78,7 +69,7 @@ def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: p
 def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = reader.units_and_code
+    ask, first, second = reader.units_and_code, recorded("kernel1"), recorded("kernel2")  # read, and kept, with texts
 
     def wordless(report: Path, questions: Any) -> Any:
         units, codes = ask(report, questions)
@@ -86,12 +77,12 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
 
     monkeypatch.setattr(reader, "units_and_code", wordless)
     (profile,) = reader.read(report_file)
-    assert profile.accesses == {"unknown": recorded("kernel2").total}
+    assert profile.accesses == {"unknown": second.total}
     doubts = " ".join(remarks.doubts(profile))
     assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in doubts
     assert not remarks.about_counts(profile), "their sum is known"
     assert "cannot tell which accesses are LDSM" in remarks.about_counts(profile, "LDSM")
-    comparison = compare([recorded("kernel1"), profile])
+    comparison = compare([first, profile])
     assert "unknown" in report.render(comparison)
     assert "unknown" in formats.render(comparison)
 
@@ -148,7 +139,8 @@ def test_a_second_reading_asks_nothing_and_a_damaged_answer_is_asked_again(
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
+def test_code_is_kept_for_wherever_the_function_lies_next_unless_a_damaged_report_says_it(report_file: Path) -> None:
+    """A report can be damaged where its container does not show it; the next one of that cubin is none the worse."""
     (result,) = container.inspect(report_file).results
     start = result.address
 
@@ -156,31 +148,21 @@ def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> 
         source = replace(result.source, functions={result.function: to})
         return Question(replace(result, source=source), [to, to + 16])
 
-    code: list[Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
-    reader._keep(moved(start), code)
-    assert reader._recall(moved(start)) == code
-    assert reader._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
-    assert reader._recall(moved(0)) is None, "the report does not tell where it lies"
-    unknown = Question(result, [start, start + 32])
-    assert reader._recall(unknown) is None, "an instruction that is not known"
-    elsewhere = reader._offsets("CALL 0x7fffff001000", start, start + 16)
-    assert elsewhere is None, "another function's address is not kept"
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
-    """A report can be damaged where its container does not show it; the next one of that cubin is none the worse."""
-    (result,) = container.inspect(report_file).results
-    start = result.address
-    question = Question(result, [start, start + 16])
+    question, shifted = moved(start), Question(result, [start + 16, start + 32])
     reader._keep(question, [("", None), ("EXIT", None)])
     assert reader._recall(question) is None, "a text is missing"
-    shifted = Question(result, [start + 16, start + 32])
     reader._keep(shifted, [("NOP", None), ("EXIT", None)])
     assert reader._recall(shifted) is None, "it does not begin where the function does"
     other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
     reader._keep(Question(other, question.pcs), [("NOP", None), ("EXIT", None)])
     assert reader._recall(question) is None, "it was disassembled as another GPU's"
+    code: list[Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
+    reader._keep(question, code)
+    assert reader._recall(moved(start)) == code
+    assert reader._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
+    assert reader._recall(moved(0)) is None, "the report does not tell where it lies"
+    assert reader._recall(Question(result, [start, start + 32])) is None, "an instruction that is not known"
+    assert reader._offsets("CALL 0x7fffff001000", start, start + 16) is None, "another function's address"
 
 
 def test_older_readers_write_one_instruction_the_other_way_round() -> None:

@@ -10,10 +10,8 @@ from ncu_swizzle.base import paths, validate
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import catalog, toolchain
-from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.model import Profile
 from tests.support.recordings import Recorded
 
 pytestmark = pytest.mark.xdist_group("recordings")  # all are read once, by one worker
@@ -74,13 +72,13 @@ def source_seen(sources: Mapping[str, str], entry: str) -> str:
     return " ".join(COMMENT.sub(" ", with_headers(own)).split())
 
 
-def differs(family: Family, kernel: Kernel, profile: Profile) -> bool:
-    return source_seen(profile.sources, kernel.entry) != source_seen(family.source_texts(), kernel.entry)
-
-
 @pytest.mark.long
 def test_the_recorded_sources_are_today_s_or_compiled_to_compare(recorded: Recorded) -> None:
-    others = {kernel.name for family, kernel in OWN if differs(family, kernel, recorded(kernel.name))}
+    others = {
+        kernel.name
+        for family, kernel in OWN
+        if source_seen(recorded(kernel.name).sources, kernel.entry) != source_seen(family.source_texts(), kernel.entry)
+    }
     assert others == set(COMPILED), "make record, on a GPU machine; or compare what today's source compiles to"
 
 

@@ -2,12 +2,12 @@
 
 import ast
 import importlib.util
-import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import ncu_report
@@ -29,20 +29,16 @@ def action_of(report: Path) -> Any:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["kernel1", "cute-columns-half", "tma-none", "reference-gemm"])
 def test_an_action_and_a_profile_say_the_same(name: str, recorded: Recorded, recorded_file: Recording) -> None:
+    """But for the folders of files: a profile's are below the sources' root."""
+
+    def plain(finding: Any) -> Any:
+        markers = sorted((replace(one, file=Path(one.file).name) for one in finding.markers), key=str)
+        tables = re.sub(r"@source:(?:[^@]*/)?([^/@]*)@", r"\1", str([table.rows for table in finding.tables]))
+        return replace(finding, markers=tuple(markers), tables=tables)
+
     action = action_of(recorded_file(name))
     from_action = rules.decide_all(facts.Facts(facts.numbers(action), facts.instructions(action)))
-    assert [_plain(one) for one in from_action] == [_plain(one) for one in pack.findings(recorded(name))]
-
-
-def _plain(finding: Any) -> Any:
-    """Return a finding without the folders of its files, which differ: a profile's are below the sources' root."""
-    markers = tuple(replace(marker, file=Path(marker.file).name) for marker in finding.markers)
-    tables = json.dumps([[[_text(cell) for cell in row] for row in table.rows] for table in finding.tables])
-    return replace(finding, markers=tuple(sorted(markers, key=str)), tables=tables)
-
-
-def _text(cell: Any) -> Any:
-    return cell.rsplit(":", 2)[-2:] if isinstance(cell, str) and cell.startswith("@source") else cell
+    assert [plain(one) for one in from_action] == [plain(one) for one in pack.findings(recorded(name))]
 
 
 class Frontend:
@@ -87,16 +83,19 @@ def run_inside(monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: boo
         api["MsgType"] = SimpleNamespace(OK=1, OPTIMIZATION=2, WARNING=3)
         api["MarkerKind"] = SimpleNamespace(SASS=1, SOURCE=2)
     monkeypatch.setitem(sys.modules, "NvRules", SimpleNamespace(**api, IFrontend=SimpleNamespace(**names)))
-    file = paths.rules() / f"{rule}.py"
-    spec = importlib.util.spec_from_file_location(f"rules_{rule}", file)
+    loaded(rule).apply(object())
+    return frontend
+
+
+def loaded(rule: str) -> Any:
+    """Return a rule's file as ncu loads it."""
+    pack.pack("frontend")
+    spec = importlib.util.spec_from_file_location(f"rules_{rule}", paths.rules() / f"{rule}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with monkeypatch.context() as importing:
-        importing.syspath_prepend(str(file.parent))
-        spec.loader.exec_module(module)
-    module.apply(object())
-    return frontend
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_a_rule_tells_old_and_new_versions_of_ncu_everything(
@@ -149,20 +148,9 @@ def test_the_pack_needs_nothing_but_python_and_each_rule_is_a_file_of_a_section(
             assert {name.split(".")[0] for name in names} <= known, file
     sections = {file.stem: file.read_text(encoding="utf-8") for file in paths.rules().glob("*.section")}
     for file in paths.rules().glob("*.py"):
-        rule = shell(file)
+        rule = loaded(file.stem)
         assert rule.get_identifier() == file.stem
         assert rule.get_section_identifier() in sections
         assert rule.get_description().endswith(".")
     for section, text in sections.items():
         assert f'Identifier: "{section}"' in text
-
-
-def shell(file: Path) -> ModuleType:
-    """Return a rule as ncu loads it."""
-    pack.pack("frontend")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

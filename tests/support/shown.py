@@ -2,36 +2,47 @@
 
 A page is written down as its text, a line for each row; what is drawn is beside it: widths of bars, and what is grey.
 Sources, instructions and raw metrics are left out, and so is what the rules say: other tests are about them. Some are
-written down in whole: on a terminal and in Markdown too, with instruction mix and metrics.
+written down in whole: on a terminal and in Markdown too, with instruction mix and metrics. Of small sources the lines
+and instructions are written down instead, and of many comparisons what is said in a sentence.
 """
 
-import io
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from html.parser import HTMLParser
-from pathlib import Path
 
-from rich.console import Console
-
+from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.render import formats, page, terminal
-from ncu_swizzle.reports import reader
+from ncu_swizzle.render import formats, page
+from ncu_swizzle.reports import reader, remarks
 from ncu_swizzle.reports.comparison import SHARED_PIPE, JobResult, compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile, stall_reason
+from ncu_swizzle.reports.model import (
+    DURATION,
+    EXECUTED,
+    IDEAL,
+    STALLED,
+    WAVEFRONTS,
+    Finding,
+    KernelId,
+    MachineInfo,
+    Metric,
+    Profile,
+    stall_reason,
+)
 from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS
 from tests.support.recordings import KERNELS, Recorded
-from tests.support.reports import EMPTY
+from tests.support.reports import EMPTY, laid_out, program, spoiled, without
+from tests.support.reports import shown as printed
 
 SHOWN = DATA / "shown"
 SKIPPED = {"source", "instructions", "raw", "findings", "banks", "data", "origin"}
 WHOLE = {"before and after", "six", "99 samples"}  # none names a folder, which would wrap elsewhere
 LARGE = re.compile(r'<section[^>]*id="(source|instructions|raw)".*?</section>', re.DOTALL)
 ROWS = {"tr", "p", "li", "h1", "h2", "h3", "figcaption", "section", "summary", "caption"}
-Scenario = Callable[[Recorded], list[Profile]]
 
 
 class Outline(HTMLParser):
@@ -52,7 +63,7 @@ class Outline(HTMLParser):
             self.rows.append([])
         if not self.silent:
             grey = ["grey"] if "few" in named.get("class", "").split() else []
-            width = [f"[{named['style']}]"] if "width" in named.get("style", "") else []
+            width = [f"[{named['style']}]"] if re.search("width|--[ix]", named.get("style", "")) else []
             self.rows[-1] += [*grey, *width, *([f'"{named["title"]}"'] if "title" in named and width else [])]
 
     def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
@@ -82,14 +93,31 @@ def sampled(profile: Profile, **counts: int) -> Profile:
     return replace(with_metrics(profile, {**stalls}), instructions=placed)
 
 
-def counted(*rows: tuple[int, int | None, int | None, str]) -> Profile:
+def counted(*rows: tuple[int, int | None, int | None, str], lines: int = 9) -> Profile:
     """Return an emulated profile with accesses on these lines: actual and ideal wavefronts, and the kind."""
     accesses = tuple(
         Instruction(16 * line, f"{kind} R0", kind, kind, (("k.cu", line),), 1, wavefronts, ideal)
         for line, wavefronts, ideal, kind in rows
     )
-    text = "\n".join(f"line {number};" for number in range(1, 10))
+    text = "\n".join(f"line {number};" for number in range(1, lines + 1))
     return replace(EMPTY, engine=EMULATED, instructions=accesses, sources={"k.cu": text})
+
+
+def edited(profile: Profile, old: str, new: str) -> Profile:
+    """Return the profile with another text of its source, at the same lines."""
+    return replace(profile, sources={path: text.replace(old, new) for path, text in profile.sources.items()})
+
+
+def inlined(profile: Profile, *header: Location) -> Profile:
+    """Return the profile as if each of its accesses were inlined from a header."""
+    accesses = tuple(replace(access, stack=(*header, *access.stack)) for access in profile.instructions)
+    return replace(profile, instructions=accesses)
+
+
+def noted(profile: Profile, message: str) -> Profile:
+    """Return the profile with a warning of ncu's."""
+    note = Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=message)
+    return replace(profile, findings=(note,))
 
 
 def unknown(profile: Profile) -> Profile:
@@ -107,76 +135,170 @@ def unsampled(profile: Profile) -> Profile:
 
 
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed"
+DRAM = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
 GMMA = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 STORED = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
-SCENARIOS: dict[str, Scenario] = {
-    "before and after": lambda recorded: [recorded("kernel1"), recorded("kernel2")],
-    "one": lambda recorded: [recorded("kernel1")],
-    "one twice": lambda recorded: [recorded("kernel1")] * 2,
-    "three": lambda recorded: [recorded(name) for name in KERNELS],
-    "six": lambda recorded: [
-        recorded(f"gemm-{name}") for name in ("plain", "padded", "half-swizzled", "swizzled", "pipelined", "wide")
-    ],
-    "eleven": lambda recorded: [recorded("transpose-xor")] * 11,
-    "another GPU": lambda recorded: [
-        recorded("transpose-plain"),
-        replace(recorded("transpose-xor"), machine=MachineInfo(gpu="NVIDIA A100"), engine="ncu"),
-    ],
-    "99 samples": lambda recorded: [
-        recorded("kernel1"), sampled(recorded("kernel2"), wait=96, short_scoreboard=3),
-    ],
-    "100 samples": lambda recorded: [
-        recorded("kernel1"), sampled(recorded("kernel2"), wait=97, short_scoreboard=3),
-    ],
-    "no samples": lambda recorded: [recorded("kernel1"), unsampled(recorded("kernel2"))],
-    "unknown": lambda recorded: [recorded("kernel1"), unknown(recorded("kernel2"))],
-    "untimed": lambda recorded: [with_metrics(recorded("kernel1"), {DURATION: None}), recorded("kernel2")],
-    "no metrics": lambda recorded: [recorded("kernel1"), replace(recorded("kernel1"), metrics={})],
-    "nothing": lambda _: [EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function=""))],
-    "idle": lambda recorded: [with_metrics(recorded("kernel1"), {SHARED: 12.0})],
-    "more units": lambda recorded: [
-        with_metrics(recorded("kernel2"), {"sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active": 99.0})
-    ],
-    "computed": lambda recorded: [
-        replace(recorded(name), engine="emulated", metrics={}, beside="") for name in ("kernel1", "kernel2")
-    ],
-    "computed beside a recording": lambda recorded: [
-        replace(recorded("kernel1"), engine="emulated", beside="recorded")
-    ],
-    "lower bounds": lambda _: [
-        counted((3, 1, 1, "LDS"), (5, 8, 1, "STS"), (5, None, None, "LDS")),
-        counted((3, None, None, "LDS"), (5, None, None, "LDS")),
-    ],
-    "TMA": lambda recorded: [recorded(f"tma-{mode}") for mode in ("none", "32", "64", "128")],
-    "a library with TMA": lambda recorded: [recorded("gemm-swizzled"), recorded("reference-gemm")],
-    "wgmma": lambda recorded: [
-        recorded("wgmma-128"), with_metrics(recorded("wgmma-tma-store"), {GMMA: 671088640}), recorded("wgmma-cluster"),
-        with_metrics(recorded("wgmma-128"), {STORED: 134217728}),
-    ],
-}  # fmt: skip
+FMA = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
+GEMMS = tuple(f"gemm-{name}" for name in ("plain", "padded", "half-swizzled", "swizzled", "pipelined", "wide"))
 
 
-def text_of(name: str, recorded: Recorded) -> str:
+def scenarios(recorded: Recorded) -> dict[str, list[Profile]]:
+    """Return profiles that stand beside each other on a page."""
+    first, second, wgmma = recorded("kernel1"), recorded("kernel2"), recorded("wgmma-128")
+    computed = [replace(one, engine="emulated", metrics={}, beside="") for one in (first, second)]
+    other = replace(recorded("transpose-xor"), machine=MachineInfo(gpu="NVIDIA A100"), engine="ncu")
+    return {
+        "before and after": [first, second],
+        "one": [first],
+        "one twice": [first, first],
+        "three": [recorded(name) for name in KERNELS],
+        "six": [recorded(name) for name in GEMMS],
+        "eleven": [recorded("transpose-xor")] * 11,
+        "another GPU": [recorded("transpose-plain"), other],
+        "99 samples": [first, sampled(second, wait=96, short_scoreboard=3)],
+        "100 samples": [first, sampled(second, wait=97, short_scoreboard=3)],
+        "no samples": [first, unsampled(second)],
+        "unknown": [first, unknown(second)],
+        "untimed": [with_metrics(first, {DURATION: None}), second],
+        "no metrics": [first, replace(first, metrics={})],
+        "nothing": [EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function=""))],
+        "idle": [with_metrics(first, {SHARED: 12.0})],
+        "more units": [with_metrics(second, {FMA: 99.0})],
+        "computed": computed,
+        "computed beside a recording": [replace(first, engine="emulated", beside="recorded")],
+        "lower bounds": [MIXED_WITH_UNKNOWN, counted((3, None, None, "LDS"), (5, None, None, "LDS"))],
+        "TMA": [recorded(f"tma-{mode}") for mode in ("none", "32", "64", "128")],
+        "a library with TMA": [recorded("gemm-swizzled"), recorded("reference-gemm")],
+        "wgmma": [
+            wgmma, with_metrics(recorded("wgmma-tma-store"), {GMMA: 671088640}), recorded("wgmma-cluster"),
+            with_metrics(wgmma, {STORED: 134217728}),
+        ],
+    }  # fmt: skip
+
+
+MIXED, UNKNOWN = counted((3, 1, 1, "LDS"), (5, 8, 1, "STS")), counted((3, None, None, "LDS"))
+MIXED_WITH_UNKNOWN = counted((3, 1, 1, "LDS"), (5, 8, 1, "STS"), (5, None, None, "LDS"))
+LINES = {
+    "two profiles of one source": [counted((3, 6, 1, "LDS"), (5, 8, 1, "STS")), counted((3, 6, 1, "LDS"))],
+    "two versions of a source": [MIXED, edited(MIXED, "line 4;", "line 4;\nnew;")],
+    "two versions of unknown counts": [UNKNOWN, edited(UNKNOWN, "line 4;", "line 4;\nnew;")],
+    "two sources with little in common": [MIXED, edited(MIXED, "line", "other")],
+    "six profiles of one source": [MIXED] * 6,
+    "a long source": [counted((3, 1, 1, "LDS"), (5, None, None, "STS"), (30, 8, 1, "STS"), lines=40)],
+    "a source without its text": [replace(MIXED, sources={})],
+    "a header of a library": [inlined(MIXED, ("/usr/local/cuda/include/crt/mma.hpp", 91))],
+    "unknown counts": [MIXED_WITH_UNKNOWN],
+    "three samples": [
+        with_metrics(sampled(MIXED, short_scoreboard=2, wait=1), {f"{STALLED}short_scoreboard": 2, f"{STALLED}wait": 1})
+    ],
+}
+
+
+def programs(recorded: Recorded) -> dict[str, JobResult]:
+    """Return programs that launch several kernels."""
+    whole = program(recorded)
+    basic = [without(one, WAVEFRONTS, IDEAL, EXECUTED, STALLED, "l1tex__") for one in whole]
+    return {
+        "a program": laid_out(whole),
+        "a program before and after": laid_out(whole, whole[:3]),
+        "a program with a basic set": laid_out(basic),
+    }
+
+
+def compared(recorded: Recorded) -> dict[str, list[Profile]]:
+    """Return profiles of which a sentence tells."""
+    first, second, third, library = (
+        recorded(name) for name in ("kernel1", "kernel2", "kernel3", "reference-attention")
+    )
+    elsewhere = MachineInfo(gpu="H200", clock_control="base", driver="999", ncu="2026.1")
+    durations = (float("nan"), float("inf"), 0.0, -7.0)
+    return {
+        "slower": [second, first],
+        "a part of the excess": [recorded("gemm-plain"), recorded("gemm-half-swizzled")],
+        "microseconds": [recorded("transpose-plain"), recorded("transpose-xor")],
+        "no excess, twice": [second, second],
+        "the same excess": [first, first],
+        "one without excess": [second],
+        "one with excess": [first],
+        "four, of which a library's does not compete": [first, second, third, library],
+        "three, of which a library's does not compete": [first, second, library],
+        "another problem, which does not compete": [first, second, replace(third, problem={"seq": 64})],
+        "without times, the least excess": [with_metrics(one, {DURATION: None}) for one in (first, first, second)],
+        **{f"a duration of {time}": [first, with_metrics(second, {DURATION: time})] for time in durations},
+        "another machine": [first, replace(second, machine=elsewhere)],
+        "another problem and engine": [first, replace(second, problem={"seq": 64}, engine="ncu")],
+        "a warning of ncu's": [noted(second, "ncu could not read 3 metrics: a, b, c.")],
+        "a metric that no figure needs": [noted(second, f"{remarks.NOT_MEASURED}pcie__read_bytes.sum.")],
+        "a metric that figures need": [noted(second, f"{remarks.NOT_MEASURED}{DURATION}.")],
+        "no lines": [replace(second, instructions=tuple(replace(i, stack=()) for i in second.instructions))],
+        "fewer wavefronts than the ideal": [spoiled(first, wavefronts=1)],
+        "wavefronts that were never executed": [spoiled(first, executed=0)],
+        "counts as large as they can be": [spoiled(first, wavefronts=1 << 63)],
+        "a share of 250 %": [with_metrics(first, {SHARED_PIPE: 250.0})],
+        "a share that rounds to 0": [with_metrics(first, {DRAM: -0.01})],
+        "a share of -1 %": [with_metrics(first, {DRAM: -1.0})],
+    }
+
+
+def sentences(compared: Mapping[str, Sequence[Profile]]) -> str:
+    """Return what is said of the profiles in a sentence, and the warnings."""
+    lines = []
+    for name, profiles in compared.items():
+        comparison = compare(profiles)
+        judged = " → ".join(comparison.labels[number] for number in comparison.judged)
+        lines += [f"== {name}", f"{judged}: {comparison.verdict}", f"   {comparison.headline}"]
+        lines += [f"{'-' if warning in comparison.asides else '!'} {warning}" for warning in comparison.warnings]
+    return "\n".join([*lines, ""])
+
+
+def listed(result: JobResult) -> str:
+    """Return how a program's launches are listed, on the page, on a terminal and in Markdown, and which are shown."""
+    html = LARGE.sub("", page.render_all(result.comparisons, result.notes, result.title))
+    markdown = formats.render_all(result.comparisons, result.notes, result.title)
+    lines = []
+    for text, first, heads in (
+        ("\n".join(Outline(html).lines), "Shared memory has 32 banks", ".* launch [0-9]"),
+        (printed(result), "── ", "── ."),
+        (markdown, "#### ", "#### (rows|tile|copy)"),
+    ):
+        head, _, rest = text.partition(f"\n{first}")
+        shown = [line for line in f"{first}{rest}".splitlines() if re.match(heads, line)]
+        lines += [*head.splitlines(), "…", *shown, "==="]
+    return "\n".join([*(line.rstrip() for line in lines), ""])
+
+
+def in_lines(profiles: Sequence[Profile]) -> str:
+    """Return what is shown of the profiles' lines and instructions."""
+    sections = [part[0] for part in LARGE.finditer(page.render(compare(profiles))) if part[1] != "raw"]
+    return "\n".join([*(line for section in sections for line in Outline(section, ()).lines), ""])
+
+
+def beside(name: str, profiles: Sequence[Profile]) -> str:
     """Return what is shown of a scenario's profiles beside each other."""
-    comparison = compare([replace(profile, sources={}) for profile in SCENARIOS[name](recorded)])
+    comparison = compare([replace(profile, sources={}) for profile in profiles])
     html = LARGE.sub("", page.render(comparison))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
-    console = Console(file=io.StringIO(), width=80)
-    terminal.show(JobResult(comparisons=(comparison,), engine=Engine("recorded")), console)
-    assert isinstance(console.file, io.StringIO)
-    printed = [line.rstrip() for line in console.file.getvalue().splitlines()]
-    return "\n".join([*Outline(html).lines, "=== Terminal", *printed, "=== Markdown", formats.render(comparison)])
+    on_terminal = printed(JobResult(comparisons=(comparison,), engine=Engine("recorded"))).splitlines()
+    terminal = [line.rstrip() for line in on_terminal]
+    return "\n".join([*Outline(html).lines, "=== Terminal", *terminal, "=== Markdown", formats.render(comparison)])
 
 
-def file_of(name: str) -> Path:
-    return SHOWN / f"{name.replace(' ', '-')}.txt"
+def texts(recorded: Recorded) -> dict[str, Callable[[], str]]:
+    """Return what writes each scenario down, by its name."""
+    return {
+        "sentences": partial(sentences, compared(recorded)),
+        **{name: partial(beside, name, profiles) for name, profiles in scenarios(recorded).items()},
+        **{name: partial(in_lines, profiles) for name, profiles in LINES.items()},
+        **{name: partial(listed, result) for name, result in programs(recorded).items()},
+    }
 
+
+NAMES = [file.stem.replace("-", " ") for file in sorted(SHOWN.glob("*.txt"))]
 
 if __name__ == "__main__":
     catalogue = catalog.shipped()
-    for title in SCENARIOS:
-        text = text_of(
-            title, lambda name: reader.read(RECORDINGS / catalogue.named(name)[0].name / f"{name}.ncu-rep")[0]
-        )
-        file_of(title).write_text(text, encoding="utf-8")
+    for title, text in texts(
+        cache(lambda name: reader.read(RECORDINGS / catalogue.named(name)[0].name / f"{name}.ncu-rep")[0])
+    ).items():
+        (SHOWN / f"{title.replace(' ', '-')}.txt").write_text(text(), encoding="utf-8")
