@@ -1,38 +1,29 @@
-"""The emulated engine through the commands, compiler and all; skipped where CUDA's tools are not installed."""
+"""Which engine is chosen, and what it computes of sources and binaries; its commands are in tests/data/sessions."""
 
-import json
 import struct
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles
 from ncu_swizzle.engines.settings import Context, Request
-from ncu_swizzle.kernels import catalog, device, naming
+from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import DURATION, Profile
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Engine
-from ncu_swizzle.reports.run_folder import load, load_profile
-from tests.support import process
 from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
 from tests.support.places import RECORDINGS
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return process.run(*arguments, env={**paths.child_environment(), "COLUMNS": "200"})
 
 
 def counts(profile: Profile) -> dict[int, tuple[int | None, ...]]:
@@ -61,9 +52,7 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
     chosen = profiles.choose_engine(Request())
     assert chosen.name == "recorded"
-    assert "no GPU" in chosen.reason
-    assert "nvdisasm was not found" in chosen.reason
-    assert "ncu-swizzle[nvcc]" in chosen.reason
+    assert [words for words in ("no GPU", "nvdisasm was not found", "[nvcc]") if words not in chosen.reason] == []
     assert profiles.choose_engine(Request(engine="emulated")) == Engine("emulated")
 
 
@@ -137,58 +126,24 @@ def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monke
     assert profiles.engine_for(catalog.shipped().target("kernel2"), Request()) == Engine("ncu")
 
 
-@NEEDS_ALL
-@pytest.mark.skipif(not device.absent(), reason="about machines without a GPU")
-def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
-    done = run("profile", "transpose-xor", "--out", "out")
-    assert done.returncode == 0, done.stderr
-    assert "Computed, not measured" in done.stdout
-    assert "share of samples (recorded)" in " ".join(done.stdout.split())
-    assert "was 1." in done.stdout
-    found = load(work / "out")
-    assert [one.engine for one in found.profiles] == ["emulated", "emulated"]
-    assert all(one.beside.startswith("recorded on NVIDIA H100") for one in found.profiles)
-    names = {file.name for file in (work / "out").iterdir()}
-    assert {"transpose-xor.cubin", "transpose-xor.ncu-rep", "transpose-xor.facts.json", "report.html"} <= names
-    assert reader.read(work / "out" / "transpose-xor.ncu-rep")[0].engine == "recorded"
-
-
-@NEEDS_ALL
-def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
-    done = run("profile", "transpose-plain", "--engine", "emulated", "--problem", "n=100", "--json", "-")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["engine"], found["speedup"]) == ("emulated", None)
-    (profile,) = found["profiles"]
-    assert profile["problem"] == {"n": 100}
-    assert DURATION not in profile["metrics"]
-    assert profile["beside"] == ""
-    saved = load_profile(work / "swizzle-out" / "transpose-plain" / "transpose-plain.json")
-    assert saved.grid == (4, 4, 1)
-    # 16 blocks; in each, 8 warps by 4 steps. Stores are as wide as the warp, whatever is inside of the matrix.
-    assert saved.accesses["STS"].executed == 16 * 8 * 4
-
-
 # ---------------------------------------------------------------------------------------------- binaries
 
 
 @NEEDS_ALL
 def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None:
-    content = binary.read_bytes()
-    (work / "cut.cubin").write_bytes(content[: len(content) // 2])
+    shape = LaunchShape(grid=(1,), block=(32, 32))
+    (work / "cut.cubin").write_bytes(binary.read_bytes()[:1000])
     (work / "text.cubin").write_text("no code")
-    with pytest.raises(DamagedFile, match="is damaged"):
-        launched(work / "cut.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
-    with pytest.raises(BadFile, match="neither a cubin nor PTX"):
-        launched(work / "text.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
-    with pytest.raises(BadFile, match="does not exist"):
-        launched(work / "none.cubin", "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN)
-    with pytest.raises(UnknownKernel, match=r"turned"):
-        launched(binary, "turned", LaunchShape(grid=(1,), block=(32, 32)), TURN)
-    with pytest.raises(UnknownKernel, match="has 2 kernels"):
-        launched(binary, "", LaunchShape(grid=(1,), block=(32, 32)), TURN)
-    with pytest.raises(UsageError, match="do not fit turn"):
-        launched(binary, "turn", LaunchShape(grid=(1,), block=(32, 32)), TURN[:2])
+    for file, kernel, parameters, error, said in (
+        (work / "cut.cubin", "turn", TURN, DamagedFile, "is damaged"),
+        (work / "text.cubin", "turn", TURN, BadFile, "neither a cubin nor PTX"),
+        (work / "none.cubin", "turn", TURN, BadFile, "does not exist"),
+        (binary, "turned", TURN, UnknownKernel, "turned"),
+        (binary, "", TURN, UnknownKernel, "has 2 kernels"),
+        (binary, "turn", TURN[:2], UsageError, "do not fit turn"),
+    ):
+        with pytest.raises(error, match=said):
+            launched(file, kernel, shape, parameters)
 
 
 @pytest.mark.long

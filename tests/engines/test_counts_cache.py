@@ -1,8 +1,6 @@
 """Cached cubins and emulations: the second answer is the first, anything that decides it makes a new one."""
 
-import base64
-import gzip
-import hashlib
+import os
 import re
 import struct
 from dataclasses import replace
@@ -11,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.base import cache, paths
+from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines import emulated_profile, emulation
@@ -22,10 +20,9 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports.model import Profile
-from tests.support import process
 from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
-from tests.support.own_kernel import FULL, TYPED, description, own
+from tests.support.own_kernel import FULL, description
 from tests.support.places import text
 
 HISTOGRAM, PTX = text("engines/histogram.cu"), text("engines/stride.ptx")
@@ -59,38 +56,26 @@ def entries() -> list[Path]:
     return sorted((folder / "emulations").glob("*"))
 
 
-# ---------------------------------------------------------------------------------------------- bytes and back
-
-
 @pytest.mark.long
 @NEEDS_ALL
-def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None:
-    counts = emulate(histogram(work)).counts
-    again = emulated_profile.unpack(Counts, emulated_profile.pack(counts))
-    assert plain(again) == plain(counts)
-    assert again.requests.keys() == counts.requests.keys() != set()
-    for offset, access in counts.requests.items():
-        for name in ("addresses", "active", "times"):
-            before, after = getattr(access, name), getattr(again.requests[offset], name)
-            assert before.dtype == after.dtype
-            assert np.array_equal(before, after)
-            assert after.flags.writeable
-    assert emulated_profile.pack(again) == emulated_profile.pack(counts)
-
-
-# ---------------------------------------------------------------------------------------------- what is kept
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_an_unchanged_kernel_is_emulated_once(work: Path, emulations: list[str]) -> None:
-    target, percents = histogram(work), []
+@pytest.mark.parametrize("content", ["iota", "random"])  # of what the histogram's addresses depend on: known, or not
+def test_an_unchanged_kernel_is_emulated_once_and_comes_back_alike_down_to_the_types(
+    content: str, work: Path, emulations: list[str]
+) -> None:
+    target, percents = histogram(work, content), []
     first = emulate(target)
     again = emulation.emulate_target(target, EmulationSettings(), percents.append)
-    assert len(emulations) == 1
-    assert percents == [Done(1)]
+    assert (emulations, percents) == ([target.kernel.entry], [Done(1)])
     assert replace(again.profile, when=first.profile.when) == first.profile
     assert plain(again.counts) == plain(first.counts)
+    assert bool(first.counts.unknown) == (first.profile.total.wavefronts is None) == (content == "random")
+    assert again.counts.requests.keys() == first.counts.requests.keys() != set()
+    for offset, access in first.counts.requests.items():
+        for name in ("addresses", "active", "times"):
+            before, after = getattr(access, name), getattr(again.counts.requests[offset], name)
+            assert (before.dtype, after.flags.writeable) == (after.dtype, True)
+            assert np.array_equal(before, after)
+    assert emulated_profile.pack(again.counts) == emulated_profile.pack(first.counts)
 
 
 @pytest.mark.long
@@ -101,38 +86,23 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     first = emulate(histogram(work)).profile.total.wavefronts
     (work / "size.cuh").write_text("#define BINS 992\n", encoding="utf-8")
     assert emulate(histogram(work)).profile.total.wavefronts != first, "a header"
+    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
+    same = emulate(histogram(work, "x.npy")).profile.total.wavefronts
+    os.utime(work / "x.npy", (0, 0))
+    emulate(histogram(work, "x.npy"))
+    assert len(emulations) == 3, "the content of a file counts, not its date"
+    np.save(work / "x.npy", np.zeros(128, np.uint32))
+    assert emulate(histogram(work, "x.npy")).profile.total.wavefronts != same
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
-    assert len(emulations) == 4
+    assert len(emulations) == 6
     monkeypatch.setattr(emulated_profile, "_code_digest", lambda: "another emulator")
     emulate(histogram(work))
-    assert len(emulations) == 5
+    assert len(emulations) == 7
     version = Toolchain.version
     monkeypatch.setattr(Toolchain, "version", lambda self, tool="nvcc": version(self, tool) + tool[:5])
     emulate(histogram(work))
-    assert len(emulations) == 6
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_the_content_of_a_file_counts_not_its_date(work: Path, emulations: list[str]) -> None:
-    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
-    first = emulate(histogram(work, "x.npy"))
-    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
-    emulate(histogram(work, "x.npy"))
-    assert len(emulations) == 1
-    np.save(work / "x.npy", np.zeros(128, np.uint32))
-    assert emulate(histogram(work, "x.npy")).profile.total.wavefronts != first.profile.total.wavefronts
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_what_is_unknown_stays_so_with_its_reason(work: Path, emulations: list[str]) -> None:
-    first, again = (emulate(histogram(work, "random")) for _ in range(2))
-    assert len(emulations) == 1
-    assert first.profile.total.wavefronts is None
-    assert first.profile.notes == again.profile.notes
-    assert [row.reason for row in first.counts.unknown] == [row.reason for row in again.counts.unknown] != []
+    assert len(emulations) == 8
 
 
 @NEEDS_ALL
@@ -151,7 +121,7 @@ def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: 
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
         seconds = 0
 
@@ -161,20 +131,11 @@ def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypa
 
     monkeypatch.setattr(emulation, "time", Clock())
     target = histogram(work)
-    assert emulation.emulate_target(target, EmulationSettings(Toolchain(timeout_s=30))).profile.total.wavefronts
-    assert entries() == [], "a check within it may have been cut off"
-    emulation.emulate_target(target, EmulationSettings(Toolchain(timeout_s=31)))
-    assert len(entries()) == 1
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_large_emulations_are_left_out(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
-    monkeypatch.setattr(emulated_profile, "MOST_BYTES", 10)
-    emulate(histogram(work))
-    assert entries() == []
-    emulate(histogram(work))
-    assert len(emulations) == 2
+    for limit_s, most_bytes, kept in ((30, emulated_profile.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
+        monkeypatch.setattr(emulated_profile, "MOST_BYTES", most_bytes)
+        settings = EmulationSettings(Toolchain(timeout_s=limit_s))
+        assert emulation.emulate_target(target, settings).profile.total.wavefronts
+        assert len(entries()) == kept, "a check within the limit may have been cut off"
 
 
 # ---------------------------------------------------------------------------------------------- without the cache
@@ -197,27 +158,22 @@ def test_without_the_cache_nothing_is_read_or_kept(work: Path, emulations: list[
 @pytest.mark.long
 @NEEDS_ALL
 def test_ptx_is_assembled_once(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
-    assembled: list[str] = []
+    assembled: list[bytes] = []
     real = Toolchain.assemble
+    monkeypatch.setattr(
+        Toolchain, "assemble", lambda self, ptx, *how: (assembled.append(ptx), real(self, ptx, *how))[1]
+    )
 
-    def assemble(self: Toolchain, ptx: bytes, name: str, arch: str = "") -> bytes:
-        assembled.append(name)
-        return real(self, ptx, name, arch)
+    def profiled(text: str, **how: bool) -> Profile:
+        (work / "k.ptx").write_text(text, encoding="utf-8")
+        shape = LaunchShape(grid=(1,), block=(32,))
+        return replace(launched(work / "k.ptx", "", shape, [struct.pack("<i", 4)], **how).profile, when="")
 
-    monkeypatch.setattr(Toolchain, "assemble", assemble)
-    (work / "k.ptx").write_text(PTX, encoding="utf-8")
-
-    def profiled(**how: bool) -> Profile:
-        return launched(work / "k.ptx", "", LaunchShape(grid=(1,), block=(32,)), [struct.pack("<i", 4)], **how).profile
-
-    first, again = (profiled() for _ in range(2))
+    assert profiled(PTX) == profiled(PTX)
     assert (len(assembled), len(emulations)) == (1, 1)
-    assert replace(again, when=first.when) == first
-    fresh = profiled(cached=False)
+    assert profiled(PTX, cached=False) == profiled(PTX)
     assert (len(assembled), len(emulations)) == (2, 2)
-    assert replace(fresh, when=first.when) == first
-    (work / "k.ptx").write_text(PTX.replace("4096", "8192"), encoding="utf-8")
-    profiled()
+    profiled(PTX.replace("4096", "8192"))
     assert len(assembled) == 3
 
 
@@ -233,31 +189,3 @@ def test_a_source_gives_the_same_cubin_in_any_temporary_folder(work: Path) -> No
     first, again = (Toolchain().compile(unit, ["-lineinfo"], ARCH, []) for _ in range(2))
     assert len(set(re.findall(rb"(?:_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}", first))) == 2, "else this shows nothing"
     assert first == again
-
-
-# ---------------------------------------------------------------------------------------------- the commands
-
-
-def outputs(folder: Path) -> dict[str, str]:
-    """Return the digests of a run's files, without dates."""
-    date = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\+00:00)?|sha256:[0-9a-f]{64}")
-    packed = re.compile(rb"H4sI[A-Za-z0-9+/=]+")  # gzip in Base64, which a page embeds
-    digests = {}
-    for file in sorted(folder.iterdir()):
-        content = packed.sub(lambda data: gzip.decompress(base64.b64decode(data[0])), file.read_bytes())
-        digests[file.name] = hashlib.sha256(date.sub(b"", content)).hexdigest()
-    return digests
-
-
-@NEEDS_ALL
-def test_a_cached_run_writes_and_prints_what_the_first_did(work: Path) -> None:
-    own(work)
-    command = ("profile", "my.cu", "--kernel", "transpose", *TYPED, "--engine", "emulated")
-    first, second, fresh = (
-        process.run(*command, "-o", name, *more, "--json", "-", env=paths.child_environment())
-        for name, more in (("first", ()), ("second", ()), ("fresh", ("--no-cache",)))
-    )
-    assert first.returncode == second.returncode == fresh.returncode == 0, first.stderr
-    written = outputs(work / "first")
-    assert {"report.html", "run.json", "transpose.json", "transpose.cubin"} <= written.keys(), written
-    assert written == outputs(work / "second") == outputs(work / "fresh")

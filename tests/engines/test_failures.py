@@ -253,33 +253,26 @@ def at_once(fake: Fake, *commands: Sequence[str]) -> list[subprocess.CompletedPr
 
 
 @pytest.mark.long
-def test_runs_at_once_in_one_folder_do_not_collide(fake: Fake) -> None:
-    runs = at_once(fake, *(("profile", "kernel2", *ALONE),) * 3)
-    assert [run.returncode for run in runs] == [0] * 3, [run.stderr for run in runs]
+def test_runs_at_once_in_one_folder_do_not_collide_and_into_one_named_folder_one_wins(fake: Fake) -> None:
+    run = ("profile", "kernel2", *ALONE)
+    *unnamed, first, second = at_once(fake, run, run, run, (*run, "-o", "out"), (*run, "-o", "out"))
+    assert [run.returncode for run in unnamed] == [0] * 3, [run.stderr for run in unnamed]
+    assert sorted([first.returncode, second.returncode]) == [0, 2], first.stderr + second.stderr
+    assert (first.stderr + second.stderr).count("already holds") == 1
     folders = sorted((fake.work / "swizzle-out").iterdir())
     assert [folder.name for folder in folders] == ["kernel2", "kernel2-2", "kernel2-3"]
-    for folder in folders:
+    for folder in (*folders, fake.work / "out"):
         files = {file.name for file in folder.iterdir()}
         assert files == {"kernel2.json", "kernel2.ncu-rep", "kernel2.facts.json", "report.html", "run.json"}
+    assert sorted(path.name for path in fake.work.iterdir()) == ["out", "swizzle-out"]
 
 
 @pytest.mark.long
-def test_of_runs_at_once_into_one_named_folder_one_wins(fake: Fake) -> None:
-    runs = at_once(fake, *(("profile", "kernel2", *ALONE, "-o", "out"),) * 2)
-    assert sorted(run.returncode for run in runs) == [0, 2], [run.stderr for run in runs]
-    assert sum("already holds" in run.stderr for run in runs) == 1
-    assert [path.name for path in fake.work.iterdir()] == ["out"]
-
-
 def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -> None:
     names = ("kernel1", "kernel2", "tma-128", "transpose-plain")
     for name in names:
         recorded(name).save(fake.work / f"{name}.json")
-    with ThreadPoolExecutor(len(names)) as threads:
-        save = threads.map(
-            lambda name: process.command("check", f"{name}.json", "--save-baseline", folder=fake.work), names
-        )
-        runs = list(save)
+    runs = at_once(fake, *(("check", f"{name}.json", "--save-baseline") for name in names))
     assert [run.returncode for run in runs] == [0] * len(names), [run.stderr for run in runs]
     saved = json.loads((fake.work / "ncu-swizzle-baseline.json").read_text(encoding="utf-8"))
     assert sorted(entry["kernel"] for entry in saved["kernels"]) == sorted(names)

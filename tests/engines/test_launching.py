@@ -50,16 +50,10 @@ def test_a_tensor_map_takes_its_place_among_the_parameters() -> None:
     assert launch.parameters[places[2].offset :] == struct.pack("<i", 8192)
 
 
-def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known() -> None:
-    _, launch = prepared("transpose-sudoku")
-    assert set(launch.memory) == {GLOBALS}
-    assert len(launch.memory[GLOBALS]) == 1024
-
-
-def test_the_constants_hold_the_tables_address() -> None:
-    cubin = embedded("transpose-sudoku")
-    constants = module_image.constants(cubin, "transpose_sudoku")
-    assert struct.unpack("<Q", constants[4]) == (GLOBALS,)
+def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known_and_where_it_is() -> None:
+    cubin, launch = prepared("transpose-sudoku")
+    assert {address: len(content) for address, content in launch.memory.items()} == {GLOBALS: 1024}
+    assert struct.unpack("<Q", module_image.constants(cubin, "transpose_sudoku")[4]) == (GLOBALS,)
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
@@ -72,30 +66,22 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
     assert np.array_equal(np.frombuffer(content, np.float32), np.arange(64 * 64) % 7)
 
 
-def test_arguments_that_do_not_fit_are_refused() -> None:
-    cubin = embedded("transpose-plain")
-    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32)]))
-    with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
-        emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
-    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)]))
-    with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
-        emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=(1,), block=(256,)), values)
-
-
 def test_what_cuda_would_refuse_is_refused() -> None:
-    cubin = embedded("transpose-plain")
-    values = list(map(value_of, [np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)]))
-    refusals = {
-        ((1,), (512, 1, 1), 0): "512 threads",  # __launch_bounds__(256)
-        ((1,), (0, 1, 1), 0): "block 0x1x1 is",
-        ((1,), (1, 1, 65), 0): "block 1x1x65 is",
-        ((1, 65536), (256,), 0): "grid 1x65536 is",
-        ((), (256,), 0): "grid without sizes is",
-        ((1,), (256,), 230 * 1024): "bytes of dynamic shared memory",
-    }
-    for (grid, block, shared), said in refusals.items():
+    cubin, matrix, n = embedded("transpose-plain"), np.zeros(4, np.float32), struct.pack("<i", 4)
+    refusals: list[tuple[list[Any], tuple[Any, ...], str]] = [
+        ([matrix, matrix], ((1,), (256,)), r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"),
+        ([matrix, matrix, struct.pack("<q", 4)], ((1,), (256,)), r"given \[8, 8, 8\]"),
+        ([matrix, matrix, n], ((1,), (512, 1, 1)), "512 threads"),  # __launch_bounds__(256)
+        ([matrix, matrix, n], ((1,), (0, 1, 1)), "block 0x1x1 is"),
+        ([matrix, matrix, n], ((1,), (1, 1, 65)), "block 1x1x65 is"),
+        ([matrix, matrix, n], ((1, 65536), (256,)), "grid 1x65536 is"),
+        ([matrix, matrix, n], ((), (256,)), "grid without sizes is"),
+        ([matrix, matrix, n], ((1,), (256,), 230 * 1024), "bytes of dynamic shared memory"),
+    ]
+    for values, (grid, block, *shared), said in refusals:
+        shape = LaunchShape(grid=grid, block=block, shared=sum(shared))
         with pytest.raises(UsageError, match=said):
-            emulated_launch.launch(cubin, "transpose_plain", LaunchShape(grid=grid, block=block, shared=shared), values)
+            emulated_launch.launch(cubin, "transpose_plain", shape, list(map(value_of, values)))
 
 
 BUFFER = 0x7F00_0000_0000
@@ -109,13 +95,9 @@ def module() -> tuple[Cubin, str]:
 
 def counts(kernel: str, layout: str, *values: int, **more: Any) -> Counts:
     cubin, text = module()
-    code = emulated_launch.code(cubin, kernel, text)
-    return emulate(
-        code,
-        Launch(
-            grid=(1, 1, 1), block=(64, 1, 1), shared_dynamic=0, parameters=struct.pack("<" + layout, *values), **more
-        ),
-    )
+    parameters = struct.pack("<" + layout, *values)
+    launch = Launch(grid=(1, 1, 1), block=(64, 1, 1), shared_dynamic=0, parameters=parameters, **more)
+    return emulate(emulated_launch.code(cubin, kernel, text), launch)
 
 
 def shared(found: Counts) -> list[tuple[str, int | None, int | None]]:
@@ -135,16 +117,11 @@ def test_what_malloc_returns_is_unknown() -> None:
     assert "what a called function returns" in last.reason
 
 
-def test_a_constant_without_a_value_is_the_hosts_and_one_with_a_value_keeps_it() -> None:
-    rows = [row for row in counts("repeats", "Q", BUFFER).rows if row.access]
-    stores = [row for row in rows if row.access == "STS"]
-    assert sum(row.executed or 0 for row in stores) == 2 * 3
-    loads = [row for row in rows if row.access == "LDS"]
-    assert loads
-    assert all(row.executed is None and "a constant that was not given" in row.reason for row in loads)
-
-
-def test_constants_of_the_launch_are_known() -> None:
+def test_a_constant_without_a_value_is_the_hosts_and_those_of_the_module_and_the_launch_are_known() -> None:
+    rows = counts("repeats", "Q", BUFFER).rows
+    assert sum(row.executed or 0 for row in rows if row.access == "STS") == 2 * 3
+    (reason,) = {row.reason for row in rows if row.access == "LDS" and row.executed is None}
+    assert "a constant that was not given" in reason
     cubin, _ = module()
     bank = bytearray(module_image.constants(cubin, "repeats")[3])
     ((at, end),) = module_image.unknown_constants(cubin, "repeats")[3]
@@ -154,12 +131,8 @@ def test_constants_of_the_launch_are_known() -> None:
     assert not found.unknown
 
 
-def test_a_call_of_an_unknown_function_leaves_nothing_known() -> None:
-    found = counts("dispatches", "QQ", BUFFER, BUFFER)
-    assert all(executed is None for _, executed, _ in shared(found))
-
-
-def test_addresses_of_functions_are_unknown_and_those_of_the_driver_are_not() -> None:
+def test_addresses_of_functions_are_unknown_and_what_they_do_and_those_of_the_driver_are_not() -> None:
+    assert {executed for _, executed, _ in shared(counts("dispatches", "QQ", BUFFER, BUFFER))} == {None}
     cubin, _ = module()
     assert {"vprintf", "malloc", "__assertfail"} <= set(module_image.externals(cubin).values())
     known = module_image.addresses(cubin)

@@ -32,18 +32,16 @@ def test_the_command_line_says_everything_explicitly() -> None:
     ]
 
 
-def test_the_section_exists_under_its_name() -> None:
-    text = (paths.rules() / f"{options_.SECTION}.section").read_text(encoding="utf-8")
-    assert f'Identifier: "{options_.SECTION}"' in text
-
-
-def test_progress_follows_the_replay_passes() -> None:
+def test_progress_follows_the_replay_passes_and_counts_launches() -> None:
     seen: list[Done] = []
     progress = progress_.Progress(seen.append)
     # As it arrived from a real one.
     for text in ('==PROF== Profiling "kernel1" - 0: ', "0%", *"....", "50%", "...", ".", "100% - 6 passes\n"):
         progress.feed(text)
     assert [done.fraction for done in seen] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1]
+    progress = progress_.Progress(seen.append, 4)
+    progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
+    assert seen[9:] == [Done(0.375)]
 
 
 def telling_version(path: Path, version: str) -> Path:
@@ -88,14 +86,11 @@ def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
     assert machine.find(old, here) == old
     with pytest.raises(EnvironmentLacking, match="is not an executable"):
         machine.find(tmp_path, here)
-
-
-def test_an_ncu_that_does_not_tell_its_version_comes_last(tmp_path: Path) -> None:
-    here = Elsewhere(tmp_path)
-    silent = telling_version(tmp_path / "bin/ncu", "unknown")
-    assert machine.find(system=here) == silent
-    telling = telling_version(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
-    assert machine.find(system=here) == telling
+    alone = Elsewhere(tmp_path / "alone")
+    silent = telling_version(alone.root / "bin/ncu", "unknown")
+    assert machine.find(system=alone) == silent
+    telling = telling_version(alone.root / "usr/local/cuda/bin/ncu", "2023.1.0.0")
+    assert machine.find(system=alone) == telling, "an ncu that does not tell its version comes last"
 
 
 def test_ncu_gets_its_own_options() -> None:
@@ -111,13 +106,6 @@ def test_ncu_gets_its_own_options() -> None:
     assert line[-3:] == ["--", "./app", "-x"]
     assert Launches(nvtx=True, nvtx_include=("a",)).argv() == ["--nvtx", "--nvtx-include", "a"]
     assert Launches().argv() == []
-
-
-def test_progress_counts_launches() -> None:
-    seen: list[Done] = []
-    progress = progress_.Progress(seen.append, 4)
-    progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
-    assert seen == [Done(0.375)]
 
 
 def test_the_program_s_words_are_told_from_ncu_s() -> None:
