@@ -75,31 +75,17 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
         manifest_of(changed(recorded("driver"), file, lambda manifest: manifest.update(schema=2)))
 
 
-def _missing(content: dict[str, bytes]) -> None:
-    del content[next(name for name in content if name.startswith("memory/"))]
-
-
-def _further(content: dict[str, bytes]) -> None:
-    content["../../.bashrc"] = b"rm -rf"
-
-
-def _larger(content: dict[str, bytes]) -> None:
-    name = next(name for name in content if name.startswith("memory/"))
-    content[name] += bytes(1 << 24)
-
-
-def _edited(content: dict[str, bytes]) -> None:
-    content[MANIFEST] = content[MANIFEST].replace(b"permute", b"permuto")
-
-
 def test_entries_other_than_the_manifest_s_are_refused(tmp_path: Path) -> None:
-    damages = {_missing: "is damaged", _further: "is damaged", _larger: "is damaged", _edited: "wrong digest"}
-    for damage, said in damages.items():
-        content = entries(recorded("counting"))
-        damage(content)
-        assert content != entries(recorded("counting"))
+    whole = entries(recorded("counting"))
+    memory = next(name for name in whole if name.startswith("memory/"))
+    for damaged, said in (
+        ({name: data for name, data in whole.items() if name != memory}, "is damaged"),
+        ({**whole, "../../.bashrc": b"rm -rf"}, "is damaged"),
+        ({**whole, memory: whole[memory] + bytes(1 << 24)}, "is damaged"),
+        ({**whole, MANIFEST: whole[MANIFEST].replace(b"permute", b"permuto")}, "wrong digest"),
+    ):
         with pytest.raises(DamagedFile, match=said):
-            manifest_of(pack(tmp_path / "x.launches", content))
+            manifest_of(pack(tmp_path / "x.launches", damaged))
     content = entries(recorded("driver"))
     cubin = next(name for name in content if name.startswith("cubins/"))
     file = pack(tmp_path / "exchanged.launches", {**content, cubin: content[cubin][:-1] + b"?"})
@@ -112,9 +98,8 @@ def test_entries_other_than_the_manifest_s_are_refused(tmp_path: Path) -> None:
         manifest_of(twice)
 
 
-def _first(manifest: dict[str, Any]) -> dict[str, Any]:
-    launch: dict[str, Any] = manifest["launches"][0]
-    return launch
+def _first(manifest: dict[str, Any]) -> Any:
+    return manifest["launches"][0]
 
 
 CHANGES: dict[str, Any] = {
@@ -142,19 +127,10 @@ CHANGES: dict[str, Any] = {
 }
 
 
-def refused(file: Path) -> bool:
-    """Return whether reading the file says that it is damaged."""
-    try:
-        manifest_of(file)
-    except DamagedFile:
-        return True
-    return False
-
-
-def test_a_sealed_manifest_with_values_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    original, file = recorded("driver"), tmp_path / "x.launches"
-    taken = [name for name, change in CHANGES.items() if not refused(changed(original, file, change))]
-    assert taken == []
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_sealed_manifest_with_values_that_cannot_be_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DamagedFile):
+        manifest_of(changed(recorded("driver"), tmp_path / "x.launches", CHANGES[name]))
 
 
 @pytest.mark.long
@@ -192,18 +168,13 @@ def test_a_manifest_of_many_values_is_refused_before_it_is_parsed(
 
 
 @pytest.mark.long
-def test_launches_that_could_not_be_read_again_are_not_written(tmp_path: Path) -> None:
+def test_what_cannot_be_written_or_read_again_leaves_nothing(tmp_path: Path) -> None:
     manifest = manifest_of(recorded("driver"))
     many = dataclasses.replace(manifest, launches=manifest.launches * 7000)
     with pytest.raises(NotWritable, match=r"21,000 launches take .* the limit"):
         write(tmp_path / "x.launches", many, {}, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    manifest = dataclasses.replace(manifest_of(recorded("driver")), memory={"0" * 64: 1})
     with pytest.raises((NcuSwizzleError, KeyError)):
-        write(tmp_path / "x.launches", manifest, {}, {})
+        write(tmp_path / "x.launches", dataclasses.replace(manifest, memory={"0" * 64: 1}), {}, {})
     assert list(tmp_path.iterdir()) == []
 
 

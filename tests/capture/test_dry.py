@@ -22,7 +22,7 @@ from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import captures
-from tests.support.marks import NEEDS_ALL
+from tests.support.marks import NEEDS_ALL, executable
 from tests.support.places import DATA
 
 MEMORY_MIB = 64
@@ -31,14 +31,8 @@ RUNTIME = DATA / "runtime"
 
 def built(source: Path, folder: Path, *options: str) -> None:
     """Compile a program to ``app`` in the folder."""
-    command = [
-        str(Toolchain().find(NVCC)),
-        *(options or ("-arch=sm_90", "-cudart", "shared")),
-        "-o",
-        "app",
-        str(source),
-    ]
-    subprocess.run(command, cwd=folder, check=True)
+    words = options or ("-arch=sm_90", "-cudart", "shared")
+    subprocess.run([str(Toolchain().find(NVCC)), *words, "-o", "app", str(source)], cwd=folder, check=True)
 
 
 def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100") -> Manifest:
@@ -83,19 +77,14 @@ def test_a_program_that_verifies_its_results_is_captured_up_to_there_and_filters
 
 @pytest.mark.long
 @NEEDS_ALL
-def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
-    built(RUNTIME / "queries.cu", tmp_path)
-    manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches")
-    assert manifest.notes == (), "the program compares the answers, and ended with 0"
-    h100 = running.H100.attributes
-    assert (h100[16], h100[97], h100[81]) == (132, 232448, 233472)
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@pytest.mark.parametrize(("like", "arch"), [("h100", "sm_90"), ("b200", "sm_100")])
-def test_occupancy_is_as_nvidias_calculator_says(tmp_path: Path, like: str, arch: str) -> None:
-    built(RUNTIME / "occupancy.cu", tmp_path, f"-arch={arch}", "-cudart", "shared")
+@pytest.mark.parametrize(
+    ("program", "like", "arch"),
+    [("queries", "h100", "sm_90"), ("occupancy", "h100", "sm_90"), ("occupancy", "b200", "sm_100")],
+)
+def test_device_queries_and_occupancy_are_as_the_gpu_and_nvidias_calculator_say(
+    tmp_path: Path, program: str, like: str, arch: str
+) -> None:
+    built(RUNTIME / f"{program}.cu", tmp_path, f"-arch={arch}", "-cudart", "shared")
     manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches", like=like)
     assert manifest.notes == (), "the program compares the answers, and ended with 0"
 
@@ -155,9 +144,7 @@ def test_what_cannot_be_captured_is_said(tmp_path: Path) -> None:
     with pytest.raises(ProgramFailed, match="exited with status -"):
         captured(tmp_path, "./app", out=out)
     built(RUNTIME / "crashing.cu", tmp_path, "-arch=sm_90")
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n", encoding="utf-8")
-    script.chmod(0o755)
+    executable(tmp_path / "script")
     for argv, says in (
         (("./app",), "CUDA's runtime is linked into ./app"),
         (("./script",), "is not a program but a script"),

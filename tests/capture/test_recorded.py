@@ -7,6 +7,7 @@ from typing import Any
 from ncu_swizzle.base import cache
 from ncu_swizzle.capture import recorded
 from ncu_swizzle.capture.launches import Contents, open_launches
+from ncu_swizzle.cubin.elf import Cubin
 from tests.support import captures
 
 ATTRIBUTES = [1024, 0, 0, 0, 32, 90]  # what the H100's driver says of `columns`
@@ -50,8 +51,6 @@ def test_a_launch_gets_its_cubin(cubin: bytes, tmp_path: Path) -> None:
 
 def other(cubin: bytes) -> bytes:
     """Return a cubin whose kernel has the same name, size and registers, and other instructions."""
-    from ncu_swizzle.cubin.elf import Cubin
-
     code = Cubin(cubin, "x").section(".text.columns")
     at = cubin.index(code)
     return cubin[:at] + code[::-1] + cubin[at + len(code) :]
@@ -65,16 +64,14 @@ def test_two_kernels_of_one_name_are_never_guessed_between(cubin: bytes, tmp_pat
     ]
 
 
-def test_the_call_that_loads_a_module_tells_its_cubin(cubin: bytes, tmp_path: Path) -> None:
-    first, second = keep(tmp_path, other(cubin), cubin)
+def test_the_cubin_that_its_loading_tells_or_that_is_there_twice_or_beside_what_is_none_is_no_doubt(
+    cubin: bytes, tmp_path: Path
+) -> None:
     load = {"is": "load", "module": 77, "from": 1, "to": 2}
-    (one,) = read(tmp_path, first, second, load, MODULE, launch()).launches
-    assert one.cubin == cache.sha256(cubin)
-
-
-def test_the_same_cubin_loaded_twice_is_no_doubt(cubin: bytes, tmp_path: Path) -> None:
-    found = read(tmp_path, *keep(tmp_path, cubin, cubin), MODULE, launch())
-    assert len(found.launches) == len(found.cubins) == 1
+    for cubins, loaded in (((other(cubin), cubin), [load]), ((cubin, cubin), []), ((b"\x7fELF", cubin), [])):
+        found = read(tmp_path, *keep(tmp_path, *cubins), *loaded, MODULE, launch())
+        assert [one.cubin for one in found.launches] == [cache.sha256(cubin)]
+        assert len(found.cubins) == 1
 
 
 def test_a_launch_that_fits_no_cubin_is_left_out_and_named(cubin: bytes, tmp_path: Path) -> None:
@@ -104,21 +101,12 @@ def test_contents_are_kept_once_and_incomplete_ones_are_unknown(cubin: bytes, tm
     assert list(found.memory) == [known.sha256]
 
 
-def test_a_killed_process_leaves_half_a_line(cubin: bytes, tmp_path: Path) -> None:
-    found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(), '{"is": "launch", "kern')
-    assert len(found.launches) == 1
-
-
 def test_limits_notes_and_problems(cubin: bytes, tmp_path: Path) -> None:
     events = [{"is": "start", "cupti": 1}, *keep(tmp_path, cubin), MODULE, *[launch()] * 5]
     ends = [{"is": "note", "text": "a"}, {"is": "note", "text": "a"}, {"is": "end", "seen": 9, "kept": 5}]
     device = {"is": "device", "name": "G", "capability": [9, 0], "multiprocessors": 132, "driver": 12080}
-    found = read(tmp_path, *events, *ends, device, {"is": "problem", "text": "p"}, most=3)
+    cut = '{"is": "launch", "kern'  # of a process that was killed
+    found = read(tmp_path, *events, *ends, device, {"is": "problem", "text": "p"}, cut, most=3)
     assert [one.index for one in found.launches] == [0, 1, 2]
     assert (found.notes, found.problems, found.seen, found.followed) == (["a."], ["p"], 9, 1)
     assert (found.machine.gpu, found.machine.compute_capability, found.machine.driver) == ("G", "9.0", "CUDA 12.8")
-
-
-def test_a_file_that_is_no_cubin_fits_nothing(cubin: bytes, tmp_path: Path) -> None:
-    found = read(tmp_path, *keep(tmp_path, b"\x7fELF", cubin), MODULE, launch())
-    assert [one.cubin for one in found.launches] == [cache.sha256(cubin)]

@@ -65,7 +65,7 @@ def test_an_unchanged_kernel_is_emulated_once_and_comes_back_alike_down_to_the_t
     target, percents = histogram(work, content), []
     first = emulate(target)
     again = emulation.emulate_target(target, EmulationSettings(), percents.append)
-    assert (emulations, percents) == ([target.kernel.entry], [Done(1)])
+    assert (len(emulations), percents) == (1, [Done(1)])
     assert replace(again.profile, when=first.profile.when) == first.profile
     assert plain(again.counts) == plain(first.counts)
     assert bool(first.counts.unknown) == (first.profile.total.wavefronts is None) == (content == "random")
@@ -86,7 +86,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     first = emulate(histogram(work)).profile.total.wavefronts
     (work / "size.cuh").write_text("#define BINS 992\n", encoding="utf-8")
     assert emulate(histogram(work)).profile.total.wavefronts != first, "a header"
-    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
+    np.save(work / "x.npy", np.arange(128, dtype=np.uint32) * 2)
     same = emulate(histogram(work, "x.npy")).profile.total.wavefronts
     os.utime(work / "x.npy", (0, 0))
     emulate(histogram(work, "x.npy"))

@@ -3,30 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.base.errors import NcuSwizzleError, WrongOutput
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, Metric, Profile
 from ncu_swizzle.sweep import plan
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
-from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support.recordings import Recorded
 
 
-def scaled(profile: Profile, factor: float, **metrics: float) -> Profile:
+def scaled(profile: Profile, factor: float) -> Profile:
     """Return the profile as if there had been so many times as much to do."""
-    assert profile.duration_ns is not None
-    longer = {**profile.metrics, DURATION: Metric(profile.duration_ns * factor, "ns")}
-    instructions = tuple(_scaled(one, factor) for one in profile.instructions)
-    more = {name: Metric(value) for name, value in metrics.items()}
-    return replace(profile, metrics={**longer, **more}, instructions=instructions)
-
-
-def _scaled(one: Instruction, factor: float) -> Instruction:
-    def times(count: int | None) -> int | None:
-        return None if count is None else int(count * factor)
-
-    return replace(one, executed=times(one.executed), wavefronts=times(one.wavefronts), ideal=times(one.ideal))
+    longer = {**profile.metrics, DURATION: Metric((profile.duration_ns or 0) * factor, "ns")}
+    instructions = tuple(
+        replace(one, **{name: None if count is None else int(count * factor) for name, count in counts.items()})
+        for one in profile.instructions
+        for counts in ({"executed": one.executed, "wavefronts": one.wavefronts, "ideal": one.ideal},)
+    )
+    return replace(profile, metrics=longer, instructions=instructions)
 
 
 def transposes(
@@ -62,25 +55,6 @@ def many(recorded: Recorded) -> Sweep:
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>|`[a](http://x)"
 
 
-def hostile(recorded: Recorded) -> Sweep:
-    """Return a sweep whose names and messages are full of markup."""
-    sweep = transposes(recorded, failing={("transpose-xor", 1024): ProgramFailed(HOSTILE, HOSTILE)})
-    family = sweep.plan.family
-    names = {kernel.name: f"{HOSTILE}{kernel.name}" for kernel in sweep.plan.kernels}
-    kernels = tuple(replace(one, name=names[one.name], baseline="") for one in sweep.plan.kernels)
-    outcomes = tuple(
-        replace(
-            one,
-            point=replace(one.point, kernel=names[one.point.kernel]),
-            values=one.values
-            and replace(
-                one.values,
-                machine=replace(one.values.machine, gpu=HOSTILE),
-                where=Whereabouts(worker=HOSTILE, host=HOSTILE, gpu=HOSTILE, uuid=HOSTILE),
-            ),
-            where=Whereabouts(worker=HOSTILE, host=HOSTILE, gpu=HOSTILE, uuid=HOSTILE),
-        )
-        for one in sweep.outcomes
-    )
-    planned = replace(sweep.plan, family=replace(family, title=HOSTILE, name=HOSTILE), kernels=kernels)
-    return replace(sweep, plan=planned, outcomes=outcomes, reason=HOSTILE, notes=(HOSTILE,))
+def hostile(text: str) -> str:
+    """Return the text behind what would be a script, an image or a link if it were not a text."""
+    return f"{HOSTILE}{text}"

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.fleets import Collected
 from tests.support.places import ROOT
 from tests.support.processes import marked
 from tests.support.sweeps import hostile, transposes
+from tests.support.writers import poisoned_sweep
 
 
 @pytest.fixture(scope="session")
@@ -33,22 +35,31 @@ def page_file(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def hostile_file(recorded: Callable[[str], Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "hostile.html"
-    file.write_text(table.to_html(hostile(recorded)), encoding="utf-8")
+    file.write_text(table.to_html(poisoned_sweep(transposes(recorded), hostile)), encoding="utf-8")
     return file
 
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Callable[..., dict[str, str]]:
-    """Return a function that gives the environment of an ncu which does well, but for one size: as a scenario says."""
+    """Return a function that gives the environment of an ncu which does well, but for one size: as a scenario says.
+
+    It notes each launch in `launches`; with `once` it does badly the first time only.
+    """
     program = fake_ncu.install(
         tmp_path / "bin" / "ncu",
         'case "$*" in *--version*) echo "Version 2025.3.1.0"; exit;; esac',
-        f'echo "$*" >> {tmp_path}/launches',
-        'case "$*" in *"seq=$BAD_SEQ"*) FAKE_NCU=$BAD;; *) FAKE_NCU=ok;; esac',
-        "export FAKE_NCU",
+        "for word; do case $word in seq=*) seq=$word;; esac; kernel=$word; done",
+        f'echo "$kernel,$seq" >> {tmp_path}/launches',
+        "export FAKE_NCU=ok",
+        f'[ "$seq" = "seq=$BAD_SEQ" ] && [ ! -e {tmp_path}/"$BAD_ONCE" ] && FAKE_NCU=$BAD && touch {tmp_path}/happened',
     )
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    return lambda bad="ok", seq=0: process.environment(PATH=path, BAD=bad, BAD_SEQ=str(seq))
+
+    def environment(bad: str = "ok", seq: int = 0, *, once: bool = False, **more: str) -> dict[str, str]:
+        forgets = "happened" if once else "never"
+        return process.environment(PATH=path, BAD=bad, BAD_SEQ=str(seq), BAD_ONCE=forgets, **more)
+
+    return environment
 
 
 @pytest.fixture
@@ -93,46 +104,9 @@ def other_version(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gpus(tmp_path: Path) -> Path:
-    """Return the folder of a driver with two GPUs."""
-    return fake_cuda.install(tmp_path / "cuda")
-
-
-@pytest.fixture
-def ncu(tmp_path: Path) -> Callable[[str], Path]:
-    """Return a function that installs an ncu which hangs at a size; a negative one: the first time only.
-
-    It notes each launch in `launches`.
-    """
-
-    def installed(hang: str) -> Path:
-        size, once = hang.removeprefix("-"), hang.startswith("-")
-        forgets = f"[ -e {tmp_path}/hangs ] && at=" if once else ":"
-        return fake_ncu.install(
-            tmp_path / "bin" / "ncu",
-            'case "$*" in *--version*) echo "Version 2025.3.1.0"; exit;; esac',
-            "for word; do case $word in seq=*) seq=$word;; esac; kernel=$word; done",
-            f'echo "$kernel,$seq" >> {tmp_path}/launches',
-            f"at=seq={size}",
-            forgets,
-            "FAKE_NCU=ok",
-            f'if [ "$seq" = "$at" ]; then FAKE_NCU=hang; touch {tmp_path}/hangs; fi',
-            "export FAKE_NCU",
-        )
-
-    return installed
-
-
-@pytest.fixture
-def fakes(gpus: Path, tmp_path: Path, ncu: Callable[[str], Path]) -> Iterator[Callable[..., dict[str, str]]]:
-    """Return a function that gives the sweep's environment; whatever it leaves behind is killed."""
-    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
-
-    def environment(hang: int = 0) -> dict[str, str]:
-        path = f"{ncu(str(hang)).parent}{os.pathsep}{os.environ['PATH']}"
-        name, _, value = mark.partition("=")
-        return process.environment(PATH=path, LD_LIBRARY_PATH=str(gpus), **{name: value})
-
-    yield environment
-    for pid in marked(mark):
+def fakes(tmp_path: Path, fake: Callable[..., dict[str, str]]) -> Iterator[Callable[..., dict[str, str]]]:
+    """Return a function that gives the sweep's environment with two GPUs; whatever it leaves behind is killed."""
+    gpus = fake_cuda.install(tmp_path / "cuda")
+    yield partial(fake, LD_LIBRARY_PATH=str(gpus), NCU_SWIZZLE_TEST=str(tmp_path))
+    for pid in marked(f"NCU_SWIZZLE_TEST={tmp_path}"):
         os.kill(pid, signal.SIGKILL)

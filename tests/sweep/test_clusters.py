@@ -91,15 +91,3 @@ def test_workers_give_what_one_process_gives(project: Path) -> None:
     again = process.command(*SWEPT, "--resume", folder=project)
     assert again.stdout == alone.stdout
     assert "is profiled again" not in again.stderr
-
-
-def test_a_point_that_fails_is_a_row(project: Path) -> None:
-    wrong = ("--problem", "n=64,128", "--problem", "m=0", "--engine", "emulated", *TWO)
-    done = process.command("sweep", "tile", *wrong, folder=project)
-    assert done.returncode == 2, "a size that the kernel does not have is said before anything starts"
-    broken = project / "my.cu"
-    broken.write_text(broken.read_text().replace("#if SWIZZLE", "#if SWIZZLE\n#error no swizzle today", 1))
-    failing = process.command(*SWEPT, *TWO, folder=project)
-    assert failing.returncode == 4, failing.stderr
-    states = [row["state"] for row in csv.DictReader(io.StringIO(failing.stdout))]
-    assert sorted(set(states)) == ["done", "failed"]

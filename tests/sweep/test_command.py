@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import json
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.paths import child_environment
-from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support import process
-from tests.support.places import ROOT
+from tests.support.marks import NEEDS_ALL
 from tests.support.processes import wait_until
 
 Fake = Callable[..., dict[str, str]]
@@ -36,7 +34,7 @@ def states(work: Path) -> list[str]:
     return [point["state"] for point in manifest["points"]]
 
 
-def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Fake) -> None:
+def test_a_failing_point_does_not_lose_the_others_and_another_ncu_profiles_all_again(work: Path, fake: Fake) -> None:
     done = command(*SWEEP, "--csv", "points.csv", at=work, env=fake("prepare", 2048))
     assert done.returncode == 4
     assert states(work) == ["done", "done", "failed", "failed"]
@@ -58,6 +56,13 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Fake) -> Non
     assert [(point["state"], point["unknowns"]) for point in found["points"]] == [("done", [])] * 4
     assert found["notes"] == ["2 of 4 points were reused from swizzle-out/sweep-attention."]
     assert launches(work) == 6, "only what had failed was launched again"
+
+    program = work.parent / "bin" / "ncu"
+    program.write_text(program.read_text().replace("2025.3.1.0", "2026.1.0.0"))
+    other = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
+    assert "0 of 4 points were reused" in other.stdout
+    assert "is profiled again because of changes to ncu" in other.stdout
+    assert launches(work) == 10
 
 
 @contextlib.contextmanager
@@ -98,32 +103,22 @@ def test_after_a_kill_the_next_run_takes_over_what_is_done(work: Path, fake: Fak
     assert not list((work / OUT).rglob(".*"))
 
 
-def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Fake) -> None:
-    assert command(*SWEEP, at=work, env=fake()).returncode == 0
-    program = work.parent / "bin" / "ncu"
-    program.write_text(program.read_text().replace("2025.3.1.0", "2026.1.0.0"))
-    again = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
-    assert again.returncode == 0, again.stderr
-    assert "0 of 4 points were reused" in again.stdout
-    assert "is profiled again because of changes to ncu" in again.stdout
-    assert launches(work) == 8
+@NEEDS_ALL
+def test_kernels_of_a_project_are_swept(project: Path) -> None:
+    def swept(*words: str) -> subprocess.CompletedProcess[str]:
+        sizes = ("--problem", "n=64,128", "--engine", "emulated")
+        return command("sweep", "tile", *sizes, *words, at=project, env=child_environment())
 
-
-@pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
-def test_kernels_of_a_project_are_swept(tmp_path: Path) -> None:
-    project = tmp_path / "own"
-    shutil.copytree(ROOT / "examples" / "own-kernel", project)
-    sizes = ("--problem", "n=64,128", "--engine", "emulated")
-    again = ("--resume", "--csv", "-")
-    first = command("sweep", "tile", *sizes, "--csv", "-", at=project, env=child_environment())
+    first = swept("--csv", "-")
     assert first.returncode == 0, first.stderr
-    rows = list(csv.DictReader(io.StringIO(first.stdout)))
-    conflicts = [(row["kernel"], row["n"], row["excessive"] == "0") for row in rows]
+    conflicts = [
+        (row["kernel"], row["n"], row["excessive"] == "0") for row in csv.DictReader(io.StringIO(first.stdout))
+    ]
     assert conflicts == [
         (f"tile-{way}", n, way == "swizzled") for n in ("64", "128") for way in ("rowmajor", "swizzled")
     ]
-    assert command("sweep", "tile", *sizes, *again, at=project, env=child_environment()).stdout == first.stdout
+    assert swept("--resume", "--csv", "-").stdout == first.stdout
     toml = project / "ncu-swizzle.toml"
     toml.write_text(toml.read_text(encoding="utf-8").replace("tolerance = { y = 0 }", "tolerance = { y = 1 }"), "utf-8")
-    changed = command("sweep", "tile", *sizes, "--resume", at=project, env=child_environment())
+    changed = swept("--resume")
     assert "description" in changed.stdout + changed.stderr, "what was described otherwise is profiled again"

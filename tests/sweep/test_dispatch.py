@@ -10,7 +10,7 @@ from ncu_swizzle.base.errors import InternalError
 from ncu_swizzle.engines.settings import silent
 from ncu_swizzle.sweep.cluster import Station
 from ncu_swizzle.sweep.crew import ManyWorkers
-from ncu_swizzle.sweep.worker import CrewMember, FleetResult, FleetTask, Returned, Whereabouts
+from ncu_swizzle.sweep.worker import CrewMember, FleetTask, Returned, Whereabouts
 from tests.support.fleets import Collected, needs_fleet
 
 pytestmark = needs_fleet
@@ -82,9 +82,7 @@ class FakeRoster:
     notes: tuple[str, ...] = ()
 
     def __init__(self, client: FakeClient, *addresses: str) -> None:
-        self.stations = [
-            Station(address=address, member=CrewMember(None, Whereabouts(worker=address))) for address in addresses
-        ]
+        self.stations = [*map(station, addresses)]
         self.client = client
 
     def look(self) -> list[Station]:
@@ -108,10 +106,7 @@ def done(client: FakeClient, tasks: Sequence[FleetTask], collected: Collected, *
 
     workers._feed = fed  # type: ignore[method-assign]
 
-    def take(number: int, result: FleetResult, folder: Any) -> None:
-        collected.take(number, result, folder)
-
-    workers.run(tasks, collected.place, take)
+    workers.run(tasks, collected.place, collected.take)
     return [number for _, number in client.sent]
 
 

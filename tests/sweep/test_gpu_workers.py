@@ -66,7 +66,7 @@ def test_an_interrupt_ends_the_ncu_of_every_worker(
     to_group: bool, tmp_path: Path, fakes: Callable[..., dict[str, str]]
 ) -> None:
     mark = f"NCU_SWIZZLE_TEST={tmp_path}"
-    sweep = started(tmp_path, fakes(hang=2048))
+    sweep = started(tmp_path, fakes("hang", 2048))
     assert wait_until(lambda: bool(running(mark, HANGS))), "an ncu hangs"
     assert wait_until(lambda: len(list((tmp_path / "out" / "points").glob("*/*/point.json"))) >= 4)
     (os.killpg if to_group else os.kill)(sweep.pid, signal.SIGINT)
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_while_ncu_runs_loses_and_doubles_nothing(
 ) -> None:
     mark = f"NCU_SWIZZLE_TEST={tmp_path}"
     alone = process.command(*SWEEP, folder=tmp_path, env=fakes())
-    sweep = started(tmp_path, fakes(hang=-2048), "--json", "all.json", "-f")
+    sweep = started(tmp_path, fakes("hang", 2048, once=True), "--json", "all.json", "-f")
     assert wait_until(lambda: bool(running(mark, HANGS))), "an ncu hangs, the first time"
     above = ancestors(running(mark, HANGS)[0])
     (worker,) = set(above) & set(workers_of(sweep.pid))

@@ -15,6 +15,7 @@ from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support.recordings import Recorded
 from tests.support.sweeps import hostile, many, transposes
+from tests.support.writers import poisoned_sweep
 
 
 def test_the_table_has_a_row_per_point(recorded: Recorded) -> None:
@@ -37,7 +38,7 @@ def test_the_table_has_a_row_per_point(recorded: Recorded) -> None:
 
 
 def test_markdown_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
-    text = table.to_markdown(hostile(recorded))
+    text = table.to_markdown(poisoned_sweep(transposes(recorded), hostile))
     lines = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
     assert "<script" not in text
