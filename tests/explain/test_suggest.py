@@ -68,13 +68,15 @@ def test_the_articles_choices() -> None:
         assert found.best.extra_bytes == 0
 
 
-def test_padding_is_among_the_answers_with_its_bytes() -> None:
-    found = ask("(32,32):(32,1)", 4, ["row"], ["column"])
-    padded = found.clean[-1]
-    assert padded.mapping.transform == Padding(32, 1)
-    assert padded.extra_bytes == 32 * 4
-    wide = ask("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"]).clean[-1]
+def test_padding_is_among_the_answers_within_a_budget_and_what_tma_can_write() -> None:
+    square, tile = ("(32,32):(32,1)", 4, ["row"], ["column"]), ("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"])
+    padded, wide = ask(*square).clean[-1], ask(*tile).clean[-1]
+    assert (padded.mapping.transform, padded.extra_bytes) == (Padding(32, 1), 32 * 4)
     assert (wide.mapping.transform, wide.extra_bytes) == (Padding(64, 8), 64 * 16), "16-byte accesses stay aligned"
+    (within,) = ask(*square, Constraints(max_bytes=0)).clean
+    assert within.mapping.transform == Swizzle(bits=5, base=0, shift=5)
+    assert [candidate.tma for candidate in ask(*tile, Constraints(tma=True)).clean] == ["128B"]
+    assert ask("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True)).clean == ()
 
 
 def test_what_is_clean_stays_as_it_is() -> None:
@@ -107,14 +109,6 @@ def test_a_complete_search_says_so() -> None:
     assert found.best is None
     assert found.complete
     assert "none exists, the search was complete" in " ".join(found.notes)
-
-
-def test_a_budget_and_tma_are_respected() -> None:
-    no_bytes = ask("(32,32):(32,1)", 4, ["row"], ["column"], Constraints(max_bytes=0))
-    assert [candidate.mapping.transform for candidate in no_bytes.clean] == [Swizzle(bits=5, base=0, shift=5)]
-    by_tma = ask("(64,64):(64,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True))
-    assert [candidate.tma for candidate in by_tma.clean] == ["128B"]
-    assert ask("(64,128):(128,1)", 2, ["rows:16"], ["ldmatrix"], Constraints(tma=True)).clean == ()
 
 
 def test_lost_occupancy_ranks_before_everything_else() -> None:
@@ -208,12 +202,8 @@ def printed_by(source: str, loops: str, folder: Path, *options: str) -> list[int
     """Compile the code with a program around it that prints numbers; run it on the CPU."""
     file, program = folder / "paste.cu", folder / "paste"
     file.write_text(f"{source}\n#include <cstdio>\nint main() {{\n{loops}\n}}\n", encoding="utf-8")
-    done = subprocess.run(
-        ["nvcc", "-std=c++17", "-arch=sm_90", *options, "-o", str(program), str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["nvcc", "-std=c++17", "-arch=sm_90", *options, "-o", str(program), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
     return [int(line) for line in printed.split()]
