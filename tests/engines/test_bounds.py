@@ -39,6 +39,7 @@ def emulated(recordings: Recordings, name: str, less: int) -> list[str]:
     return [outside.kind for outside in found.outside]
 
 
+@pytest.mark.long
 @NEEDS_RECORDING
 def test_a_buffer_that_is_too_small_is_noticed(recordings: Recordings) -> None:
     names = ("bitonic", "halo", "reduction", "scan", "sgemm-edges", "triangular", "templates-plain")

@@ -18,7 +18,7 @@ def shown(recorded: Recorded) -> Texts:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_shown_is_what_was_written_down(name: str, shown: Texts) -> None:
-    written, now = (SHOWN / f"{name.replace(' ', '-')}.txt").read_text(encoding="utf-8"), shown[name]()
+    written, now = (SHOWN / f"{name}.txt").read_text(encoding="utf-8"), shown[name]()
     if now != written:
         pytest.fail("\n".join(difflib.unified_diff(written.splitlines(), now.splitlines(), n=1)), pytrace=False)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.reports import pairing
-from ncu_swizzle.reports.model import DURATION, IDEAL, LaunchId, Profile
+from ncu_swizzle.reports.model import LaunchId, Profile
 from ncu_swizzle.reports.pairing import Choice, Forced
 from tests.support.recordings import Recorded
-from tests.support.reports import EMPTY, laid_out, launched, program, without
+from tests.support.reports import EMPTY, laid_out, launched, program
 
 Row = tuple[int | None, ...]
 
@@ -132,27 +132,7 @@ def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     assert len(pairing.worst(often, 9)) == 4, "only the worst launch of each kernel"
 
 
-def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
-    before = program(recorded)
-    after = [launched(recorded("transpose-xor"), one.kernel.function, one.launch.index) for one in before]
-    result = laid_out(before, after)
-    assert [one.labels for one in result.comparisons] == [("run0", "run1")] * 4
-    assert result.comparisons[0].verdict.startswith("run1 removes all 16,252,928 excessive wavefronts of run0")
-    assert pairing.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
-    assert result.notes == ()
-
-
 def test_reports_are_called_after_their_files() -> None:
     assert pairing.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
     assert pairing.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
     assert pairing.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
-
-
-def test_nothing_that_is_unknown_is_added_up(recorded: Recorded) -> None:
-    before = program(recorded)
-    after = [without(one, IDEAL, DURATION) for one in before]
-    assert pairing.verdict(laid_out(before, after).comparisons) == "4 pairs."
-    assert pairing.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
-    assert pairing.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
-        "None of 2 launches has excessive shared-memory wavefronts; 1 cannot be judged."
-    )

@@ -4,7 +4,8 @@ import ast
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,35 +43,30 @@ def test_an_action_and_a_profile_say_the_same(name: str, recorded: Recorded, rec
 
 
 class Frontend:
-    """Takes down what a rule tells ncu; without `tables` as an older version does."""
+    """Takes down what a rule tells ncu, by the function that it calls; it lacks or refuses some."""
 
-    def __init__(self, tables: bool) -> None:
-        self.messages: list[tuple[Any, str, str]] = []
-        self.markers: list[tuple[Any, ...]] = []
-        self.speedups: list[tuple[Any, ...]] = []
-        self.focused: list[str] = []
-        self.tables: list[list[list[Any]]] = []
-        if tables:
-            self.generate_table = lambda message, heads, rows, config: self.tables.append(rows)
+    def __init__(self, lacks: str = "", refuses: Collection[str] = ()) -> None:
+        self.lacks, self.refuses = lacks, refuses
+        self.told: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
 
-    def message(self, kind: Any, text: str, name: str) -> int:
-        self.messages.append((kind, text, name))
-        return len(self.messages) - 1
+    def __getattr__(self, function: str) -> Callable[..., int]:
+        if function == self.lacks:
+            raise AttributeError(function)
 
-    def speedup(self, *told: Any) -> None:
-        self.speedups.append(told)
+        def call(*told: Any) -> int:
+            if function in self.refuses:
+                raise ValueError(function)
+            self.told[function].append(told)
+            return len(self.told[function]) - 1
 
-    def focus_metric(self, *told: Any) -> None:
-        assert isinstance(told[2], float)
-        self.focused.append(told[1])
-
-    def source_marker(self, *told: Any) -> None:
-        self.markers.append(told)
+        return call
 
 
-def run_inside(monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: bool = False) -> Frontend:
+def run_inside(
+    monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: bool = False, refuses: Collection[str] = ()
+) -> dict[str, list[tuple[Any, ...]]]:
     """Run a rule's file with a stand-in for NvRules, with the names of old versions or of new ones."""
-    frontend = Frontend(tables=not old)
+    frontend = Frontend("generate_table" if old else "", refuses)
     context = SimpleNamespace(
         frontend=lambda: frontend, range_by_idx=lambda _: SimpleNamespace(action_by_idx=lambda _: action)
     )
@@ -84,7 +80,7 @@ def run_inside(monkeypatch: pytest.MonkeyPatch, action: Any, rule: str, old: boo
         api["MarkerKind"] = SimpleNamespace(SASS=1, SOURCE=2)
     monkeypatch.setitem(sys.modules, "NvRules", SimpleNamespace(**api, IFrontend=SimpleNamespace(**names)))
     loaded(rule).apply(object())
-    return frontend
+    return frontend.told
 
 
 def loaded(rule: str) -> Any:
@@ -104,39 +100,37 @@ def test_a_rule_tells_old_and_new_versions_of_ncu_everything(
     action = action_of(recorded_file("kernel1"))
     for old in (False, True):
         excess = run_inside(monkeypatch, action, "SharedExcess", old)
-        assert [kind for kind, _, _ in excess.messages] == [2]
-        assert facts.WAVEFRONTS in excess.focused
-        assert len([marker for marker in excess.markers if marker[2] == 1]) == 100, "on SASS"
-        assert {Path(m[3]).name for m in excess.markers if m[2] == 2} == {"ptx.cuh", "attention.cuh"}
-        assert len(excess.tables) == (0 if old else 3)
-        ((_, kind, saving, *_),) = run_inside(monkeypatch, action, "ConflictCost", old).speedups
+        assert [kind for kind, _, _ in excess["message"]] == [2]
+        assert facts.WAVEFRONTS in [metric for _, metric, *_ in excess["focus_metric"]]
+        assert {type(value) for _, _, value, *_ in excess["focus_metric"]} == {float}
+        assert len([marker for marker in excess["source_marker"] if marker[2] == 1]) == 100, "on SASS"
+        assert {Path(m[3]).name for m in excess["source_marker"] if m[2] == 2} == {"ptx.cuh", "attention.cuh"}
+        assert len(excess["generate_table"]) == (0 if old else 3)
+        ((_, kind, saving, *_),) = run_inside(monkeypatch, action, "ConflictCost", old)["speedup"]
         assert kind == 2
         assert 70 < saving < 90
-    monkeypatch.setattr(Frontend, "focus_metric", lambda *_: 1 / 0)
-    monkeypatch.setattr(Frontend, "source_marker", lambda *_: 1 / 0)
-    refusing = run_inside(monkeypatch, action, "SharedExcess")
-    assert (len(refusing.messages), len(refusing.tables)) == (1, 3), "a frontend that refuses details gets the message"
+    refusing = run_inside(monkeypatch, action, "SharedExcess", refuses=("focus_metric", "source_marker"))
+    assert [len(refusing[name]) for name in ("message", "generate_table")] == [1, 3], "what it takes it is told"
 
 
 def test_the_counts_rule_is_silent_where_the_others_speak(
     recorded_file: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     action = action_of(recorded_file("kernel1"))
-    assert run_inside(monkeypatch, action, "SharedCounts").messages == []
+    assert run_inside(monkeypatch, action, "SharedCounts")["message"] == []
     counts = SimpleNamespace(
         metric_names=lambda: [name for name in action.metric_names() if name != PIPE],
         **{name: getattr(action, name) for name in ("name", "metric_by_name", "sass_by_pc", "source_info")},
     )
-    titles = [title for _, _, title in run_inside(monkeypatch, counts, "SharedCounts").messages]
+    titles = [title for _, _, title in run_inside(monkeypatch, counts, "SharedCounts")["message"]]
     assert titles == ["Excessive Shared Wavefronts (SW040)", "Swizzle Advice (SW042)"]
 
 
 def test_an_action_that_cannot_be_read_is_an_incomplete_one(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = SimpleNamespace(name=lambda: "k", metric_names=lambda: 1 / 0)
-    assert [title for _, _, title in run_inside(monkeypatch, broken, "SharedExcess").messages] == [
-        "Not Collected (UN020)"
-    ]
-    assert run_inside(monkeypatch, broken, "ConflictCost").messages == []
+    ((_, _, title),) = run_inside(monkeypatch, broken, "SharedExcess")["message"]
+    assert title == "Not Collected (UN020)"
+    assert run_inside(monkeypatch, broken, "ConflictCost")["message"] == []
 
 
 def test_the_pack_needs_nothing_but_python_and_each_rule_is_a_file_of_a_section() -> None:

@@ -3,7 +3,6 @@
 import base64
 import json
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -84,28 +83,53 @@ def test_a_line_counts_what_is_inlined_there(recorded: Recorded) -> None:
 # --------------------------------------------------------------------------- other content under a digest that fits
 
 
-def test_a_right_digest_over_wrong_content_is_refused(recorded: Recorded, tmp_path: Path) -> None:
+INFINITY, NOT_A_NUMBER = float("inf"), float("nan")
+REFUSED: list[tuple[str, list[Any], str]] = [  # where, values, and what is said of them
+    ("kernel", [None, "kernel2"], ""),
+    ("extra", [1], ""),
+    ("when", [7], "when is 7"),
+    ("sources", [{"a.cu": None}], "sources.a.cu is None"),
+    ("problem/n", [-1, 10**30, 10**400], "problem.n is"),
+    ("errors/out", [-1.0, INFINITY], "errors.out is"),
+    ("machine/sm_count", [-1, "many"], "machine.sm_count is"),
+    ("launch/index", [-1], "launch.index is -1"),
+    ("launch/grid", [[-1, 1, 1]], "launch.grid"),
+    (f"metrics/{DURATION}/value", [-7.0, INFINITY], DURATION),
+    (f"metrics/{model.WAVEFRONTS}/value", [-7, NOT_A_NUMBER, 10**30], model.WAVEFRONTS),
+    (f"metrics/{model.STALLED}barrier/value", [-7], "barrier"),
+    ("metrics/launch__grid_dim_x/value", [-7], "launch__grid_dim_x"),
+    ("instructions/rows/0", [[1]], ""),
+    ("instructions/stacks/0", [[["file", "line"]], [["a.cu", -1]]], ""),
+    ("instructions/rows/0/pc", [-16, 1 << 64], ""),
+    ("instructions/rows/0/executed", [-1], ""),
+    ("instructions/rows/0/wavefronts", [-1, 10**20], ""),
+    ("instructions/rows/0/ideal", [-(1 << 40)], ""),
+    ("instructions/rows/0/samples", [{"barrier": -3}, {"barrier": 10**30}], ""),
+    ("instructions/rows/0/at", [-1], ""),
+]
+
+
+@pytest.mark.parametrize(("path", "values", "said"), REFUSED)
+def test_a_right_digest_over_wrong_content_is_refused(
+    path: str, values: list[Any], said: str, recorded: Recorded, tmp_path: Path
+) -> None:
     """Whoever can change a file can make its digest fit."""
-    saved, file = recorded("tma-128").to_json(), tmp_path / "k.json"
-    changes: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
-        (lambda content: content.pop("kernel"), "damaged"),
-        (lambda content: content.update(kernel="kernel2"), "damaged"),
-        (lambda content: content["instructions"]["rows"].append([1]), "damaged"),
-        (lambda content: content["instructions"].update(stacks=[[["file", "line"]]]), "damaged"),
-        (lambda content: content.update(problem={"n": 10**400}), "problem.n is 1000"),
-        (lambda content: content.update(when=7), "when is 7"),
-        (lambda content: content.update(sources={"a.cu": None}), "sources.a.cu is None"),
-        (lambda content: content["machine"].update(sm_count="many"), "machine.sm_count is 'many'"),
-        (lambda content: content.update(extra=1), "damaged"),
-    ]
-    for change, words in changes:
-        content = json.loads(saved)
-        del content["digest"]
-        change(content)
-        file.write_text(json.dumps({**content, "digest": sha256_of_json(content)}), encoding="utf-8")
+    content, file = json.loads(recorded("tma-128").to_json()), tmp_path / "k.json"
+    columns = content["instructions"]["columns"]
+
+    def at(parent: Any, name: str) -> Any:
+        return name if isinstance(parent, dict) else int(name) if name.isdigit() else columns.index(name)
+
+    *folders, last = path.split("/")
+    parent = content
+    for name in folders:
+        parent = parent[at(parent, name)]
+    for value in values:
+        parent[at(parent, last)] = value
+        file.write_bytes(trees.written(content, trees.sealed_profile))
         with pytest.raises(DamagedFile, match="is damaged: ") as refused:
             run_folder.load_profile(file)
-        assert words in str(refused.value)
+        assert said in str(refused.value)
 
 
 JSON = st.recursive(

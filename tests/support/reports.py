@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
+from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.render import terminal
 from ncu_swizzle.reports import pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import MAGIC
 from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
 from ncu_swizzle.reports.options import Engine
+from tests.support.places import PROGRAMS
 from tests.support.recordings import Recorded
 
 
@@ -112,6 +114,11 @@ def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
     comparisons, notes = pairing.lay_out(pairing.rows(reports), columns)
     return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")
+
+
+def reopened(*names: str) -> JobResult:
+    """Return what `report` shows of reports in tests/data/programs."""
+    return run_kernel.reopen([str(PROGRAMS / f"{name}.ncu-rep") for name in names])
 
 
 def shown(result: JobResult, width: int = 80) -> str:

@@ -35,7 +35,7 @@ from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS
 from tests.support.recordings import KERNELS, Recorded
-from tests.support.reports import EMPTY, laid_out, program, spoiled, without
+from tests.support.reports import EMPTY, laid_out, launched, program, reopened, spoiled, without
 from tests.support.reports import shown as printed
 
 SHOWN = DATA / "shown"
@@ -198,7 +198,14 @@ def programs(recorded: Recorded) -> dict[str, JobResult]:
     """Return programs that launch several kernels."""
     whole = program(recorded)
     basic = [without(one, WAVEFRONTS, IDEAL, EXECUTED, STALLED, "l1tex__") for one in whole]
+    swizzled = [launched(recorded("transpose-xor"), one.kernel.function, one.launch.index) for one in whole]
+    unjudged = [without(one, IDEAL, DURATION) for one in whole]
     return {
+        "a program that is swizzled": laid_out(whole, swizzled),
+        "a program that cannot be judged": laid_out(whole, unjudged),
+        "two launches of which one can be judged": laid_out([unjudged[0], whole[1]]),
+        "a report and one of the padded program": reopened("several", "several-pad"),
+        **{f"a report with {name}": reopened(name) for name in ("basic", "range", "graph", "source-counters")},
         "a program": laid_out(whole),
         "a program before and after": laid_out(whole, whole[:3]),
         "a program with a basic set": laid_out(basic),
@@ -285,20 +292,21 @@ def beside(name: str, profiles: Sequence[Profile]) -> str:
 
 
 def texts(recorded: Recorded) -> dict[str, Callable[[], str]]:
-    """Return what writes each scenario down, by its name."""
-    return {
+    """Return what writes each scenario down, by the name of its file."""
+    named = {
         "sentences": partial(sentences, compared(recorded)),
         **{name: partial(beside, name, profiles) for name, profiles in scenarios(recorded).items()},
         **{name: partial(in_lines, profiles) for name, profiles in LINES.items()},
         **{name: partial(listed, result) for name, result in programs(recorded).items()},
     }
+    return {name.replace(" ", "-"): text for name, text in named.items()}
 
 
-NAMES = [file.stem.replace("-", " ") for file in sorted(SHOWN.glob("*.txt"))]
+NAMES = sorted(file.stem for file in SHOWN.glob("*.txt"))
 
 if __name__ == "__main__":
     catalogue = catalog.shipped()
     for title, text in texts(
         cache(lambda name: reader.read(RECORDINGS / catalogue.named(name)[0].name / f"{name}.ncu-rep")[0])
     ).items():
-        (SHOWN / f"{title.replace(' ', '-')}.txt").write_text(text(), encoding="utf-8")
+        (SHOWN / f"{title}.txt").write_text(text(), encoding="utf-8")

@@ -34,6 +34,7 @@ def states(work: Path) -> list[str]:
     return [point["state"] for point in manifest["points"]]
 
 
+@pytest.mark.long
 def test_a_failing_point_does_not_lose_the_others_and_another_ncu_profiles_all_again(work: Path, fake: Fake) -> None:
     done = command(*SWEEP, "--csv", "points.csv", at=work, env=fake("prepare", 2048))
     assert done.returncode == 4

@@ -98,18 +98,13 @@ def event(address: str, task: int, name: str, percent: float) -> tuple[float, di
     return 0.0, {"worker": address, "task": task, "name": name, "fraction": percent / 100}
 
 
-def test_the_dashboard_is_said_once_and_first() -> None:
+def test_a_line_says_which_point_runs_on_which_worker_and_the_dashboard_comes_first() -> None:
     said: Said = []
     display(said, link="http://127.0.0.1:8787/status").finished("tls://a", 2, failed=False)
     assert [aside for *_, aside in said] == ["Dask's dashboard: http://127.0.0.1:8787/status", ""]
     said.clear()
-    display(said)
-    assert said == [(TOGETHER, 0.0, "0 of 3", "")]
-
-
-def test_a_line_says_which_point_runs_on_which_worker() -> None:
-    said: Said = []
     shown = display(said)
+    assert said == [(TOGETHER, 0.0, "0 of 3", "")]
     shown.joined("tls://a", GPU)
     shown.hear(event("tls://a", 1, "kernel2 seq=1024", 50))
     shown.hear(event("tls://unknown", 2, "kernel1 seq=1024", 10))
