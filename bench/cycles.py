@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import cycles_held_out
 import numpy as np
@@ -113,14 +114,10 @@ def errors(given: Sequence[Launch], found: Sequence[Predicted]) -> np.ndarray:
 
 
 def without_excess(simulator: Simulator, before: Launch, after: Launch, sm: Machine, guess: Predicted) -> float:
-    """Return what is saved if accesses to shared memory take as many wavefronts as those of the other kernel."""
-    waves = [
-        sum(each.work.code["wavefronts"][numbers].sum() for numbers in each.work.execution.numbers)
-        for each in (before, after)
-    ]
-    code = before.work.code.copy()
-    code["wavefronts"] = np.maximum(1, code["wavefronts"] * min(1.0, waves[1] / max(1.0, waves[0])))
-    return 1 - simulator.predicted(before.work, sm, code).cycles / guess.cycles
+    """Return what is saved if accesses to shared memory lose as much of their excess as the other kernel has not."""
+    (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
+    removed = min(1.0, max(0.0, actual - left) / max(1.0, actual - ideal))
+    return 1 - simulator.predicted(before.work, replace(sm, removed=removed)).cycles / guess.cycles
 
 
 def alike(launch: Launch, found: Predicted) -> float:
@@ -137,7 +134,7 @@ def predicted(simulator: Simulator, base: Machine, launch: Launch, counted: bool
 Change = Callable[[Machine, np.ndarray], tuple[Machine, np.ndarray]]
 
 
-def _changed(**fields: float) -> Change:
+def _changed(**fields: Any) -> Change:
     def change(sm: Machine, code: np.ndarray) -> tuple[Machine, np.ndarray]:
         return replace(sm, **fields), code
 
@@ -159,11 +156,13 @@ def parts(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
     changes: dict[str, Change] = {
         "nothing": _changed(),
         "scoreboard waits": _code("waits", 0),
-        "wavefronts: each access takes one": _code("wavefronts", 1),
+        "excessive wavefronts": _changed(removed=1.0),
         "a sub-core's pipe, which takes two cycles per wavefront": _changed(core_wave=1.0),
         "the latency of DRAM: all loads hit L2": _changed(cold=0.0),
-        "the bandwidth of DRAM": _changed(dram_bytes=1e9),
-        "code that is fetched": _changed(fetch=0.0, fetch_interval=0.0),
+        "the bandwidth of DRAM": _changed(dram_bytes=1e9, dram_read=1e9),
+        "how much later the last of many lines comes from DRAM": _changed(tail=(0.0,) * len(base.tail)),
+        "code that is fetched": _changed(fetch=0.0, fetch_interval=0.0, jump=0.0, far_jump=0.0),
+        "branches that are taken": _changed(branch=0.0),
         "the time to dispatch a block": _changed(block_start=0.0),
         "rows of TMA's boxes": _changed(box_row=0.0),
     }

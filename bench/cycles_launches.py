@@ -148,6 +148,7 @@ def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> E
             return Execution(
                 numbers=tuple(np.split(held["numbers"], cuts)), details=tuple(np.split(held["details"], cuts)),
                 parts=held["parts"], boxes={int(number): (size, rows) for number, size, rows in held["boxes"]},
+                partly=tuple(held["partly"].tolist()),
             )  # fmt: skip
     toolchain = Toolchain(timeout_s=300)
     code = emulated_launch.code(cubin, symbol, disassembly(cubin, toolchain))
@@ -155,7 +156,7 @@ def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> E
     file.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         file, numbers=np.concatenate(found.numbers), details=np.concatenate(found.details), parts=found.parts,
-        lengths=[len(each) for each in found.numbers],
+        lengths=[len(each) for each in found.numbers], partly=found.partly,
         boxes=np.array([(number, *both) for number, both in found.boxes.items()]).reshape(-1, 3),
     )  # fmt: skip
     return found

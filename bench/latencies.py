@@ -1,10 +1,10 @@
 """Measure what instructions and memory cost on this machine's GPU, in cycles: ``python3 bench/latencies.py [FILE]``.
 
-Compiles and runs latencies.cu, then lets ncu count the cycles of its small launches (if there is an ncu), and writes
-FILE, by default bench/latencies.json: of each measurement the median, the quartiles, the least and the most of its
-repetitions, and the cycles of each launch. ``--check`` needs no GPU: it disassembles the program and compares the
-instructions between two readings of the clock with those that the chain is to have. Nor does ``--medians``, which
-writes the medians of FILE where the package reads them.
+Compiles and runs latencies.cu and bursts.cu, then lets ncu count the cycles of their small launches (if there is an
+ncu), at the clock at which they run without it, and writes FILE, by default bench/latencies.json: of each measurement
+the median, the quartiles, the least and the most of its repetitions, and the cycles of each launch. ``--check`` needs
+no GPU: it disassembles latencies.cu and compares the instructions between two readings of the clock with those that
+the chain is to have. Nor does ``--medians``, which writes the medians of FILE where the package reads them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ from typing import Any
 import numpy as np
 
 SOURCE = Path(__file__).with_suffix(".cu")
+BURSTS = Path(__file__).with_name("bursts.cu")
 MEASURED = Path(__file__).with_suffix(".json")
+UNREAD, READ = " of code, | behind | in a loop$", ("nothing", "code<", "jump<")  # by the package
 MEDIANS = SOURCE.parents[1] / "ncu_swizzle" / "cycles" / "h100.json"
 ARCH = "arch=compute_90a,code=sm_90a"
 SHORT, LONG = 8, 40  # steps, as in latencies.cu
-METRICS = {"sm__cycles_elapsed.max": "elapsed", "sm__cycles_active.avg": "active", "gpu__time_duration.sum": "ns"}
+METRICS = {
+    "sm__cycles_elapsed.max": "elapsed", "sm__cycles_active.avg": "active", "sm__cycles_active.max": "longest",
+    "gpu__time_duration.sum": "ns",
+}  # fmt: skip
 OTHERS, LAUNCHES = 49, 67  # launches before those of `straight`, and of all, in each repetition
 CHASES = {-4: "256 KB, 2048 steps", -3: "256 KB, 8192 steps", -2: "4 MB, 2048 steps", -1: "4 MB, 8192 steps"}
 CODE_KB = (4, 8, 16, 32, 64, 128, 256)
@@ -53,13 +58,14 @@ def spread(unit: str, values: list[str]) -> dict[str, Any]:
 
 def launches(program: Path) -> list[dict[str, Any]]:
     """Return what ncu counts of each of the small launches, in groups of the same kernel and size."""
-    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS), program]
-    done = subprocess.run([*command, "launches"], check=True, stdout=subprocess.PIPE, text=True)
+    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
+    command += ["--metrics", ",".join(METRICS), str(program), "launches"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     table = done.stdout[done.stdout.index('"ID"') :]
     groups: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for number, row in enumerate(row for row in csv.DictReader(io.StringIO(table)) if row["ID"]):
-        name = row["Kernel Name"].rpartition("(")[0]
-        place = number % LAUNCHES - OTHERS  # what a launch is given is not in its row
+        name = row["Kernel Name"].rpartition("(")[0].removeprefix("void ").replace("(int)", "")
+        place = number % LAUNCHES - OTHERS  # what a launch of latencies.cu is given is not in its row
         if name == "straight":
             name += f", {CODE_KB[place // 2]} KB"
         if name == "chase":
@@ -75,21 +81,21 @@ def write(found: dict[str, Any], file: Path) -> None:
 
 
 def medians(found: dict[str, Any]) -> str:
-    """Return what the package reads of all that was measured, as a line for each measurement and launch."""
+    """Return what the package may read of all that was measured, as a line for each measurement and launch."""
     of_launches = [
         {name: median(value) if isinstance(value, list) else value for name, value in each.items()}
-        for each in found["launches"]
-    ]
-    values = {name: each["median"] for name, each in found["measured"].items()}
+        for each in found["launches"] if each["kernel"].startswith(READ)
+    ]  # fmt: skip
+    values = {name: each["median"] for name, each in found["measured"].items() if not re.search(UNREAD, name)}
     lines = ",\n".join(f"  {json.dumps(name)}: {value}" for name, value in values.items())
     rows = ",\n".join(f"  {json.dumps(each)}" for each in of_launches)
     gpu = json.dumps(found["gpu"])
     return f'{{\n "gpu": {gpu},\n "measured": {{\n{lines}\n }},\n "launches": [\n{rows}\n ]\n}}\n'
 
 
-def compiled(folder: str, *options: str) -> Path:
-    program = Path(folder, "latencies")
-    command = ["nvcc", "-O3", "-std=c++17", "-gencode", ARCH, *options, SOURCE, "-o", program, "-ldl"]
+def compiled(source: Path, folder: str, *options: str) -> Path:
+    program = Path(folder, source.stem)
+    command = ["nvcc", "-O3", "-std=c++17", "-gencode", ARCH, *options, source, "-o", program, "-ldl"]
     subprocess.run(command, check=True)
     return program
 
@@ -128,16 +134,20 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         if arguments.check:
-            binary = compiled(folder, "-cubin")
+            binary = compiled(SOURCE, folder, "-cubin")
             sass = subprocess.run(["nvdisasm", "-c", binary], check=True, capture_output=True, text=True).stdout
             wrong = checked(sass)
             print("\n".join(wrong) or "every chain is in the machine code")
             return 1 if wrong else 0
-        program = compiled(folder)
-        found = measured(program)
-        write(found, arguments.file)
-        if shutil.which("ncu"):
-            write(found | {"launches": launches(program)}, arguments.file)
+        programs = [compiled(source, folder) for source in (SOURCE, BURSTS)]
+        found: dict[str, Any] = {"measured": {}}
+        for program in programs:
+            more = measured(program)
+            found = {"gpu": more["gpu"], "measured": found["measured"] | more["measured"]}
+            write(found, arguments.file)
+        for program in programs if shutil.which("ncu") else ():
+            found["launches"] = [*found.get("launches", []), *launches(program)]
+            write(found, arguments.file)
     return 0
 
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from ncu_swizzle.base import bounds, child, native, paths
 from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.cycles.execution import SMS
 from ncu_swizzle.cycles.units import MEASURED, PIPES, measured
-from ncu_swizzle.cycles.work import SMS, Work
+from ncu_swizzle.cycles.work import Work
 
 SOURCE = "sm.c"
 REASONS = ("issued", "stall count", "latency", "pipe", "full queue", "fetch", "phase")  # of stalls, as in sm.c
@@ -27,7 +28,11 @@ SUB_CORES = 4
 DRAM_PER_CYCLE = 12.8  # bytes per SM at the peak that ncu relates to: 3.35 TB/s at 1.98 GHz
 WIDTHS = (32, 256, 1024)  # threads per block of the launches that do nothing
 NARROW = "UTMALDG.2D, 4 KB, rows of 16 bytes"
-BARRIER_WARPS = (1, 4, 8, 16, 32)
+STORED, STORED_BYTES = "rows of 128 bytes, 128 apart", 16
+BURSTS = (1, 2, 4, 16, 32, 64, 256)  # lines, as in sm.c
+AROUND, PER_LINE = 32, 8  # instructions around those of bench/bursts.cu's code, and of a line
+LOOP_STALLS = 19, 22  # stall counts before its loop of 32 turns, and of one of them
+JUMPING = 10  # lines that its jumps execute
 LIMIT_S = 60.0  # of a simulation
 
 
@@ -43,24 +48,36 @@ class Machine:
     l2: float
     dram: float
     l2_bytes: float = 0
+    l2_written: float = 0
     dram_bytes: float = 0
+    store_bytes: float
+    store_line: float
+    dram_read: float = 0
+    apart_written: float = 0
+    line_written: float = 0
+    tail: tuple[float, ...]
     of_dram: float = 0
     cold: float = 0
     written: float = 0
-    barrier: float = 0
+    barrier: float
+    barrier_warp: float
     block_start: float = 0
     fetch: float
-    fetch_interval: float
+    fetch_interval: float = 0
     fetch_ahead: float = 96  # lines: as many as are on their way at a time
+    jump: float
+    far_jump: float
+    branch: float
     box: float
     box_row: float
+    removed: float = 0  # the share of the excessive wavefronts that accesses to shared memory do without
 
     @property
-    def fields(self) -> dict[str, float]:
+    def fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def array(self) -> np.ndarray:
-        return np.array(list(self.fields.values()), np.float64)
+        return np.hstack([np.asarray(value, np.float64) for value in self.fields.values()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,20 +101,59 @@ def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
 def machine() -> Machine:
     """Return the machine as measured."""
     core_wave = (measured("LDS.32, 32 wavefronts") - measured("LDS.32")) / 31
+    barrier_warp = (measured("BAR.SYNC, 32 warps") - measured("BAR.SYNC, 1 warps")) / 31
     to_pipe = Machine.to_pipe
-    lines = {kb: kb * 8 + 5 for kb in (4, 64)}  # of 128 bytes; the code around is about five
-    active = {kb: launched(f"straight, {kb} KB", SMS, 128, "active") for kb in lines}
-    interval = (active[64] - active[4]) / (lines[64] - lines[4])
+    store_line = STORED_BYTES / measured(f"stores of 16 bytes, rows of {STORED_BYTES} bytes, 128 apart, 1 SM, DRAM")
     return Machine(
         core_wave=core_wave,
+        barrier=measured("BAR.SYNC, 1 warps") - barrier_warp,
+        barrier_warp=barrier_warp,
         l1=measured("LDG.64 that hits L1, lanes 16 bytes apart") - to_pipe - (4 * core_wave - 1),
         l2=measured("L2 hit, 4096 KB") - to_pipe - 1,
         dram=measured("DRAM, 32 MB") - to_pipe - 1,
-        fetch=active[4] - lines[4] * interval,
-        fetch_interval=interval,
+        store_bytes=measured("stores of 16 bytes, rows of 128 bytes, 128 apart, 1 SM, DRAM"),
+        store_line=store_line,
+        tail=tuple(np.maximum.accumulate([_lateness(lines) for lines in BURSTS])),
+        fetch=_fetched(16, SMS) - _lines_of(16) * _fetch_interval(SMS),
+        jump=(_jumped(256) + _jumped(512)) / 2,
+        far_jump=_jumped(4096),
+        branch=(32 * measured("loop of an IMAD") - LOOP_STALLS[0] - 32 * LOOP_STALLS[1]) / 31,
         box=measured("UTMALDG.2D, 128 bytes, round trip") - measured("mbarrier: arrive and wait, 1 warps"),
         box_row=(measured(f"{NARROW}, four, round trip") - measured(f"{NARROW}, round trip")) / (3 * 256),
     )
+
+
+def _lateness(lines: int) -> float:
+    """Return by how much the last of some lines comes later from DRAM than one alone, if few SMs ask for any."""
+    late = []
+    for who in ("1 SM", "8 SMs", "33 SMs"):
+        some, one = (
+            measured(f"burst of {count} lines, {who}, DRAM") - measured(f"burst of {count} lines, {who}, L2")
+            for count in (lines, 1)
+        )
+        late.append(some - one)
+    return float(np.median(late))
+
+
+def _lines_of(count: int) -> float:
+    """Return the lines of code of a kernel of bench/bursts.cu with so many instructions in a row."""
+    return (count + AROUND) / PER_LINE
+
+
+def _fetched(count: int, sms: int) -> float:
+    """Return the cycles of a launch of so many instructions in a row."""
+    return launched(f"code<{count}>", sms, 128, "longest")
+
+
+def _fetch_interval(sms: int) -> float:
+    """Return the cycles between two lines of code, if so many SMs run the same."""
+    return (_fetched(4096, sms) - _fetched(512, sms)) / (_lines_of(4096) - _lines_of(512))
+
+
+def _jumped(count: int) -> float:
+    """Return how much longer than without it a jump over so many instructions takes."""
+    straight = _fetched(16, SMS) + (JUMPING - _lines_of(16)) * _fetch_interval(SMS)
+    return launched(f"jump<{count}>", SMS, 128, "longest") - straight
 
 
 def of_launch(base: Machine, work: Work, of_dram: tuple[float, float] | None = None) -> Machine:
@@ -106,26 +162,45 @@ def of_launch(base: Machine, work: Work, of_dram: tuple[float, float] | None = N
     loaded, stored = work.asked
     active, threads = min(SMS, work.grid), 32 * work.warps
     from_dram = min(1.0, read / loaded) if loaded else 0.0
-    one, shared = measured("L2 read, 18 MB, one SM"), loaded > 2 * work.buffers[0]
-    barriers = [measured(f"BAR.SYNC, {count} warps") for count in BARRIER_WARPS]
     starts = [(launched("nothing", 135168, width, "elapsed") - launched("nothing", SMS, width, "elapsed")) / 1023
               for width in WIDTHS]  # fmt: skip
+    dram = measured(f"DRAM {'copy' if written else 'read'}, 1 GB, all SMs")
+    few = SMS / active  # all SMs share what L2 and DRAM have
+    dram_bytes, apart = min(measured("DRAM read, 1 GB, one SM"), few * dram), work.execution.partly
     own: dict[str, Any] = {
-        # One SM alone gets as much as it can take; all share what L2 and DRAM have. What several SMs ask for at a time
-        # L2 reads once: how much that makes of its bandwidth was not measured.
-        "l2_bytes": one if shared else min(one, measured("L2 read, 18 MB, all SMs, 2 blocks each") * SMS / active),
-        "dram_bytes": min(
-            measured("DRAM read, 1 GB, one SM"),
-            measured(f"DRAM {'copy' if written else 'read'}, 1 GB, all SMs") * SMS / active,
-        ),
+        "l2_bytes": min(measured("L2 read, 18 MB, one SM"), few * _shared_bytes(work)),
+        "l2_written": min(base.store_bytes, few * measured(f"stores of 16 bytes, {STORED}, 132 SMs, L2")),
+        "dram_bytes": dram_bytes,
+        "dram_read": 1 / ((1 - apart[0]) / dram_bytes + apart[0] * _part_read() / few / 64),
+        "apart_written": apart[1],
+        "line_written": 32 / measured("stores of 16 bytes, rows of 32 bytes, 4224 apart, 132 SMs, DRAM") / few,
         "of_dram": from_dram,
         # Blocks that run side by side ask for what they share at the same time: all wait for DRAM, which reads it once.
         "cold": min(1.0, from_dram * min(work.grid, SMS * work.resident)),
         "written": min(1.0, written / stored) if stored else 0.0,
-        "barrier": np.interp(work.warps, BARRIER_WARPS, barriers),
         "block_start": np.interp(threads, WIDTHS, starts),
+        "fetch_interval": np.interp(active, (1, SMS), (_fetch_interval(1), _fetch_interval(SMS))),
     }
     return Machine(**{**base.fields, **{name: float(value) for name, value in own.items()}})
+
+
+def _part_read() -> float:
+    """Return the cycles of DRAM for a part of a line, all SMs asking: between bursts of 128 and 256 rows of 8 KB."""
+    rows = {row: f"burst of 8 KB, rows of {row} bytes" for row in (32, 64)}
+    late = [measured(f"{rows[row]}, 4 KB apart, 132 SMs, DRAM") - measured(f"{rows[row]}, of a tile, 132 SMs, L2")
+            for row in rows]  # fmt: skip
+    return (late[0] - late[1]) / 128
+
+
+def _shared_bytes(work: Work) -> float:
+    """Return what L2 gives each of all SMs per cycle, of which so many ask for the same lines at a time."""
+    loaded, read = work.asked[0], work.buffers[0]
+    together = min(1.0, SMS / work.grid) * loaded / read if read else 1.0
+    given = {1: measured("L2 read, 18 MB, all SMs, 2 blocks each")}
+    for groups in (12, 4, 2, 1):
+        many, some = (measured(f"burst of {lines} lines, {groups} groups of SMs, L2") for lines in (512, 64))
+        given[SMS // groups] = (512 - 64) * 128 / (many - some)
+    return float(np.interp(np.log(max(1.0, together)), np.log(list(given)), list(given.values())))
 
 
 class Simulator:
@@ -138,7 +213,7 @@ class Simulator:
     @cached_property
     def _start(self) -> float:
         """The cycles before and after those in which SMs are active."""
-        return launched("nothing", SMS, 256, "elapsed") - launched("nothing", SMS, 256, "active")
+        return launched("nothing", SMS, 256, "elapsed") - launched("nothing", SMS, 256, "longest")
 
     def predicted(self, work: Work, sm: Machine, code: np.ndarray | None = None) -> Predicted:
         """Return what the launch takes; with other `code`, if instructions cost other than they do.

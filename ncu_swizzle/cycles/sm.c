@@ -14,6 +14,7 @@ enum Kind {
     PRODUCT, PRODUCT_WAIT
 };
 enum { SUB_CORES = 4, PIPES = 8, SCOREBOARDS = 6, QUEUE = 64, GROUPS = 64, MOST_WARPS = 64, LINE = 8, SECTOR = 32 };
+#define GOLDEN 0.6180339887498949 // its multiples, modulo 1, are spread evenly
 enum Reason { ISSUED, COUNT, LATENCY, PIPE, FULL_QUEUE, FETCH, PHASE, REASONS };
 
 typedef struct {
@@ -21,14 +22,23 @@ typedef struct {
     double interval, latency, wavefronts, bytes;                  // bytes: of a box; per sector otherwise
 } Instruction;
 
+enum { TAIL = 7 }; // points of the distribution of DRAM's latency
+
 typedef struct {
     double core_wave, queue, to_pipe, store_read; // cycles per wavefront of a sub-core; requests under way; from issue
     double l1, l2, dram;                          // latencies, from the last wavefront on
-    double l2_bytes, dram_bytes;                  // per cycle and SM
+    double l2_bytes, l2_written, dram_bytes;      // per cycle and SM
+    double store_bytes, store_line;               // what one SM stores per cycle, cycles for a part of a line
+    double dram_read;                             // of what a block loads: parts of lines that it never completes are slow
+    double apart_written, line_written;           // the share of what it stores in such parts; cycles of DRAM for each
+    double tail[TAIL];                            // by how much the last of 1, 2, 4, 16, 32, 64 and 256 lines is late
     double of_dram, cold, written;                // shares: of bytes from DRAM, of accesses that wait for it; of stores
-    double barrier, block_start;                  // until warps go on; between two blocks' starts
-    double fetch, fetch_interval, fetch_ahead;    // a line of code that the SM does not have, and lines behind it
+    double barrier, barrier_warp, block_start;    // until warps go on, and per warp; between two blocks' starts
+    double fetch, fetch_interval, fetch_ahead;    // the first line of code, and those behind it; how many are under way
+    double jump, far_jump;                        // to a line that is not: 64 or fewer lines away, and 512 or more
+    double branch;                                // one that is taken
     double box, box_row;                          // from the issue of a box to its arrival; per row of it
+    double removed;                               // the share of the excessive wavefronts that accesses do without
 } Machine;
 
 typedef struct {
@@ -78,6 +88,34 @@ static void signal(Block *block, int phase, double when, Warp *warps, int count,
         }
 }
 
+// Return how much later than usual the last of some lines comes from DRAM; `drawn`, in (0, 1), says which of all cases.
+static double late(const Machine *m, double lines, double drawn) {
+    static const double at[TAIL] = {1, 1.585, 2.322, 4.087, 5.044, 6.022, 8.006}; // log2(lines + 1)
+    double x = -log2(1 - pow(drawn, 1 / lines) + 1e-12);
+    if (x <= at[0]) return m->tail[0];
+    for (int point = 1; point < TAIL; ++point)
+        if (x < at[point])
+            return m->tail[point - 1] +
+                   (m->tail[point] - m->tail[point - 1]) * (x - at[point - 1]) / (at[point] - at[point - 1]);
+    return m->tail[TAIL - 1];
+}
+
+// Return the wavefronts of an access: as executed, or else the mean of all executions; without that share of what is more
+// than ideal. Fractions are owed. An access that no lane does takes as long as one wavefront.
+static double wavefronts_of(const Instruction *op, int detail, double *owed, double removed) {
+    int lines = detail >> 8 & 255, sectors = detail >> 16 & 255, copied = detail >> 24;
+    if (op->argument) return 1; // SHFL
+    double waves = op->wavefronts, ideal = waves;
+    if (op->kind == SHARED && detail) waves = (detail & 0xffff) - 1, ideal = detail >> 16;
+    if (op->kind == COPY && copied) waves = copied, ideal = (sectors + 3) / 4;
+    if (op->kind == SHARED || op->kind == COPY) {
+        *owed += later(waves, 1) - removed * later(waves - later(ideal, 1), 0);
+        waves = floor(*owed + 1e-9);
+        *owed -= waves;
+    }
+    return later(later(waves, op->kind == SHARED ? 0 : lines), 1);
+}
+
 // Return the cycles that the launch takes on one SM; busy: cycles of each unit; stalled: cycles of warps per
 // instruction and reason, (instructions, REASONS).
 double simulate(const Instruction *code, int instructions, const Launch *launch, const Machine *m, double *busy,
@@ -87,7 +125,8 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
     Block *running = calloc(launch->resident, sizeof(Block));
     double *line = malloc((instructions / LINE + 2) * sizeof(double)), *owed = calloc(instructions, sizeof(double));
     double queue[SUB_CORES][QUEUE] = {{0}}, pipe[SUB_CORES][PIPES] = {{0}}, next[SUB_CORES] = {0}, own[SUB_CORES] = {0};
-    double lsu = 0, l2 = 0, dram = 0, boxes = 0, fetcher = 0, end = 0, dispatched = 0, cold = 0;
+    double lsu = 0, l2 = 0, dram = 0, boxes = 0, end = 0, dispatched = 0, cold = 0, meeting = 0;
+    double tags = 0, port = 0, drawn = 0, streamed = m->fetch - m->fetch_interval;
     int head[SUB_CORES] = {0}, last[SUB_CORES] = {-1, -1, -1, -1};
     for (int number = 0; number <= instructions / LINE + 1; ++number) line[number] = -1;
     for (int place = 0; place < launch->resident && started < launch->blocks; ++place, ++started) {
@@ -130,14 +169,8 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         next[core] = t + 1, last[core] = chosen, busy[0] += 1;
         if (op->pipe >= 0) pipe[core][op->pipe] = t + op->interval, busy[5 + op->pipe] += op->interval;
         if (op->kind >= SHARED && op->kind <= COPY) {
-            int fresh = detail & 127, promoted = !(detail & 128), lines = detail >> 8 & 255, sectors = detail >> 16;
-            double waves = op->wavefronts, to = t + m->to_pipe;
-            if (op->kind == SHARED || op->kind == COPY) {
-                owed[number] += waves;
-                waves = floor(owed[number] + 1e-9);
-                owed[number] -= waves;
-            }
-            waves = later(later(waves, op->kind == SHARED ? 0 : lines), 1);
+            int fresh = detail & 127, promoted = !(detail & 128), lines = detail >> 8 & 255, sectors = detail >> 16 & 255;
+            double waves = wavefronts_of(op, detail, &owed[number], m->removed), to = t + m->to_pipe;
             double start = later(later(to, lsu), own[core]);
             lsu = later(to, lsu) + waves, busy[1] += waves;
             own[core] = later(to, own[core]) + m->core_wave * waves;
@@ -147,17 +180,28 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
             done = read - 1 + op->latency - m->to_pipe;
             if (op->kind != SHARED) {
                 int asked = op->kind == STORE || op->past_l1 ? sectors : fresh;
-                if (!asked) done = read + m->l1;
-                else {
-                    double bytes = asked * SECTOR, arrives = later(read, l2);
-                    l2 = arrives + bytes / m->l2_bytes, busy[2] += bytes / m->l2_bytes;
-                    done = l2 + m->l2;
-                    double share = bytes * (op->kind == STORE ? m->written : m->of_dram) / m->dram_bytes;
+                double bytes = asked * SECTOR;
+                tags = later(to, tags) + lines;
+                if (op->kind == STORE) {
+                    double cost = bytes / m->l2_written, apart = lines * m->line_written;
+                    double share = (bytes / m->dram_bytes + m->apart_written * (apart - bytes / m->dram_bytes)) * m->written;
+                    port = later(port, read) + later(bytes / m->store_bytes, lines * m->store_line);
+                    double arrives = later(port, l2);
+                    done = l2 = arrives + cost, busy[2] += bytes / m->l2_bytes;
                     dram = later(arrives, dram) + share, busy[3] += share;
-                    if (op->kind != STORE && share > 0) {
+                } else if (!asked) done = read + m->l1;
+                else { // looks up its lines while accesses before it still take their wavefronts
+                    double arrives = later(tags, l2), share = bytes * m->of_dram / m->dram_read;
+                    l2 = arrives + bytes / m->l2_bytes, busy[2] += bytes / m->l2_bytes;
+                    done = later(l2 + m->l2, read);
+                    dram = later(arrives, dram) + share, busy[3] += share;
+                    if (share > 0) {
                         done = later(done, dram + m->l2);
-                        cold += promoted ? 0 : m->cold;
-                        if (!promoted && cold >= 1) cold -= 1, done = later(done, dram + m->dram);
+                        cold += promoted ? 0 : m->cold; // else it comes with its neighbour
+                        if (!promoted && cold >= 1) {
+                            cold -= 1, drawn = fmod(drawn + GOLDEN, 1);
+                            done = later(done, dram + m->dram + late(m, lines * m->of_dram, drawn));
+                        }
                     }
                 }
             }
@@ -175,7 +219,12 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
                 l2 = arrives + op->bytes / m->l2_bytes, busy[2] += op->bytes / m->l2_bytes;
                 dram = later(arrives, dram) + share, busy[3] += share;
                 done = later(l2, boxes) + m->box;
-                if (share > 0) done = later(done, dram + m->box + (m->cold > 0.5 ? m->dram - m->l2 : 0));
+                if (share > 0) done = later(done, dram + m->box);
+                if (share > 0 && m->cold > 0.5) {
+                    drawn = fmod(drawn + GOLDEN, 1);
+                    double lateness = late(m, op->bytes / (4 * SECTOR) * m->of_dram, drawn);
+                    done = later(done, dram + m->box + m->dram - m->l2 + lateness);
+                }
                 signal(block, detail - 1, done, beside, warps, 0);
             }
             if (op->kind == BOX_STORE) {
@@ -188,7 +237,10 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
             if (op->kind == COPY_ARRIVE)
                 signal(block, detail - 1, later(t, warp->copies) + op->latency, beside, warps, 0);
             if (op->kind == BARRIER || op->kind == WAIT) {
-                if (op->kind == BARRIER) signal(block, detail - 1, t, beside, warps, m->barrier);
+                if (op->kind == BARRIER) {
+                    meeting = later(meeting, t) + m->barrier_warp; // warps arrive one after the other
+                    signal(block, detail - 1, meeting, beside, warps, m->barrier);
+                }
                 double delay = op->kind == BARRIER ? m->barrier : op->latency;
                 if (detail > 0 && block->parts[detail - 1] > 0) warp->phase = detail - 1;
                 else if (detail > 0 && block->time[detail - 1] + delay > ready)
@@ -217,6 +269,7 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         const Instruction *following = &code[*warp->at];
         stalled[(size_t)*warp->at * REASONS + COUNT] += op->stall - 1; // as ncu: the instruction that waits
         int place = *warp->at / LINE;
+        if (*warp->at != number + 1) ready += m->branch;
         for (int board = 0; board < SCOREBOARDS; ++board)
             if (following->waits >> board & 1 && warp->scoreboard[board] > ready)
                 ready = warp->scoreboard[board], why = LATENCY;
@@ -228,8 +281,14 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         if (following->kind == PRODUCT_WAIT && warp->product > ready) ready = warp->product, why = LATENCY;
         int most = instructions / LINE, furthest = place + (int)m->fetch_ahead;
         if (furthest > most) furthest = most;
+        int far = place - number / LINE;
+        double asked = ready + m->jump + (far > 64 ? (m->far_jump - m->jump) * (far < 512 ? (far - 64) / 448. : 1) : 0);
+        if (far > 1 && (line[place] < 0 || line[place] > asked)) { // a jump ahead: the stream of code goes on from there
+            streamed = asked - m->fetch_interval;
+            for (int ahead = place; ahead <= most && line[ahead] > asked; ++ahead) line[ahead] = -1;
+        }
         for (int ahead = place; line[furthest] < 0 && ahead <= furthest; ++ahead) // lines that the SM does not have yet
-            if (line[ahead] < 0) fetcher = later(ready, fetcher + m->fetch_interval), line[ahead] = fetcher + m->fetch;
+            if (line[ahead] < 0) line[ahead] = streamed = later(ready, streamed + m->fetch_interval);
         if (line[place] > ready) ready = line[place], why = FETCH;
         warp->ready = ready;
         if (warp->phase < 0) warp->reason = why;

@@ -49,10 +49,10 @@ _ALU = interval("SHF")
 _SLOW = interval("MUFU.EX2")
 _BY_PIPE = {
     ("fma", interval("FFMA")): ("FFMA", "FADD", "FMUL"),
-    ("fma", interval("IMAD")): ("IMAD",),
+    ("fma", interval("IMAD")): ("IMAD", "VIADD"),  # VIADD and LOP3 in turns are as fast as two pipes
     ("fma", interval("HFMA2")): ("HFMA2", "HADD2", "HMUL2"),
     ("alu", _ALU): (
-        "IADD3", "LOP3", "LEA", "SHF", "ISETP", "SEL", "PRMT", "VIADD", "VIMNMX", "FMNMX", "MOV", "FSETP", "FSEL",
+        "IADD3", "LOP3", "LEA", "SHF", "ISETP", "SEL", "PRMT", "VIMNMX", "FMNMX", "MOV", "FSETP", "FSEL",
         "IABS", "I2FP", "F2FP", "VOTE", "PLOP3", "CS2R",
     ),
     ("sfu", _SLOW): ("MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV", "REDUX", "S2R", "LDC", "FRND"),

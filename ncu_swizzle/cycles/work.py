@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.base.traffic import SECTOR
-from ncu_swizzle.cycles.execution import NEW_PAIR, SECTORS, Execution
+from ncu_swizzle.cycles.execution import BYTE, IDEAL, NEW_PAIR, SECTORS, SMS, Execution
 from ncu_swizzle.cycles.units import KINDS, entry
 
-SMS = 132
 L2_DIRTY = 25 << 20  # bytes that L2 keeps of what is written: it has 50 MB, in two halves that may both hold a line
 
 
@@ -39,6 +38,13 @@ class Work:
         """The bytes of DRAM that are read and written, from the buffers: caches start empty."""
         loaded, stored = self.asked
         return min(loaded, self.buffers[0]), max(0.0, min(stored, self.buffers[1]) - L2_DIRTY)
+
+    @property
+    def wavefronts(self) -> tuple[float, float]:
+        """A block's wavefronts in shared memory, actual and ideal, of accesses that are known; copies aside."""
+        numbers, details = np.concatenate(self.execution.numbers), np.concatenate(self.execution.details)
+        shared = details[(self.code["kind"][numbers] == KINDS["SHARED"]) & (details > 0)]
+        return float(((shared & (1 << IDEAL) - 1) - 1).sum()), float((shared >> IDEAL).sum())
 
     @property
     def issued(self) -> int:
@@ -96,7 +102,7 @@ def _asked(code: np.ndarray, executed: Execution) -> tuple[float, float]:
     """Return the bytes that a block loads through L2, and stores."""
     numbers, details = np.concatenate(executed.numbers), np.concatenate(executed.details)
     kind, past_l1 = code["kind"][numbers], code["past_l1"][numbers] > 0
-    sectors, new = details >> SECTORS, details & NEW_PAIR - 1
+    sectors, new = details >> SECTORS & BYTE, details & NEW_PAIR - 1
     loads = np.isin(kind, [KINDS["LOAD"], KINDS["COPY"]])
     loaded = SECTOR * np.where(past_l1, sectors, new)[loads].sum() + code["bytes"][numbers][kind == KINDS["BOX"]].sum()
     boxes = code["bytes"][numbers][kind == KINDS["BOX_STORE"]].sum()

@@ -158,6 +158,8 @@ class RequestLog:
             )
             self._bytes += 2 * seen.nbytes  # the key is as long
         seen.count += 1
+        if m.watcher:
+            m.watcher.requests(m, number, seen)
         for repeat in m.repeats.active:
             repeat.requests.append(LoopRequests(number=number, seen=seen, times=1, tag=tag, source_tag=source_tag))
         # Not within an iteration with tags, whose requests may be taken back.

@@ -77,6 +77,9 @@ class Watcher(Protocol):
     def copies(self, m: Any, rows: Ints, offsets: Any, sizes: Ints, boxes: Sequence[int]) -> None:
         """Some of the view's warps copy bytes in so many rows of a box, which an mbarrier each counts."""
 
+    def requests(self, m: Any, number: int, seen: Any) -> None:
+        """The view's warps make `SharedRequests`, which were made `seen.count` times now."""
+
     def accesses(self, m: Any, number: int, space: str, address: Any, selected: Bools) -> None:
         """Lanes of the view access global or local memory, as `traffic` names it."""
 

@@ -319,6 +319,13 @@ def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> 
     )
 
 
+def count_each(op: str, seen: SharedRequests) -> tuple[Ints, Ints, Bools]:
+    """Return actual and ideal wavefronts, and whether they are known, of each distinct request, (N,) each."""
+    addresses = np.broadcast_to(seen.addresses, seen.selected.shape).astype(np.int64)
+    times = np.ones(len(addresses), np.int64)
+    return _count(AccessRequests(op=op, addresses=addresses, active=seen.selected, times=times, source=seen.source))
+
+
 def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
     lowest = int(requests.addresses.min(initial=1 << 40, where=requests.active)) & -LINE
