@@ -68,14 +68,14 @@ def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], ki
     address = ("IADD3 R2, R2, 0x1, RZ", "IMAD R3, R0, R2, RZ", "IMAD.SHL.U32 R3, R3, 0x4, RZ")
     store = ("LOP3.LUT R3, R3, 0x1ffc, RZ, 0xc0, !PT", "STS [R3+0x400], R0", "EXIT")
     lines = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *decision, *address, *store)
-    small, large = (Launch(grid=(x, 3, 1), block=(32, 1, 1)) for x in (3 << 10, 3 << 29))
+    small, large = (Launch(grid=(x, 3, 1), block=(32, 1, 1)) for x in (3 << 8, 3 << 29))
     every = emulate(code(*lines), small, exhaustive=True)
     few, many = emulate(code(*lines), small), emulate(code(*lines), large)
     assert few.rows[-2].wavefronts == every.rows[-2].wavefronts
     assert many.blocks_run <= 1000
     assert many.classes == few.classes <= kinds
     if "IMNMX" not in decision[0]:  # every kind is equally frequent
-        scale = (3 << 29) // (3 << 10)
+        scale = (3 << 29) // (3 << 8)
         assert [row.executed for row in many.rows] == [(row.executed or 0) * scale for row in few.rows]
         assert many.rows[-2].wavefronts == (few.rows[-2].wavefronts or 0) * scale
 

@@ -92,7 +92,9 @@ def test_few_blocks_are_run_where_few_differ() -> None:
     assert counts.blocks_run == counts.classes == 13  # one per number of tiles
 
 
-@pytest.mark.parametrize("name", ["scan", "bitonic", "votes", "apart", "warps", "chase"])
+@pytest.mark.parametrize(
+    "name", ["scan", pytest.param("bitonic", marks=pytest.mark.long), "votes", "apart", "warps", "chase"]
+)
 def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = {IN: NUMBERS.astype(np.int32).tobytes()}
     source = kernel("warps", name)

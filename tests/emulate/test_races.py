@@ -45,7 +45,9 @@ def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(file: str, name: 
     assert codes(hazards(name, file=file)) == EXPECTED[file, name]
 
 
-@pytest.mark.parametrize("name", ["loop", "loop_open", "lanes", "left_fenced", "phases", "counted", "clustered"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("loop", marks=pytest.mark.long), "lanes", "left_fenced", "phases", "counted", "clustered"]
+)
 def test_counts_are_the_same_with_and_without(name: str) -> None:
     launch = Launch(grid=(4, 1, 1), block=(64, 1, 1), parameters=pointers(0)[:16])
     with_races, without = (emulate(kernel("races", name), launch, races=races).rows for races in (True, False))
@@ -90,6 +92,7 @@ def test_stores_of_unknown_values_are_compared_in_a_sample(name: str, expected: 
     assert same == (expected == "06")
 
 
+@pytest.mark.long
 def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
     name = "matmul-f16-64x64x64"
     settings, cubin = EmulationSettings(cached=False, races=True), python_kernels.recorded()[1][name]
