@@ -24,7 +24,7 @@ from ncu_swizzle.emulate.code import (
     parse_instruction,
 )
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.effects import effects, results, width
+from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import ANYWHERE, Flow
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.reports.model import Profile
@@ -139,6 +139,10 @@ def test_a_call_by_address_goes_to_a_function_if_they_are_known() -> None:
     assert found.anywhere == (3,)
     assert found.region(1, 2) == {0, 1, 3, 4}, "and not what is behind the function"
     assert found.loops == {0: {0, 1, 3}, 1: {0, 1, 3}}, "the function returns behind the call, and the branch goes back"
+
+
+def test_moving_a_matrix_between_lanes_does_not_access_shared_memory() -> None:
+    assert "MOVM" in MODELLED
 
 
 def test_without_a_function_a_call_by_address_leaves_the_code_and_comes_back() -> None:

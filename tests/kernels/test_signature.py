@@ -12,13 +12,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import build, check, fills
 from ncu_swizzle.kernels.arguments import parse_arguments
 from ncu_swizzle.kernels.family import Parameter, Target
-from ncu_swizzle.kernels.guess import (
-    KernelSignature,
-    ProjectEntry,
-    SignatureParameter,
-    signature_of,
-)
-from ncu_swizzle.kernels.guess import guess as guess_launch_guess
+from ncu_swizzle.kernels.guess import KernelSignature, ProjectEntry, SignatureParameter, guess, signature_of
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -65,19 +59,19 @@ def test_a_guessed_launch_is_one_that_is_accepted(kind: str, name: str, tmp_path
     (tmp_path / "source.cu").write_text(SOURCE)
     for source in (SOURCE, ""):
         kernel = signature(kind, name, source)
-        guess = guess_launch_guess(kernel)
-        arguments = parse_arguments(guess.launch.args, Path(), guess.problem)
+        guessed = guess(kernel)
+        arguments = parse_arguments(guessed.launch.args, Path(), guessed.problem)
         sizes = [
-            8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments
+            8 if argument.shape else len(fills.scalar(argument, guessed.problem).tobytes()) for argument in arguments
         ]
         check.refuse_mismatch(cubin(kind), kernel.symbol, arguments, sizes)
         spec = KernelSpec(name=name, source=tmp_path / "source.cu")
-        text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guess).text()
+        text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guessed).text()
         entry = tomllib.loads(text)["kernel"][name]
-        launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guess.launch.args)
-        problem = tuple(Parameter(*item) for item in guess.problem.items())
+        launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guessed.launch.args)
+        problem = tuple(Parameter(*item) for item in guessed.problem.items())
         family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
-        resolved = Target(family, family.kernels[0], guess.problem).launch
+        resolved = Target(family, family.kernels[0], guessed.problem).launch
         x, y, z = resolved.block
         assert x * y * z <= kernel.max_threads
         assert min(resolved.grid) >= 1
@@ -88,18 +82,18 @@ def test_one_axis_of_blocks_covers_the_rows_and_columns_that_two_sizes_tell_of()
     signature = KernelSignature(
         symbol="sorted", function="sorted", parameters=tuple(SignatureParameter(*each) for each in parameters)
     )
-    guess = guess_launch_guess(signature)
-    assert (guess.problem, guess.launch.grid) == ({"n": 1024}, "n*n//2048")
+    guessed = guess(signature)
+    assert (guessed.problem, guessed.launch.grid) == ({"n": 1024}, "n*n//2048")
 
 
 def test_hostile_names_stay_in_their_strings() -> None:
     hostile = 'x"]\n[check]\nmax-degree = 9\n#'
     parameters = (SignatureParameter(8, "p", f"{hostile}*"), SignatureParameter(24))
-    guess = guess_launch_guess(KernelSignature(symbol="k", function=f"k<{hostile}>", parameters=parameters))
+    guessed = guess(KernelSignature(symbol="k", function=f"k<{hostile}>", parameters=parameters))
     content = tomllib.loads(
-        ProjectEntry(name=hostile, source=hostile, spec=KernelSpec(name="k", source=Path("k.cu")), guess=guess).text()
+        ProjectEntry(name=hostile, source=hostile, spec=KernelSpec(name="k", source=Path("k.cu")), guess=guessed).text()
     )
     assert content.keys() == {"kernel"}
     assert content["kernel"][hostile]["source"] == hostile
-    assert "\n" not in guess.options(["--arg"])
-    assert shlex.split(guess.options(["--grid", "--block", "--arg"]))[-1] == "a2=bytes:24"
+    assert "\n" not in guessed.options(["--arg"])
+    assert shlex.split(guessed.options(["--grid", "--block", "--arg"]))[-1] == "a2=bytes:24"

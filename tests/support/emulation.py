@@ -30,12 +30,8 @@ from ncu_swizzle.smem.access import RESERVED_BYTES
 from tests.support.places import DATA as ALL_DATA
 
 DATA = ALL_DATA / "emulate"
-ARCHS = {
-    **dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a"),
-    "shift": "sm_100a",
-    "umma": "sm_100a",
-    "tensor_races": "sm_100a",
-}  # the others: sm_90
+ARCHS = dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a")  # the others: sm_90
+ARCHS |= dict.fromkeys(("shift", "umma", "tensor_races"), "sm_100a")
 OUT, IN = 0x7F0000000000, 0x7F1000000000
 
 
