@@ -253,25 +253,22 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         ),
         compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
         headers=tuple(head.get("headers", ())),
-        arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
+        arguments=tuple(_argument(entry) for entry in table.get("argument", ())),
         kernels=tuple(_kernel({"arch": head.get("arch", ""), **entry}) for entry in table["variant"]),
         never_run=head.get("never_run", False),
     )
 
 
-def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
+def _argument(entry: Mapping[str, Any]) -> Argument:
     if entry.get("dtype") not in (*DTYPES, BYTES):
         raise ValueError(f"the dtype of {entry.get('name')!r} is {entry.get('dtype')!r}: {', '.join(DTYPES)}")
-    fill = entry.get("fill", "")
-    resolved = str(folder / fill) if fill.endswith(".npy") or (fill and entry["dtype"] == BYTES) else fill
     sizes = tuple(str(size) for size in entry.get("shape", ()))
-    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": resolved})
+    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", ""))})
 
 
 def _kernel(entry: Mapping[str, Any]) -> Kernel:
-    tuples = {name: tuple(entry.get(name, ())) for name in ("box",)}
     grid, block = (tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block"))
     boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
     launch = LaunchTexts(grid=grid, block=block, shared=entry.get("shared", ""))
     plain = {name: value for name, value in entry.items() if name not in ("grid", "block", "shared")}
-    return Kernel(**{**plain, **tuples, "boxes": boxes, "launch": launch})
+    return Kernel(**{**plain, "box": tuple(entry.get("box", ())), "boxes": boxes, "launch": launch})
