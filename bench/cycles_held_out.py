@@ -1,10 +1,11 @@
-"""Launches of bench/costs, which nobody looked at while bench/cycles.py was made: compiled here, measured on an H100.
+"""Launches of bench/costs and bench/fresh: compiled here, measured on an H100.
 
 Executions and wavefronts are the emulator's, too; of ncu's metrics the model gets how many blocks fit on an SM.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 from collections.abc import Iterator, Mapping
@@ -21,18 +22,17 @@ from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
 
-RECORDED = costs_changes.OWN / "recorded" / "costs.json.xz"
 SEED = 1  # of inputs that decide what is executed
 
 
-def pairs(kept: Path) -> Iterator[tuple[Launch, Launch]]:
-    """Yield the launches before and after each change, at the first size that was measured."""
-    rows = {row["pair"]: row for row in json.loads(lzma.decompress(RECORDED.read_bytes()))["rows"]}
-    for change in costs_changes.of_own():
-        job = next((job for job in costs_changes.jobs([change]) if job.name in rows), None)
-        compiled = costs_changes.compiled([change], kept / "cubins") if job else []
-        for each in compiled:
-            assert job is not None
+def pairs(kept: Path, folder: Path = costs_changes.OWN, sizes: int = 1) -> Iterator[tuple[Launch, Launch]]:
+    """Yield the launches before and after each change, at the first sizes that were measured."""
+    recorded = lzma.decompress((folder / "recorded" / "costs.json.xz").read_bytes())
+    rows = {row["pair"]: row for row in json.loads(recorded)["rows"]}
+    for change in costs_changes.of_own(folder):
+        chosen = [job for job in costs_changes.jobs([change]) if job.name in rows][:sizes]
+        compiled = costs_changes.compiled([change], kept / "cubins") if chosen else []
+        for each, job in itertools.product(compiled, chosen):
             try:
                 yield tuple(  # type: ignore[misc]
                     _launch(job, side, replace(target, problem=job.problem), rows[job.name][side]["metrics"], kept)

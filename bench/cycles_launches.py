@@ -20,6 +20,7 @@ import pairs
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cycles.estimate import PART
 from ncu_swizzle.cycles.execution import Execution, execution
 from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
@@ -50,6 +51,7 @@ class Launch:
     name: str
     family: str
     work: Work
+    kinds: tuple[str, ...]  # of access, with a good part of the excess
     cycles: float
     dram: float
     used: Mapping[str, float]
@@ -130,11 +132,18 @@ def described(
     return Launch(
         name=name, family=family,
         work=work_of(rows, text, executed, grid=grid, resident=resident, buffers=buffers),
+        kinds=conflicting(profile),
         cycles=seconds * numbers["smsp__cycles_elapsed.avg.per_second"],
         dram=numbers.get(UNITS["dram"], 0.0) / 100 * DRAM_BYTES * seconds,
         used={unit: numbers.get(metric, 0.0) / 100 for unit, metric in UNITS.items()},
         samples=np.array([sum(each.samples.values()) for each in profile.instructions]),
     )  # fmt: skip
+
+
+def conflicting(profile: Profile) -> tuple[str, ...]:
+    """Return the kinds of access with a good part of the excess."""
+    excess = {kind: total.excessive or 0 for kind, total in profile.accesses.items()}
+    return tuple(kind for kind, count in excess.items() if count > PART * sum(excess.values()))
 
 
 # ---------------------------------------------------------------------------------------------- what is executed

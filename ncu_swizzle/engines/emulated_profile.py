@@ -140,13 +140,16 @@ SOURCES = (
 )  # of this package: what decides the counts
 
 
-def key(binary: Binary, launch: Launch, checked: tuple[bool, ...], disassembler: str) -> str:
+def key(
+    binary: Binary, launch: Launch, checked: tuple[bool, ...], disassembler: str, more: tuple[str, ...] = ()
+) -> str:
     """Return the name of an emulation's entry.
 
-    `checked` are the settings that decide what it has; `disassembler` is nvdisasm's version.
+    `checked` are the settings that decide what it has; `disassembler` is nvdisasm's version; `more` are patterns of
+    further sources that decide it.
     """
     digest = hashlib.sha256()
-    settings = (binary.symbol, checked, disassembler, np.__version__, _code_digest())
+    settings = (binary.symbol, checked, disassembler, np.__version__, _code_digest((*SOURCES, *more)))
     for part in (binary.cubin.data, settings, launch):
         _feed(digest, part)
     return f"{digest.hexdigest()[:40]}-{slug(binary.symbol)}"
@@ -188,10 +191,10 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 @functools.cache
-def _code_digest() -> str:
+def _code_digest(patterns: tuple[str, ...]) -> str:
     """Return a digest of the emulator's source."""
     digest = hashlib.sha256()
-    for pattern in SOURCES:
+    for pattern in patterns:
         for file in sorted(paths.package().glob(pattern)):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -26,11 +26,11 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, sha
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines import emulated_launch, emulated_profile, simulation
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
-from ncu_swizzle.engines.settings import Done, OnDone, Request, unheard
+from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, toolchain
 from ncu_swizzle.kernels.build import code_in
@@ -107,12 +107,14 @@ class EmulationSettings:
     exhaustive: bool = False  # run every block, not just one of each distinct class
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
+    cycles: str = NEVER  # whether to simulate what launches would take on an H100
 
     @classmethod
-    def of(cls, request: Request) -> EmulationSettings:
-        """Return the settings of a request."""
+    def of(cls, request: Request, *, simulating: bool = False) -> EmulationSettings:
+        """Return the settings of a request; launches are simulated, as it says, for those who show what that gives."""
         toolchain = Toolchain(request.nvcc, request.timeout_s)
-        return cls(toolchain, request.exhaustive, cached=not request.no_cache, races=request.races)
+        cycles = request.cycles if simulating else NEVER
+        return cls(toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles)
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,8 @@ def emulate_cubin(
     roots = tuple(map(str, toolchain.source_roots(family)))
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
     launches = partial(emulated_launch.launch_of, target, cubin, symbol)
-    launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
+    settings = settings or EmulationSettings()
+    launch, counts, sample = _counted(binary, launches, family.sample, settings, on_progress)
     named = KernelId(name=kernel.name, function=demangle(symbol), family=family.name, title=kernel.title)
     why: list[str] = []
     option = drawn = ""
@@ -183,6 +186,8 @@ def emulate_cubin(
             for each in profile.unknowns
         )
         profile = replace(profile, unknowns=unknowns)
+    told = simulation.simulated(target, binary, launch, counts, settings.cycles, settings.toolchain, settings.cached)
+    profile = replace(profile, simulated=told)
     return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
 
 

@@ -109,7 +109,7 @@ def compute(target: Target, context: Context) -> Profile:
     beside, request = context.engine.beside, context.request
     if beside and target.kernel.library:
         return recall(target, context.folder)
-    settings = emulation.EmulationSettings.of(request)
+    settings = emulation.EmulationSettings.of(request, simulating=True)
     try:
         emulated = emulation.emulate_target(target, settings, context.on_done(target.name))
     except NcuSwizzleError as error:

@@ -123,6 +123,9 @@ def unheard(done: Done) -> None:
     """Ignore progress."""
 
 
+AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether launches are simulated
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """How to make profiles, as given on the command line."""
@@ -141,6 +144,11 @@ class Request:
     timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
     nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
+    cycles: str = option(
+        AUTO,
+        "Simulate what emulated launches would take on an H100; auto: if that is short and there are conflicts.",
+        choices=(AUTO, ALWAYS, NEVER),
+    )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
     races: bool = False  # whether what is emulated is searched for races and deadlocks, too

@@ -18,7 +18,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports import attribution, pack
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import code, mapping
@@ -78,13 +78,14 @@ def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer
     """
     limits = attribution.constraints(profile, query.limits)
     groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
+    saved = [f"{saved}."] if (saved := pack.saving(profile)) else []  # said once
     for tile in own_kernels.conflicting(profile, query.line):
         few = () if tile.complete else ("Judged by the most frequent requests only.",)
         answer = SuggestAnswer(
             title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
             accesses=tile.accesses,
             suggestion=tile.suggestion(limits),
-            notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile)),
+            notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile), *([] if groups else saved)),
             untried=attribution.untried(profile),
         )
         names = tuple((access.name, access.op) for access in answer.accesses)

@@ -64,7 +64,7 @@ def is_declared(target: Target) -> bool:
 
 def emulated(target: Target, query: KernelQuery) -> Profile:
     """Return the profile of one emulated launch; raises whatever `emulate_target` raises."""
-    settings = EmulationSettings.of(query.request)
+    settings = EmulationSettings.of(query.request, simulating=True)
     return emulation.emulate_target(target, settings, lambda done: query.progress(target.name, done)).profile
 
 

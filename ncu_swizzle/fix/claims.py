@@ -12,7 +12,6 @@ from enum import StrEnum
 
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.smem import access
 
 
@@ -114,32 +113,12 @@ class Proof:
         return next((claim for claim in self.claims if claim.about is about), None)
 
 
-# Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the occupancy calculator's
-# granularities: registers are given to a warp in units of 256, shared memory to a block in units of 128 bytes.
-SM_REGISTERS, REGISTER_UNIT = 65536, 256
-SM_WARPS = {"sm_80": 64, "sm_86": 48, "sm_89": 48, "sm_90": 64, "sm_100": 64, "sm_120": 48}
-SM_BLOCKS = {"sm_86": 16, "sm_89": 24, "sm_120": 24}
-SHARED_UNIT = 128
-
-
 def resources_of(version: Executable) -> Resources:
     """Return what a version takes."""
     binary, launch = version.emulated.binary, version.launch(None)
     attributes = binary.cubin.attributes(binary.symbol)
-    arch = f"sm_{binary.cubin.sm}"
-    arch = arch if arch in SM_WARPS else ARCH
-    warps = -(-math.prod(launch.block) // 32)
-    # 33 registers per thread are 1,056 per warp, of which 1,280 are allocated.
-    per_warp = -(-max(attributes.registers, 1) * 32 // REGISTER_UNIT) * REGISTER_UNIT
-    # The driver's own bytes count too: a block of 32 KiB takes 33 of the SM's.
-    shared = attributes.static_shared + launch.shared_dynamic + access.RESERVED_BYTES
-    blocks = min(
-        SM_BLOCKS.get(arch, access.MOST_BLOCKS),
-        SM_WARPS[arch] // warps,
-        # Each of the SM's four sub-cores has a quarter of the registers, for warps of its own.
-        4 * (SM_REGISTERS // 4 // per_warp) // warps,
-        access.sm_bytes(arch) // (-(-shared // SHARED_UNIT) * SHARED_UNIT),
-    )
+    shared = attributes.static_shared + launch.shared_dynamic
+    blocks = access.blocks_per_sm(f"sm_{binary.cubin.sm}", math.prod(launch.block), attributes.registers, shared)
     return Resources(
         registers=attributes.registers,
         shared_static=attributes.static_shared,

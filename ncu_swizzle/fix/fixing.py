@@ -22,6 +22,7 @@ from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unproved
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.model import UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
 
@@ -275,5 +276,6 @@ def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
         applied=work.applied,
         along=bool(applied),
         unknowns=work.unknowns,
+        saves=pack.saving(job.old.emulated.profile),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

@@ -12,6 +12,7 @@ from ncu_swizzle.base.files import brief
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
+from ncu_swizzle.engines.settings import NEVER
 from ncu_swizzle.fix.applied import Applied, KeptKernel, Neighbour, changed_code, code_of
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, Unplaced
@@ -64,6 +65,7 @@ class KernelFix:
     not_measured: str = ""  # why it was not
     unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown
+    saves: str = ""  # what removing its excess would save, if it was simulated
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property
@@ -162,6 +164,7 @@ class FixJob:
     options: FixOptions = FixOptions()
     beside: Sequence[Neighbour] = ()  # the other kernels of the source
     sources: OtherSources | None = None  # that may include its headers
+    cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
 
     @cached_property
     def _codes(self) -> dict[str, bytes]:
@@ -171,7 +174,7 @@ class FixJob:
     @cached_property
     def old(self) -> Executable:
         """The kernel as it was. Raises whatever emulating it raises."""
-        return executable(self.target, self.settings)
+        return executable(self.target, replace(self.settings, cycles=self.cycles))
 
     def proved(
         self, text: bytes, applied: Callable[[Executable], Sequence[Applied]]

@@ -75,6 +75,8 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
             yield f"  To apply it by hand: {kernel.suggest}"
         elif not tile.proved:
             yield f"  A mapping for it: {kernel.suggest}"
+    if kernel.saves:
+        yield f"{kernel.saves}."
     yield from (*kernel.unread, *kernel.notes)
 
 
@@ -125,6 +127,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "measured": [{**asdict(claim), "provenance": PROVENANCE[NCU]} for claim in kernel.measured],
         "not_measured": kernel.not_measured,
         "suggest": kernel.suggest,
+        "saves": kernel.saves,
         "notes": [*kernel.unread, *kernel.notes],
         "unknowns": [asdict(why) for why in kernel.unknowns],
     }

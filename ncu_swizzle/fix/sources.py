@@ -111,7 +111,10 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         query.progress(target.name, Done(0))
         beside = [*neighbours[:number], *neighbours[number + 1 :]]
         applied = neighbours[number].applied if neighbours else ()
-        job = FixJob(target=target, text=text, settings=settings, options=query.options, beside=beside, sources=others)
+        job = FixJob(
+            target=target, text=text, settings=settings, options=query.options, beside=beside, sources=others,
+            cycles=query.request.cycles,
+        )  # fmt: skip
         try:
             kernel = fix_kernel(job, applied)
         except NcuSwizzleError as error:

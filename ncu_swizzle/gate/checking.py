@@ -12,7 +12,7 @@ from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines.settings import Progress, Request
+from ncu_swizzle.engines.settings import NEVER, Progress, Request
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
@@ -88,7 +88,7 @@ def check(
     rules = _policy(judging, description.sources, Path.cwd())
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    judged, reason = gathered(words, description, replace(request, races=True), on_progress)
+    judged, reason = gathered(words, description, replace(request, races=True, cycles=NEVER), on_progress)
     verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored)

@@ -40,6 +40,7 @@ from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
+from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.sweep import worker
@@ -146,7 +147,7 @@ def lint_kernels(
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
     # Compilers of Python bring what they need, but for the disassembler.
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
-    settings = replace(EmulationSettings.of(request), races=not options.no_races)
+    settings = replace(EmulationSettings.of(request, simulating=True), races=not options.no_races)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
@@ -315,7 +316,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     return KernelLint(
         name=profile.kernel.name,
         checks=tuple(checks),
-        notes=emulated.other_notes,
+        notes=(*emulated.other_notes, *([f"{saved}."] if (saved := pack.saving(profile)) else ())),
         lines=tuple(replace(line, place=in_checkout(line.place)) for line in lines),
         profile=profile,
         instructed=_instructed(profile, emulated.binary.roots),

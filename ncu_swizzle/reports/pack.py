@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import posixpath
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.model import Profile
@@ -68,8 +70,36 @@ def facts(profile: Profile) -> Facts:
         # Only emulated profiles have requests, whose tiles a mapping is tried on.
         tuple(advice.text for advice in attribution.advice(profile)) if profile.requests else (),
         tuple(note.text for note in profile.layouts),
+        None if profile.simulated is None else types.Simulation(**_simulation(profile, profile.simulated, ownership)),
     )
     return result
+
+
+def _simulation(profile: Profile, told: Simulated, ownership: FrameOwners) -> dict[str, Any]:
+    """Return a simulation's fields in the pack's types, with warps' time by source line."""
+    named = {each.pc: ownership.named(each) for each in profile.instructions}
+    lines: dict[str, dict[str, float]] = {}
+    for waits in told.waits:
+        if line := named.get(waits.offset):
+            found = lines.setdefault(f"{posixpath.basename(line[0])}:{line[1]}", {})
+            for reason, cycles in waits.cycles.items():
+                found[reason] = found.get(reason, 0.0) + cycles
+    total = sum(sum(waits.cycles.values()) for waits in told.waits) or 1.0
+    shares = [(line, sum(found.values()) / total, max(found, key=lambda reason: found[reason]))
+              for line, found in lines.items()]  # fmt: skip
+    return {
+        "cycles": _ends(told.cycles),
+        "saved": _ends(told.saved),
+        "coverage": told.coverage,
+        "unit": told.unit,
+        "used": told.used,
+        "lines": tuple(sorted(shares, key=lambda each: (-each[1], each[0]))[:LINES]),
+        "lacking": f"{told.lacking}; {told.remedy}" if told.remedy else told.lacking,
+    }
+
+
+def _ends(span: Span | None) -> tuple[float, float, float] | None:
+    return None if span is None else (span.point, span.low, span.high)
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
@@ -82,6 +112,18 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     return tuple(pack("rules").decide_all(known))
 
 
+def saving(profile: Profile) -> str:
+    """Return in words what removing the excess of a launch that was simulated would save; empty if it was not."""
+    told = profile.simulated
+    if told is None or told.saved is None or not (profile.total.excessive or 0):
+        return ""
+    point, low, high = (f"{100 * share:.0f}%" for share in (told.saved.point, told.saved.low, told.saved.high))
+    return (
+        f"{profile.kernel.name}: without its excessive wavefronts it would take an estimated {point} fewer cycles "
+        f"on an H100 ({low} to {high}): simulated, see docs/cycles.md"
+    )
+
+
 def is_ours(rule: str) -> bool:
     """Return whether a rule that ncu ran belongs to the pack."""
     return (paths.rules() / f"{rule}.py").is_file() if rule.isidentifier() else False
@@ -89,6 +131,7 @@ def is_ours(rule: str) -> bool:
 
 # The rule pack's findings, as data.
 
+LINES = 8  # of a simulation, where warps spend most of their time
 SCHEMA = 1
 LaunchFindings = tuple[str, "tuple[Finding, ...]"]  # a launch's label, and its findings
 

@@ -47,6 +47,34 @@ def resident_blocks(arch: str, block_shared: int) -> int:
     return min(sm_bytes(arch) // (block_shared + RESERVED_BYTES), MOST_BLOCKS)
 
 
+# Granularities of the occupancy calculator: registers are given to a warp in units of 256, shared memory to a block in
+# units of 128 bytes.
+SM_REGISTERS, REGISTER_UNIT = 65536, 256
+SM_WARPS = {"sm_80": 64, "sm_86": 48, "sm_89": 48, "sm_90": 64, "sm_100": 64, "sm_120": 48}
+SM_BLOCKS = {"sm_86": 16, "sm_89": 24, "sm_120": 24}
+SHARED_UNIT = 128
+
+
+def blocks_per_sm(arch: str, threads: int, registers: int, shared: int) -> int:
+    """Return how many blocks fit on an SM, given registers per thread and a block's own bytes of shared memory.
+
+    An architecture that is not known counts as sm_90.
+    """
+    arch = arch if arch in SM_WARPS else "sm_90"
+    warps = -(-threads // operations.WARP)
+    # 33 registers per thread are 1,056 per warp, of which 1,280 are allocated.
+    per_warp = -(-max(registers, 1) * operations.WARP // REGISTER_UNIT) * REGISTER_UNIT
+    # The driver's own bytes count too: a block of 32 KiB takes 33 of the SM's.
+    taken = -(-(shared + RESERVED_BYTES) // SHARED_UNIT) * SHARED_UNIT
+    return min(
+        SM_BLOCKS.get(arch, MOST_BLOCKS),
+        SM_WARPS[arch] // warps,
+        # Each of the SM's four sub-cores has a quarter of the registers, for warps of its own.
+        4 * (SM_REGISTERS // 4 // per_warp) // warps,
+        sm_bytes(arch) // taken,
+    )
+
+
 # Integer expressions in ``tid``, ``lane`` and ``warp``, for all threads of a block at once.
 
 

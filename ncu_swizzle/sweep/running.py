@@ -18,7 +18,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, interruption
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.engines.profiles import engine_for, obtain
-from ncu_swizzle.engines.settings import ALONE, GPUS, Context, Done, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, NEVER, Context, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import NCU, Destination, Engine
@@ -72,7 +72,7 @@ def _profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) -
     def say(_: str, done: Done) -> None:
         progress(str(point), done)
 
-    context = Context(request=work.request, engine=work.engine, folder=folder, progress=say)
+    context = Context(request=replace(work.request, cycles=NEVER), engine=work.engine, folder=folder, progress=say)
     profile = obtain(work.plan.target(point), context)
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from swizzle_pack import calibration
-from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, grouped
+from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, Simulation, grouped
 from swizzle_pack.finding import (
     FEW_SAMPLES_TAKEN,
     OK,
@@ -59,6 +59,16 @@ BOTTLENECKS = (
     ("the tensor pipe", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 1.0),
     ("issue slots", "smsp__issue_active.avg.pct_of_peak_sustained_active", 1.0),
 )
+
+
+# Units of a simulation, in words.
+UNIT_NAMES = {
+    "shared": "the shared-memory pipe",
+    "l2": "L2",
+    "dram": "DRAM",
+    "tensor": "the tensor pipe",
+    "issue": "the issue slots",
+}
 
 
 @dataclass(frozen=True)
@@ -171,9 +181,17 @@ def conflicting(facts: Facts) -> list[str]:
 
 
 def decide(facts: Facts) -> list[Finding]:
-    """Return what the excess costs in total and by access kind; nothing if there is no excess."""
-    excess = facts.total.excessive
+    """Return what the excess costs in total and by access kind; nothing if there is no excess.
+
+    What was measured of a launch says it more closely than a simulation, which needs no counters.
+    """
+    excess, simulation = facts.total.excessive, facts.simulation
     whole = estimate(facts, excess) if excess > 0 else None
+    if excess > 0 and simulation and simulation.saved and not isinstance(whole, Estimate):
+        return [_simulated(simulation, simulation.saved)]
+    if whole is None and excess > 0 and simulation and simulation.lacking:
+        message = f"There is no estimate of what removing the excess would save: {simulation.lacking}."
+        return [Finding(RULE, WARNING, TITLE, message, code=UNLIKE)]
     if whole is None:
         return []
     focus = (Focus(PIPE, facts.number(PIPE) or 0.0, "utilization of the shared-memory pipe"),)
@@ -202,6 +220,35 @@ def decide(facts: Facts) -> list[Finding]:
             tables=(Table("Time saved by removing the excess, %", HEADS, tuple(rows)),) if len(rows) > 1 else (),
         )
     ]
+
+
+def _simulated(simulation: Simulation, saved: tuple[float, float, float]) -> Finding:
+    """Return what removing the excess saves by a simulation."""
+    point, low, high = saved
+    interval = f"between {_points(100 * low)} and {_points(100 * high)}"
+    message = (
+        f"On an H100, removing the excess would save an estimated {percent(point)} of the cycles ({interval}, which "
+        f"holds for {percent(simulation.coverage)} of programs): simulated, not measured."
+        if point >= MATTERS
+        else f"On an H100, removing the excess would save next to no time ({interval}): simulated, not measured."
+    )
+    if simulation.cycles:
+        cycles, least, most = simulation.cycles
+        message += (
+            f" The launch takes about {cycles:,.0f} cycles ({least:,.0f} to {most:,.0f}); the busiest unit is "
+            f"{UNIT_NAMES.get(simulation.unit, simulation.unit)}, {percent(simulation.used)} of the time."
+        )
+    rows = tuple((line, round(100 * share, 1), reason) for line, share, reason in simulation.lines)
+    return Finding(
+        RULE,
+        OPTIMIZATION if point >= MATTERS else OK,
+        TITLE,
+        message,
+        saving=round(100 * point, 2),
+        low=round(100 * low, 2),
+        high=round(100 * high, 2),
+        tables=(Table("Where warps spend their time, simulated", ("Line", "% of it", "Mostly"), rows),) if rows else (),
+    )
 
 
 def _message(facts: Facts, whole: Estimate, parts: list[tuple[str, float]]) -> str:

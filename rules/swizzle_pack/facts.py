@@ -75,18 +75,37 @@ class Instruction(Counts):
         return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}" if self.file else ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """What an H100 would take for a launch that was emulated, or in `lacking` why that is not known.
+
+    `cycles` and `saved`, the share of them that removing the excess saves, are estimate, least and most. `unit` is the
+    busiest. `lines` are the source lines where warps spend most of their time: its share, and what it mostly is.
+    """
+
+    cycles: tuple[float, float, float] | None = None
+    saved: tuple[float, float, float] | None = None
+    coverage: float = 0.0  # the share of programs for which these intervals hold
+    unit: str = ""
+    used: float = 0.0
+    lines: tuple[tuple[str, float, str], ...] = ()
+    lacking: str = ""
+
+
 @dataclass(frozen=True)
 class Facts:
     """One launch: numeric metrics by ncu's names, and instructions in address order.
 
     `tried` has one sentence per conflicting tile on the mapping that was tried on its addresses; ncu records none.
-    `layouts` has one per conflicting line of a kernel whose layouts its compiler chose, such as Triton.
+    `layouts` has one per conflicting line of a kernel whose layouts its compiler chose, such as Triton. `simulation` is
+    of an emulated launch.
     """
 
     metrics: Mapping[str, float]
     instructions: tuple[Instruction, ...] = ()
     tried: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
+    simulation: Simulation | None = None
 
     def number(self, name: str) -> float | None:
         """Return a metric; None if the report lacks it or its value is implausible, such as a negative one."""

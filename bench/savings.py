@@ -1,0 +1,235 @@
+"""Calibrate what the simulated SM says of cycles and savings: ``python3 bench/savings.py [--write]``. Needs no GPU.
+
+From the launches of bench/pairs and bench/costs, which the model was made with, and of bench/fresh, which nobody had
+looked at. A saving is what the simulation says if the removed share of the excessive wavefronts takes no time; measured
+is what the change saved, with all else that it did. The programs, never the pairs, are split by a hash of their names,
+as bench/calibration.py does: a third fits how much a saving errs, the others give the factor that covers 90 % of
+programs. Whether that is so is tried on programs left out in tens, and on bench/fresh with intervals from the others.
+--write puts the constants into ncu_swizzle/cycles/intervals.py and the tables into docs/cycles.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import costs_changes
+import cycles_held_out
+import numpy as np
+import tables
+from calibration import COVERAGE, FEWEST_PROGRAMS, FITTED, FOLDS, SPREAD_AT, TURNS, hierarchical, quantile_fit
+from cycles import KEPT, PATIENCE_S
+from cycles_launches import Launch, launches
+from tables import ROOT, head, row
+
+from ncu_swizzle.cycles.simulator import Machine, Simulator, machine, of_launch
+
+TABLE = ROOT / "ncu_swizzle" / "cycles" / "intervals.py"
+LEAST = 0.02  # a spread is not smaller: two measurements of a launch of microseconds differ by as much
+FRESH = "bench/fresh"
+WITHIN = 0.05
+PAIRS = 100  # of the first launches, which are pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A pair: the measured and the simulated saving, and by which factor the cycles of both launches were off."""
+
+    name: str
+    program: str
+    saved: float
+    said: float
+    kinds: tuple[str, ...]
+    off: tuple[float, float]
+
+
+def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> Iterator[Judged]:
+    """Yield the pairs whose change removes excess."""
+    for before, after in pairs:
+        (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
+        if actual - ideal < 1 or left >= actual:
+            continue
+        sm = of_launch(base, before.work)
+        found = simulator.predicted(before.work, sm).cycles
+        other = simulator.predicted(after.work, of_launch(base, after.work)).cycles
+        removed = min(1.0, (actual - left) / (actual - ideal))
+        kept = simulator.predicted(before.work, replace(sm, removed=removed)).cycles
+        yield Judged(
+            name=before.name, program=before.family, saved=1 - after.cycles / before.cycles, said=1 - kept / found,
+            kinds=before.kinds, off=(found / before.cycles, other / after.cycles),
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------- calibration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """The spread of a saving, always and per saving, and the factor by which cycles may be off."""
+
+    always: float
+    per_saving: float
+    cycles: float
+
+    def spread(self, said: np.ndarray) -> np.ndarray:
+        return np.maximum(LEAST, self.always + self.per_saving * np.abs(said))
+
+
+def weights(given: Sequence[Judged]) -> np.ndarray:
+    """Return a weight per pair; those of a program have one together."""
+    count = Counter(one.program for one in given)
+    return np.array([1 / count[one.program] for one in given])
+
+
+def calibrated(fitting: Sequence[Judged], held: Sequence[Judged]) -> Fit:
+    """Return the fit to some programs, with the factors that cover the others."""
+    said, saved = (np.array([getattr(one, name) for one in fitting]) for name in ("said", "saved"))
+    terms = np.column_stack([np.ones_like(said), np.abs(said)])
+    always, per_saving = quantile_fit(terms, np.abs(said - saved), SPREAD_AT, weights(fitting))
+    fit = Fit(always=float(always), per_saving=max(0.0, float(per_saving)), cycles=1.0)
+    said, saved = (np.array([getattr(one, name) for one in held]) for name in ("said", "saved"))
+    factor = hierarchical(np.abs(said - saved) / fit.spread(said), weights(held), COVERAGE)
+    off = np.abs(np.log([one.off for one in held]))
+    cycles = hierarchical(off.ravel(), np.repeat(weights(held), 2) / 2, COVERAGE)
+    least = LEAST * factor
+    return Fit(always=max(least, factor * fit.always), per_saving=factor * fit.per_saving, cycles=float(np.exp(cycles)))
+
+
+def fitted(given: Sequence[Judged]) -> Fit:
+    """Return what the package gets: fitted to a third of the programs, by a hash of their names."""
+    fits = [hashlib.sha256(one.program.encode()).digest()[0] < 256 * FITTED for one in given]
+    chosen = [[one for one, fit in zip(given, fits, strict=True) if fit == which] for which in (True, False)]
+    return calibrated(*chosen)
+
+
+def left_out(given: Sequence[Judged]) -> str:
+    """Return how the intervals do on programs that they were not made with."""
+    rng, names = np.random.default_rng(41), sorted({one.program for one in given})
+    held, of_cycles, widths = [], [], []
+    for _ in range(TURNS):
+        order = rng.permutation(names)
+        for fold in range(FOLDS):
+            out = set(order[fold::FOLDS])
+            rest = rng.permutation([name for name in names if name not in out])
+            fitting = set(rest[: int(FITTED * len(rest))])
+            fit = calibrated(
+                [one for one in given if one.program in fitting],
+                [one for one in given if one.program not in fitting | out],
+            )
+            tried = [one for one in given if one.program in out]
+            inside, cycles, wide = covered(fit, tried)
+            held += inside
+            of_cycles += cycles
+            widths += wide
+    return row(
+        "programs left out in tens", len(given), len(names), f"{np.mean(held):.1%}",
+        f"{100 * median(widths):.1f} points", f"{np.mean(of_cycles):.1%}",
+    )  # fmt: skip
+
+
+def covered(fit: Fit, tried: Sequence[Judged]) -> tuple[list[bool], list[bool], list[float]]:
+    """Return which intervals hold, of savings and of both launches' cycles, and how wide those of savings are."""
+    said, saved = (np.array([getattr(one, name) for one in tried]) for name in ("said", "saved"))
+    spread = fit.spread(said)
+    off = np.abs(np.log([one.off for one in tried]))
+    high = np.minimum(1.0, said + spread)
+    return (
+        list((said - spread <= saved) & (saved <= high)),
+        list((off <= np.log(fit.cycles)).ravel()),
+        list(high - (said - spread)),
+    )
+
+
+def kinds(given: Sequence[Judged]) -> tuple[str, ...]:
+    """Return the kinds of access that enough programs have."""
+    programs: dict[str, set[str]] = {}
+    for one in given:
+        for kind in one.kinds:
+            programs.setdefault(kind, set()).add(one.program)
+    return tuple(sorted(kind for kind, having in programs.items() if len(having) >= FEWEST_PROGRAMS))
+
+
+# -------------------------------------------------------------------------------------------------------- what is shown
+
+
+def summary(name: str, given: Sequence[Judged]) -> str:
+    """Return a row on how far cycles and savings are from those measured."""
+    apart = np.array([abs(one.said - one.saved) for one in given])
+    off = np.abs(np.array([one.off for one in given]) - 1)
+    both = np.array([abs(1 - (1 - one.saved) * one.off[1] / one.off[0] - one.saved) for one in given])
+    return row(
+        name, len(given), len({one.program for one in given}), f"{off.mean():.1%}", f"{median(off.ravel()):.1%}",
+        f"{np.mean(both <= WITHIN):.0%}", f"{np.mean(apart <= WITHIN):.0%}",
+        f"{100 * apart.mean():.1f}, {100 * median(apart):.1f}",
+    )  # fmt: skip
+
+
+def constants(fit: Fit, given: Sequence[Judged]) -> str:
+    """Return the module with what the package says."""
+    return f'''"""How far a simulation errs: written by bench/savings.py, which says how. Do not edit.
+
+Fitted to launches on an H100: {len(given)} pairs of {len({one.program for one in given})} programs.
+"""
+
+COVERAGE = {COVERAGE}  # of programs, by these intervals
+CYCLES = {fit.cycles:.4f}  # the factor by which cycles may be off, either way
+SAVED = ({fit.always:.4f}, {fit.per_saving:.4f})  # how much a saving may be off: always, and per saving
+KINDS = ({", ".join(f'"{kind}"' for kind in kinds(given))})
+'''
+
+
+def told(sets: Mapping[str, Sequence[Judged]]) -> tuple[str, dict[str, str]]:
+    """Return the module with what the package says, and the tables for docs/cycles.md by their markers."""
+    given, fresh = [one for some in sets.values() for one in some], sets[FRESH]
+    others = [one for name, some in sets.items() if name != FRESH for one in some]
+    columns = ("pairs", "programs", "error of cycles", "median", "savings within 5 points, both launches simulated",
+               "from the launch before alone", "the same: mean, median error, points")  # fmt: skip
+    errors = [head("", *columns), *(summary(name, some) for name, some in sets.items())]
+    inside, cycles, widths = covered(fitted(others), fresh)
+    tried = [
+        head("intervals", "pairs", "programs", "savings that hold", "median width", "cycles that hold"),
+        left_out(given),
+        row(f"{FRESH}, by the other two", len(fresh), len({one.program for one in fresh}), f"{np.mean(inside):.0%}",
+            f"{100 * median(widths):.1f} points", f"{np.mean(cycles):.0%}"),
+    ]  # fmt: skip
+    return constants(fitted(given), given), {"errors": "\n".join(errors) + "\n", "intervals": "\n".join(tried) + "\n"}
+
+
+def write(text: str, written: Mapping[str, str]) -> None:
+    TABLE.write_text(text, encoding="utf-8")
+    for name, table in written.items():
+        tables.replace(ROOT / "docs" / "cycles.md", name, Path(__file__).name, table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="replace the constants, and the tables in docs/cycles.md")
+    parser.add_argument("--each", action="store_true", help="print each pair")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="the folder with what warps execute")
+    arguments = parser.parse_args()
+    base, every = machine(), list(launches(arguments.kept))
+    with tempfile.TemporaryDirectory() as folder:
+        simulator = Simulator(Path(folder), PATIENCE_S)
+        pairs = {
+            "bench/pairs": zip(every[:PAIRS:2], every[1:PAIRS:2], strict=True),
+            "bench/costs": cycles_held_out.pairs(arguments.kept),
+            FRESH: cycles_held_out.pairs(arguments.kept, costs_changes.FRESH),
+        }
+        sets = {name: list(judged(some, simulator, base)) for name, some in pairs.items()}
+    for one in [one for given in sets.values() for one in given] if arguments.each else ():
+        print(f"{one.name}: saved {one.saved:.1%}, simulated {one.said:.1%}, cycles {one.off[0]:.2f} {one.off[1]:.2f}")
+    text, written = told(sets)
+    print(text, *written.values(), sep="\n")
+    if arguments.write:
+        write(text, written)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What a launch would take on an H100, and what removing its excessive wavefronts would save; or why that is unknown.
+
+There is no estimate outside of what the simulation was judged by (docs/cycles.md): other GPUs, clusters, launches of
+which a count is unknown, conflicts of kinds that too few programs had.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComparable
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cycles import intervals
+from ncu_swizzle.cycles.execution import SMS, execution
+from ncu_swizzle.cycles.simulated import Simulated, Span, Waits
+from ncu_swizzle.cycles.simulator import REASONS, Machine, Predicted, Simulator, machine, of_launch
+from ncu_swizzle.cycles.work import Row, Work, work_of
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+
+ARCH = 90
+PART = 0.1  # of the excess: a kind of access with less does not decide whether the launch is like those judged
+LEAST = 0.005  # of the time that warps spend, for an instruction to be listed
+GUESSED = 0.05  # of the instructions: more may not lie behind branches of which nobody knows whether they are taken
+UNMEASURED = "only an H100 is simulated, and this is code for sm_{}"
+LIMIT_S = 60.0  # for what a block executes
+# Warp instructions of a block, and of the busiest SM, up to which nobody has to ask: seconds of CPU.
+SHORT_BLOCK, SHORT_SM = 100_000, 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A launch that was emulated, with its machine code, how many blocks fit on an SM, and bytes of its buffers."""
+
+    text: bytes
+    launch: Launch
+    counts: Counts
+    sm: int  # the architecture
+    resident: int
+    buffers: tuple[float, float]  # inputs, outputs
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.launch.grid)
+
+    @property
+    def short(self) -> bool:
+        """Whether simulating it takes little time."""
+        issued = sum(row.executed or 0 for row in self.counts.rows) / self.blocks
+        return issued <= SHORT_BLOCK and issued * math.ceil(self.blocks / SMS) <= SHORT_SM
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """The excessive wavefronts by kind of access."""
+        found: dict[str, int] = {}
+        for row in self.counts.rows:
+            if row.access and row.wavefronts is not None and row.ideal is not None:
+                found[row.access] = found.get(row.access, 0) + row.wavefronts - row.ideal
+        return found
+
+    @property
+    def unlike(self) -> str:
+        """Why the launch is unlike all that was judged; empty if it is not."""
+        if self.sm != ARCH:
+            return UNMEASURED.format(self.sm)
+        if math.prod(self.launch.cluster) > 1:
+            return "blocks of a cluster were not judged"
+        if self.counts.unknown:
+            return "wavefronts of some accesses are unknown"
+        return ""
+
+
+def simulated(code: Code, case: Case) -> Simulated:
+    """Return what the launch would take, and what removing its excess would save. Raises nothing of ours."""
+    if case.unlike:
+        return Simulated(lacking=case.unlike)
+    try:
+        with scratch() as folder:
+            simulator = Simulator(folder)
+            work, sm = prepared(code, case)
+            found = simulator.predicted(work, sm)
+            left = simulator.predicted(work, replace(sm, removed=1.0)) if any(case.excess.values()) else found
+    except EnvironmentLacking as error:
+        return Simulated(lacking=str(error), remedy=str(error.hint))
+    except NcuSwizzleError as error:
+        return Simulated(lacking=str(error))
+    unit = max(found.used, key=lambda name: found.used[name])
+    return Simulated(
+        cycles=Span(
+            point=found.cycles, low=found.cycles / intervals.CYCLES, high=found.cycles * intervals.CYCLES
+        ),
+        saved=saved(1 - left.cycles / found.cycles) if known_kinds(case) else None,
+        coverage=intervals.COVERAGE, unit=unit, used=found.used[unit], waits=waits(case, found),
+        lacking="" if known_kinds(case) else "savings were judged for too few programs with such conflicts",
+    )  # fmt: skip
+
+
+def prepared(code: Code, case: Case) -> tuple[Work, Machine]:
+    """Return what an SM has to do, and the machine. Raises NotComparable, and what emulating one block raises."""
+    executed = execution(code, case.launch, LIMIT_S)
+    rows = [_row(row) for row in case.counts.rows]
+    numbers = np.concatenate(executed.numbers)
+    guessed = [row.offset // 16 for row in case.counts.rows if row.executed is None and row.code == codes.DATA]
+    if np.isin(numbers, guessed).sum() > GUESSED * len(numbers):
+        raise NotComparable("which way its branches go depends on data that is unknown", "describe its inputs")
+    work = work_of(rows, case.text, executed, grid=case.blocks, resident=case.resident, buffers=case.buffers)
+    return work, of_launch(machine(), work)
+
+
+def _row(row: InstructionCounts) -> Row:
+    each = (row.wavefronts or 0) / row.executed if row.executed else 0.0
+    return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=each)
+
+
+def saved(point: float) -> Span:
+    """Return a saving with its interval."""
+    always, per_saving = intervals.SAVED
+    spread = always + per_saving * abs(point)
+    return Span(point=point, low=point - spread, high=min(1.0, point + spread))
+
+
+def known_kinds(case: Case) -> bool:
+    """Return whether the kinds of access with a good part of the excess are among those judged."""
+    excess = case.excess
+    return {kind for kind, count in excess.items() if count > PART * sum(excess.values())} <= set(intervals.KINDS)
+
+
+def waits(case: Case, found: Predicted) -> tuple[Waits, ...]:
+    """Return where warps spend their time, in the order of the code, without instructions that hardly matter."""
+    least = LEAST * found.stalled.sum()
+    return tuple(
+        Waits(
+            offset=row.offset,
+            cycles={reason: round(float(count), 1) for reason, count in zip(REASONS, counts, strict=True) if count},
+        )
+        for row, counts in zip(case.counts.rows, found.stalled, strict=True)
+        if counts.sum() > least
+    )

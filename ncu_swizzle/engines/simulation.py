@@ -1,0 +1,86 @@
+"""What a launch that was emulated would take on an H100: from the cache, or simulated if that is wanted."""
+
+from __future__ import annotations
+
+import math
+import typing
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.cycles.simulated import Simulated
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.settings import ALWAYS, NEVER
+from ncu_swizzle.kernels import fills
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain, disassembly
+from ncu_swizzle.smem import access
+
+if TYPE_CHECKING:
+    from ncu_swizzle.cycles.estimate import Case
+
+KIND = "cycles"
+SOURCES = ("cycles/*",)  # of this package: what decides a simulation besides what decides counts
+TOO_LONG = Simulated(
+    lacking="executing every iteration of a block, and simulating it, takes more than a few seconds",
+    remedy="--cycles always",
+)
+
+
+def simulated(
+    target: Target, binary: Binary, launch: Launch, counts: Counts, wanted: str, toolchain: Toolchain, cached: bool
+) -> Simulated | None:
+    """Return what the launch would take, or why that is not known; None if it is not wanted, or nothing is excessive.
+
+    `wanted`: NEVER, ALWAYS, or AUTO: if it is short and there is something to save.
+    """
+    if wanted == NEVER:
+        return None
+    from ncu_swizzle.cycles import estimate  # with the emulator, which cached counts do not need
+
+    case = case_of(target, binary, launch, counts)
+    if wanted != ALWAYS and not any(case.excess.values()):
+        return None
+    if case.unlike:
+        return Simulated(lacking=case.unlike)
+    if wanted != ALWAYS and not case.short:
+        return TOO_LONG
+    entry = _entry(binary, launch, toolchain) if cached else ""
+    if entry and (content := cache.load(KIND, entry)) is not None:
+        return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
+    text = disassembly(binary.cubin, toolchain, cached)
+    found = estimate.simulated(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    if entry and found.cycles:
+        cache.save(KIND, entry, emulated_profile.pack(found))
+    return found
+
+
+def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> Case:
+    """Return what is simulated of a launch that was emulated."""
+    from ncu_swizzle.cycles.estimate import Case
+
+    cubin, symbol, attributes = binary.cubin, binary.symbol, binary.cubin.attributes(binary.symbol)
+    shared = attributes.static_shared + launch.shared_dynamic
+    resident = access.blocks_per_sm(f"sm_{cubin.sm}", math.prod(launch.block), attributes.registers, shared)
+    return Case(
+        text=cubin.section(f".text.{symbol}"), launch=launch, counts=counts, sm=cubin.sm, resident=resident,
+        buffers=_buffers(target),
+    )  # fmt: skip
+
+
+def _buffers(target: Target) -> tuple[float, float]:
+    """Return the bytes of a launch's inputs and outputs."""
+    sizes = [(fills.size(each, target.problem), each.output) for each in target.family.arguments if each.shape]
+    read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
+    return float(read), float(written)
+
+
+def _entry(binary: Binary, launch: Launch, toolchain: Toolchain) -> str:
+    """Return the name of the cache's entry; empty if the disassembler is not a working one."""
+    try:
+        disassembler = toolchain.version(NVDISASM)
+    except NcuSwizzleError:
+        return ""
+    return emulated_profile.key(binary, launch, (), disassembler, SOURCES)

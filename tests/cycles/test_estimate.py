@@ -1,0 +1,199 @@
+"""A launch is simulated: what that says, for which it says nothing, and how it is shown."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.base import codes, native, paths
+from ncu_swizzle.cycles import estimate, intervals
+from ncu_swizzle.cycles.estimate import Case
+from ncu_swizzle.cycles.simulated import Simulated
+from ncu_swizzle.engines import emulated_launch, emulation, simulation
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable
+from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports.model import Profile
+from tests.support.marks import needs_cc
+
+CONFLICTS, CLEAN = "transpose-plain", "transpose-xor"
+
+
+def small(kernel: str) -> Target:
+    return catalog.shipped().target(kernel).sized({"n": 128})
+
+
+@cache
+def version(kernel: str) -> tuple[Executable, Case]:
+    target = small(kernel)
+    made = emulation.executable(target, EmulationSettings(cached=False))
+    binary = made.emulated.binary
+    launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol)
+    return made, simulation.case_of(target, binary, launch, made.emulated.counts)
+
+
+@cache
+def simulated(kernel: str) -> Simulated:
+    made, case = version(kernel)
+    return estimate.simulated(made.code, case)
+
+
+def profile(kernel: str, cycles: str) -> Profile:
+    return emulation.emulate_target(small(kernel), EmulationSettings(cached=False, cycles=cycles)).profile
+
+
+@needs_cc
+def test_a_simulation_says_the_same_again() -> None:
+    made, case = version(CONFLICTS)
+    again = estimate.simulated(made.code, case)
+    assert again == simulated(CONFLICTS)
+    assert again.lacking == ""
+    assert again.cycles is not None
+    assert again.cycles.low < again.cycles.point < again.cycles.high
+
+
+@needs_cc
+def test_intervals_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, case = version(CONFLICTS)
+    monkeypatch.setattr(intervals, "SAVED", (0.25, 0.0))
+    monkeypatch.setattr(intervals, "CYCLES", 2.0)
+    found = estimate.simulated(made.code, case)
+    assert found.saved is not None
+    assert found.cycles is not None
+    assert found.saved.point - found.saved.low == pytest.approx(0.25)
+    assert found.cycles.high == pytest.approx(4 * found.cycles.low)
+
+
+@needs_cc
+def test_the_excess_costs_cycles_and_without_any_there_is_nothing_to_save() -> None:
+    conflicts, clean = simulated(CONFLICTS), simulated(CLEAN)
+    assert conflicts.saved is not None
+    assert clean.saved is not None
+    assert conflicts.saved.point > 0.01
+    assert clean.saved.point == 0
+    assert conflicts.cycles is not None
+    assert clean.cycles is not None
+    assert clean.cycles.point < conflicts.cycles.point
+
+
+def test_what_is_simulated_has_the_wavefronts_that_were_counted() -> None:
+    made, case = version(CONFLICTS)
+    work, _ = estimate.prepared(made.code, case)
+    actual, ideal = work.wavefronts
+    counted = [row for row in case.counts.rows if row.access]
+    assert actual * case.blocks == sum(row.wavefronts or 0 for row in counted)
+    assert ideal * case.blocks == sum(row.ideal or 0 for row in counted)
+
+
+@needs_cc
+def test_what_warps_wait_for_adds_up_to_no_more_than_their_time() -> None:
+    made, case = version(CONFLICTS)
+    work, _ = estimate.prepared(made.code, case)
+    found = simulated(CONFLICTS)
+    assert found.cycles is not None
+    total = sum(sum(waits.cycles.values()) for waits in found.waits)
+    assert 0 < sum(waits.cycles.get("issued", 0) for waits in found.waits) <= work.issued
+    assert total <= found.cycles.point * work.blocks * work.warps
+    assert [waits.offset for waits in found.waits] == sorted(waits.offset for waits in found.waits)
+
+
+def test_as_many_blocks_fit_on_an_sm_as_ncu_says() -> None:
+    for kernel in (CONFLICTS, CLEAN):
+        recorded = reader.read(paths.recording("transpose", kernel))[0]
+        limits = [recorded.number(f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem", "warps")]
+        assert version(kernel)[1].resident == min(limit for limit in limits if limit)
+
+
+# ----------------------------------------------------------------------------------------------- where nothing is said
+
+
+def test_nothing_is_said_of_what_was_not_judged() -> None:
+    made, case = version(CONFLICTS)
+    rows = case.counts.rows
+    lost = tuple(replace(row, wavefronts=None, reason="?") if row.access else row for row in rows)
+    for other, why in (
+        (replace(case, sm=80), "only an H100 is simulated, and this is code for sm_80"),
+        (replace(case, launch=replace(case.launch, cluster=(2, 1, 1))), "blocks of a cluster were not judged"),
+        (replace(case, counts=replace(case.counts, rows=lost)), "wavefronts of some accesses are unknown"),
+    ):
+        assert estimate.simulated(made.code, other) == Simulated(lacking=why)
+
+
+def test_branches_that_unknown_data_decide_are_not_guessed() -> None:
+    made, case = version(CONFLICTS)
+    unknown = tuple(replace(row, executed=None, code=codes.DATA) if not row.access else row for row in case.counts.rows)
+    found = estimate.simulated(made.code, replace(case, counts=replace(case.counts, rows=unknown)))
+    assert found.cycles is None
+    assert "depends on data" in found.lacking
+
+
+@needs_cc
+def test_savings_of_conflicts_that_too_few_programs_had_are_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, case = version(CONFLICTS)
+    monkeypatch.setattr(intervals, "KINDS", ("ATOMS",))
+    found = estimate.simulated(made.code, case)
+    assert found.cycles is not None
+    assert found.saved is None
+    assert "too few programs" in found.lacking
+
+
+def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, case = version(CONFLICTS)
+    monkeypatch.setattr(native, "COMPILERS", ())
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = estimate.simulated(made.code, case)
+    assert found.cycles is None
+    assert "there is no C compiler" in found.lacking
+    assert "apt-get install gcc" in found.remedy
+
+
+# ------------------------------------------------------------------------------------------------------ how it is shown
+
+
+def finding(shown: Profile) -> Any:
+    (cost,) = (found for found in pack.findings(shown) if found.rule == "ConflictCost")
+    return cost
+
+
+@needs_cc
+def test_a_computed_profile_says_what_its_conflicts_cost() -> None:
+    shown = profile(CONFLICTS, AUTO)
+    cost = finding(shown)
+    assert shown.simulated is not None
+    assert shown.simulated.saved is not None
+    assert cost.saving == pytest.approx(100 * shown.simulated.saved.point, abs=0.01)
+    assert "simulated, not measured" in cost.message
+    (table,) = cost.tables
+    assert [row[0].rpartition(":")[0] for row in table.rows] == ["transpose.cuh"] * len(table.rows)
+    assert sum(row[1] for row in table.rows) <= 100
+    assert Profile.from_json(shown.to_json()) == shown
+    assert f"{100 * shown.simulated.saved.point:.0f}% fewer cycles on an H100" in pack.saving(shown)
+
+
+def test_a_computed_profile_without_an_estimate_says_why() -> None:
+    lacking = Simulated(lacking="there is no C compiler", remedy="apt-get install gcc")
+    cost = finding(replace(profile(CONFLICTS, NEVER), simulated=lacking))
+    assert cost.saving is None
+    assert cost.code == "UN027"
+    assert cost.message.endswith("would save: there is no C compiler; apt-get install gcc.")
+
+
+@needs_cc
+def test_what_is_long_is_simulated_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "SHORT_BLOCK", 10)
+    assert profile(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
+    asked = profile(CONFLICTS, ALWAYS).simulated
+    assert asked is not None
+    assert asked.cycles is not None
+
+
+@needs_cc
+def test_a_launch_without_conflicts_is_simulated_only_if_asked() -> None:
+    assert profile(CLEAN, AUTO).simulated is None
+    assert profile(CLEAN, ALWAYS).simulated is not None
+    assert profile(CONFLICTS, NEVER).simulated is None
