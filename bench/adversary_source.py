@@ -171,7 +171,7 @@ def subject_of(program: Program, made: Target) -> FixSubject:
         )
         end += -(-size // 16) * 16
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
-    seen = [made for tile in tiles if (made := _seen(program, tile, placed)) is not None]
+    seen = [found for tile in tiles if (found := _seen(program, tile, placed)) is not None]
     emulated = cast(Emulated, SimpleNamespace(binary=SimpleNamespace(cubin=SimpleNamespace(sm=90))))
     declared = {declaration.declared.id: declaration for declaration in every}
     facts: dict[str, Any] = {

@@ -200,6 +200,7 @@ class Draft:
     element_bytes: int  # of what the mapping counts
     declared_bytes: int  # of an element as declared
     unit_bytes: Mapping[str, int]
+    block: Sequence[int]  # threads, as described
     source: Constants | None = None  # what is constant whatever the launch, if `constants` are those of one
 
     def size(self, step_unit: str, node: Node) -> int:

@@ -7,58 +7,144 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.fix.accessors import RowXor, atom
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
-from ncu_swizzle.fix.deciding import Deciding
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit
 from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
 from ncu_swizzle.fix.ownership import Ownership
+from ncu_swizzle.fix.ranges import FAR, Range, Ranges
 from ncu_swizzle.fix.scopes import Definition, declared_name
-from ncu_swizzle.fix.webs import Reach, ReachedPlace
+from ncu_swizzle.fix.sums import Term
+from ncu_swizzle.fix.webs import Reach, ReachedPlace, ReachStep, SourceTile
 from ncu_swizzle.smem.swizzle import Padding
 
 
 @dataclass(eq=False)
 class Columns:
-    """Whether a parameter of the kernel, or data, may move a flat index's column out of its row in another launch.
+    """Whether the column of an index may leave its row in another launch, or the index its part of the array.
 
     In a flat array that is not a mistake: ``t[r * 32 + c - flag]`` is an element of the row before if c is 0. With the
-    row apart from the column, it would be another element; a function of the whole index is right for all.
+    row apart from the column, it would be another element; a function of the whole index is right for all. And
+    ``a[i + 1024 * flag]`` is an element of b if ``float *b = a + 1024``, which has a mapping of its own, or none.
     """
 
     draft: Draft
+    transform: RowXor | Padding
+    _offsets: dict[tuple[int, bool], Range] = field(default_factory=dict)  # of places, by the declared identifier
 
-    def stay(self, transform: RowXor | Padding, whole: bool) -> None:
-        """Raise Unfit if a launch may decide a column; if `whole`, functions of whole indices are written."""
-        columns = transform.columns if isinstance(transform, RowXor) else transform.every
-        row = columns * self.draft.element_bytes
-        deciding = Deciding(
-            scopes=self.draft.scopes,
-            constant=lambda node: self.draft.constants.value(node) is not None,
-            indexing=lambda node: self.draft.indexing(node) is not None,
-        )
+    def __post_init__(self) -> None:
+        draft, transform = self.draft, self.transform
+        self.columns = transform.columns if isinstance(transform, RowXor) else transform.every
+        self.row = self.columns * draft.element_bytes
+        # Where the number of a row starts again at 0 in the midst of a period, it does so in each tile.
+        again = isinstance(transform, RowXor) and transform.rows and not transform.repeats
+        self.tile = transform.rows * self.row if isinstance(transform, RowXor) and again else 0
+        self.ranges = Ranges(scopes=draft.scopes, constants=draft.source or draft.constants, block=draft.block)
+
+    def stay(self, edits: Sequence[Edit]) -> None:
+        """Raise Unfit if a column may leave its row, unless edits make the whole index the argument of a function."""
+        wrapped = {edit.start for edit in edits if edit.start == edit.end and re.fullmatch(r"\w+\(", edit.text)}
         for reach in self.draft.tile.reaches:
-            steps = self.draft.flat(reach, columns) if not reach.layout and not reach.leading else None
-            if steps is None:
-                # Past the subscripts, such as in (&t[1][0][0])[i] and *(t[r] + c), an index counts elements, too.
-                past = [*reach.steps[reach.start.rank :], *(s for s in reach.steps if not s.subscript)]
-                steps = tuple(step for step in self.draft.moving(reach) if step in past and step.rank == 1)
-            elif whole and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
+            steps = self._counting(reach)
+            whole = len(steps) == 1 and steps[0].node.start_byte in wrapped and self._at_start(reach.start)
+            whole = whole and (reach.end is None or self.draft.ends(reach.end))
+            if steps and not whole and not self._by_length(reach, steps):
+                self._within(reach, steps, self.row, "its row")
+            if self.tile and not whole and reach.end is None and self.draft.flat(reach, self.columns) is not None:
+                self._within(reach, steps, self.tile, "its tile", rows=True)
+        for tile in self._sharing():
+            Columns(replace(self.draft, tile=tile), self.transform).apart()
+
+    def _sharing(self) -> Sequence[SourceTile]:
+        """Return the tiles that are parts of one array with this one, itself among them, if others are accessed."""
+        arrays = {root.array for root in self.draft.tile.roots if not root.place.member and not root.alone}
+        every = [t for t in self.draft.tile.web.tiles if any(root.array in arrays for root in t.roots)]
+        used = [tile for tile in every if any(reach.end is None for reach in tile.reaches)]
+        return used if any(tile is not self.draft.tile for tile in used) else ()
+
+    def apart(self) -> None:
+        """Raise Unfit if a use of the tile may lead to another part of its array."""
+        room = min((root.room for root in self.draft.tile.roots if root.room), default=FAR)
+        for reach in (reach for reach in self.draft.tile.reaches if reach.end is None):
+            steps = () if reach.layout or reach.leading else self.draft.flat(reach, self.columns) or ()
+            self._within(reach, steps, room, "its part of the array", rows=True)
+
+    def _within(self, reach: Reach, steps: Sequence[ReachStep], size: int, what: str, rows: bool = False) -> None:
+        """Raise Unfit if a use may lead out of so many bytes; with `rows`, those of whole rows count too."""
+        self.ranges.unbounded.clear()
+        offset = self.ranges.combined("+", self._offset(reach.start, rows), self._moved(reach, steps, rows))
+        decides = [node.quoted() for node in self.ranges.unbounded[:1]]
+        inside = (offset.low >= 0) & (offset.high < size) | offset.never
+        if not (inside | ~self.ranges.reached(reach.node)).all():
+            raise reach.node.misfit(f": {''.join(f'with another {name}, ' for name in decides)}it may leave {what}")
+
+    def _by_length(self, reach: Reach, steps: Sequence[ReachStep]) -> bool:
+        """Return whether the column is a name that is less than the rows' length, which a launch decides."""
+        source, offset = self.draft.source, self._offset(reach.start, False)
+        if source is None or offset.low.any() or offset.high.any():
+            return False
+        terms = ((step, term) for step in steps for term in self.draft.terms(step))
+        columns = [term for step, term in terms if not self._counts_rows(reach, step, term)]
+        if len(columns) != 1 or columns[0].negative or columns[0].constant != 1 or len(columns[0].variable) != 1:
+            return False
+
+        def length(node: Node) -> bool:
+            return self.draft.constants.value(node) == self.columns and source.value(node) is None
+
+        name = columns[0].variable[0].node
+        return bool((self.ranges.of(name).low >= 0).all()) and self.ranges.below(name, length)
+
+    def _counting(self, reach: Reach) -> tuple[ReachStep, ...]:
+        """Return the steps that count elements, over which rows lie behind each other."""
+        steps = self.draft.flat(reach, self.columns) if not reach.layout and not reach.leading else None
+        if steps is not None:
+            return steps
+        # Past the subscripts, such as in (&t[1][0][0])[i] and *(t[r] + c), an index counts elements, too; the last
+        # subscript alone stays in its row, as C++ has it.
+        rank, moving = reach.start.rank, self.draft.moving(reach)
+        past = [*reach.steps[rank:], *(step for step in reach.steps if not step.subscript)]
+        last = reach.steps[rank - 1 : rank] if past or reach.end is not None else ()
+        return tuple(step for step in moving if step.rank == 1 and step in (*last, *past))
+
+    def _counts_rows(self, reach: Reach, step: ReachStep, term: Term) -> bool:
+        """Return whether a product moves from row to row: of its stride, a row's length is a factor in every launch."""
+        stride, source = term.constant * self.draft.size(step.unit, reach.node), self.draft.source
+        by_launch = source is None or any(f.value is not None and source.value(f.node) is None for f in term.factors)
+        return bool(stride) and stride % self.row == 0 and by_launch
+
+    def _moved(self, reach: Reach, steps: Sequence[ReachStep], rows: bool) -> Range:
+        """Return the bytes that steps add within a row, or with `rows` in all."""
+        total = self.ranges.number(0)
+        for step, term in ((made, term) for made in steps for term in self.draft.terms(made)):
+            if not rows and self._counts_rows(reach, step, term):
                 continue
-            terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps for t in self.draft.terms(s)]
-            # A term whose stride is a multiple of the row's bytes moves from row to row; only the others move the
-            # column.
-            counting = [bool(t.constant) and t.constant * unit % row == 0 for t, unit in terms]
-            for (term, _), counts in zip(terms, counting, strict=True):
-                if counts:
-                    continue
-                for decides in (made for factor in term.variable for made in deciding.of(factor.node)):
-                    raise reach.node.misfit(f": with another {decides.quoted()}, it may leave its row")
+            product = self.ranges.number(term.constant * self.draft.size(step.unit, reach.node))
+            for factor in term.variable:
+                value = replace(self.ranges.of(factor.node), signed=None)
+                product = self.ranges.combined("*", product, value)
+            total = self.ranges.combined("-" if term.negative else "+", total, product)
+        return total
+
+    def _offset(self, place: ReachedPlace, rows: bool) -> Range:
+        """Return where in a row, or with `rows` in its part of the array, a place may be, in bytes."""
+        if any(root.place is place for root in self.draft.tile.roots):
+            return self.ranges.number(0)
+        key = place.declared.id, rows
+        if key not in self._offsets:
+            self._offsets[key] = found = self.ranges.nowhere  # the other ways to it decide
+            for reach in (reach for reach in self.draft.tile.reaches if reach.end is place):
+                moved = self._moved(reach, self._counting(reach), rows)
+                if reach.start is place or reach.advance:  # as often as it may be
+                    found = found if not (moved.low.any() or moved.high.any()) else self.ranges.whole
+                else:
+                    found = found.joined(self.ranges.combined("+", self._offset(reach.start, rows), moved))
+            self._offsets[key] = found
+        return self._offsets[key]
 
     def _at_start(self, place: ReachedPlace, within: frozenset[int] = frozenset()) -> bool:
         """Whether a place is the start of the tile: an index from there is that of the whole tile."""
@@ -67,8 +153,10 @@ class Columns:
         if place.declared.id in within:
             return True  # the other ways to it decide
         return all(
-            not self.draft.moving(reach) and self._at_start(reach.start, within | {place.declared.id})
-            for reach in self.draft.tile.to(place)
+            self.draft.zero([step for step in reach.steps if step.node])
+            and self._at_start(reach.start, within | {place.declared.id})
+            for reach in self.draft.tile.reaches
+            if reach.end is place
         )
 
 
@@ -215,9 +303,9 @@ def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[E
     for reach in edited.values():
         uses.owned.reach(reach)
         uses.operands(reach)
-    if not isinstance(transform, Swapped):
-        Columns(draft).stay(transform, accessors)
     # Padding scales a factor or wraps the whole index: each operand is still evaluated once. An XOR repeats the row,
     # and swapping changes the order.
     harmless(draft, edits, list(edited.values()), repeats=not isinstance(transform, Padding))
     Extents(draft, transform, accessors).unseen()
+    if not isinstance(transform, Swapped):
+        Columns(draft, transform).stay(edits)

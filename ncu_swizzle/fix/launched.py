@@ -12,7 +12,8 @@ from ncu_swizzle.cubin import names, shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import objects
-from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
+from ncu_swizzle.fix.changes import Changes
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
 from ncu_swizzle.fix.objects import fixed_value, inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
@@ -103,6 +104,20 @@ def answers(body: str) -> Mapping[int, int]:
     return {probe: value for probe, (value, *more) in values.items() if value is not None and not more}
 
 
+def question_of(scopes: Scopes, node: Node) -> tuple[int, str] | None:
+    """Return by what a name's value is asked for: the function that it is in, and the name with its declaration.
+
+    None if it is one of a macro that means different things where that is expanded.
+    """
+    holder = scopes.holder(node)
+    declared = scopes.resolve(node) if node.type == "identifier" else NOTHING
+    if declared:
+        return (holder.body.id if holder and not holder.macro else 0), f"{node.text} {declared.id}"
+    if holder and holder.macro and scopes.declarations(node.text):
+        return None
+    return (holder.body.id if holder and not holder.macro else 0), node.text
+
+
 @dataclass(eq=False, kw_only=True)
 class Questions:
     """What to ask the compiler about the arrays, pointers and indices of a kernel."""
@@ -110,8 +125,10 @@ class Questions:
     scopes: Scopes
     kernel: str
     probes: dict[Question, Probe] = field(default_factory=dict)  # numbered in this order
-    declared: dict[tuple[int, str], int] = field(default_factory=dict)  # what a name in a function refers to
     opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
+
+    def __post_init__(self) -> None:
+        self.changes = Changes(self.scopes)
 
     def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
         """Return the source with a statement per probe, and with the edits that let it be compiled."""
@@ -171,19 +188,27 @@ class Questions:
             self.ask("offset", place.declared.id, at, distance)
 
     def names(self, node: Node, otherwise: int | None) -> None:
-        """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
+        """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used.
+
+        A variable is asked for where it is declared, and only if nothing changes it: elsewhere, a condition, or what it
+        is assigned, may decide its value.
+        """
         for use in named(node):
             if use.text in BUILTIN or use.parent.type in ("field_expression", "call_expression"):
                 continue  # an object of which a member is named, or a function
-            holder = self.scopes.holder(use)
+            question = question_of(self.scopes, use)
+            if question is None:
+                continue
+            declared, holder = self.scopes.resolve(use), self.scopes.holder(use)
+            statement = declared.above("declaration", "for_range_loop", *PARAMETERS)
             at = otherwise if holder is None or holder.macro else self._before(use)
-            declared = self.scopes.resolve(use) if use.type == "identifier" else NOTHING
-            if declared and at is not None and declared.start_byte >= at:
-                continue  # a loop's variable
-            id_ = holder.body.id if holder and not holder.macro else 0
-            if declared:
-                self.declared[id_, use.text] = declared.id
-            self.ask("name", id_, at, use.text, use.text)
+            if statement.type in ("declaration", "for_range_loop") and self.scopes.holder(declared):
+                if statement.parent.type != "compound_statement" or self.changes.of(declared) != []:
+                    continue  # a loop's, for example
+                at = statement.end_byte
+            elif declared and self.changes.of(declared) != []:
+                continue
+            self.ask("name", question[0], at, use.text, question[1])
 
     def _declared_at(self, declared: Node) -> int | None:
         statement = declared.above("declaration", "expression_statement")
@@ -268,20 +293,17 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     for number, (kind, about, name) in enumerate(questions.probes):
         if number in values:
             by_kind.setdefault(kind, {})[about, name] = values[number]
-    scopes, declared = questions.scopes, questions.declared
+    scopes = questions.scopes
     names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
 
     def value(node: Node) -> int | None:
-        holder = scopes.holder(node)
-        key = (holder.body.id if holder and not holder.macro else 0, node.text)
-        own = names.get(key)
-        if own is None and scopes.file.class_around(node):  # a method that the kernel does not call
-            others = {n for k, n in names.items() if k in declared and declared[k] == declared.get(key)}
-            return next(iter(others)) if len(others) == 1 else None
-        everywhere = {number for (_, name), number in names.items() if name == node.text}
-        shared = next(iter(everywhere)) if len(everywhere) == 1 else None
-        asked = own if own is not None else shared if holder is None or holder.macro else None
-        return asked if asked is not None else fixed_value(scopes, constants, node)
+        question, holder = question_of(scopes, node), scopes.holder(node)
+        own = names.get(question) if question else None
+        if question and own is None and (holder is None or holder.macro or scopes.file.class_around(node)):
+            # Of what no function of the kernel holds, such as a method that it does not call.
+            everywhere = {number for (_, name), number in names.items() if name == question[1]}
+            own = next(iter(everywhere)) if len(everywhere) == 1 else None
+        return own if own is not None else fixed_value(scopes, constants, node)
 
     def by_id(kind: str) -> dict[int, int]:
         return {about: number for (about, _), number in by_kind.get(kind, {}).items() if isinstance(about, int)}
@@ -347,6 +369,7 @@ class _Launched:
 
     def __post_init__(self) -> None:
         self.within = replace(self.constants, name=self.value, of_launch=True)
+        self.changes = Changes(self.scopes)
 
     def value(self, node: Node) -> int | None:
         if node.type == "field_expression":
@@ -360,7 +383,7 @@ class _Launched:
             self.found[declared.id] = None  # while it is being found
             self.found[declared.id] = self._initialised(declared)
         known = self.found[declared.id]
-        return None if known is None or self._changes(declared) else known
+        return known if self.changes.of(declared) == [] else None
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""
@@ -372,14 +395,6 @@ class _Launched:
             given = [node for call, number in calls for node in call.arguments[number : number + 1]]
         values = {self.within.value(node) for node in given}
         return values.pop() if len(values) == 1 else None
-
-    def _changes(self, declared: Node) -> bool:
-        """Return whether a variable is assigned to, or its address taken."""
-        return any(
-            use.is_part("left", "assignment_expression")
-            or use.is_part("argument", "update_expression", "pointer_expression")
-            for use in self.scopes.uses(declared)
-        )
 
 
 def launched_constants(target: Target, scopes: Scopes, constants: Constants) -> Constants:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
-from ncu_swizzle.fix.deciding import Deciding
 from ncu_swizzle.fix.objects import fields_made, fixed_value, member
+from ncu_swizzle.fix.ranges import Ranges
 from ncu_swizzle.fix.scopes import SHARED, Scopes, declared_name
 from ncu_swizzle.fix.sums import Constants
 
@@ -33,6 +33,7 @@ class LayoutValues:
     scopes: Scopes
     differing: frozenset[str] = frozenset()  # members of the class that are another in the one to be named instead
     functions: frozenset[str] = frozenset()  # those of them that are functions
+    block: tuple[int, int, int] = (1, 1, 1)  # threads, as described
     _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -119,9 +120,13 @@ class LayoutValues:
         if inner.text not in self.functions or call.type != "call_expression":
             raise qualified.misfit(f" differs in {inner.text}")
         # Two policies place the rows and columns of the described launch alike, one to one; beyond them they differ.
-        deciding = Deciding(scopes=self.scopes, constant=lambda node: self.constants.value(node) is not None)
-        for decides in (made for given in call.arguments for made in deciding.of(given)):
-            raise call.misfit(f": with another {decides.quoted()}, it may leave its rows and columns")
+        ranges = Ranges(scopes=self.scopes, constants=self.constants, block=self.block)
+        for given in call.arguments:
+            known = ranges.of(given).known.all()
+            for decides in ranges.unbounded:
+                raise call.misfit(f": with another {decides.quoted()}, it may leave its rows and columns")
+            if not known:
+                raise call.misfit(": it may leave its rows and columns")
         self._value(call)
 
     # ------------------------------------------------------------------------------------ CuTe's layouts

@@ -67,7 +67,7 @@ class Renaming:
     uses: tuple[PolicyUse, ...] = ()
     sibling: LayoutPolicy | None = None
 
-    def placed_only(self, scopes: Scopes) -> None:
+    def placed_only(self, scopes: Scopes, block: tuple[int, int, int]) -> None:
         """Raise Unfit if what the two policies differ in does more than to place elements of shared arrays."""
         if self.sibling is None:
             return
@@ -79,7 +79,7 @@ class Renaming:
         if "" in differing:
             raise Unfit(f"{policy.name} has a base class, whose members are not seen", self.line)
         functions = frozenset(name for name, _ in policy.functions) & differing
-        values = LayoutValues(scopes=scopes, differing=frozenset(differing), functions=functions)
+        values = LayoutValues(scopes=scopes, differing=frozenset(differing), functions=functions, block=block)
         for use in self.uses:
             values.named(use.node)
 
@@ -330,7 +330,7 @@ def named_edits(
     escapes: tuple[str, Unfit] | None = None
     for each in renamings(file, kernel):
         try:
-            each.placed_only(scopes)
+            each.placed_only(scopes, version.launch(None).block)
         except Unfit as reason:
             escapes = escapes or (each.name, reason)
             continue

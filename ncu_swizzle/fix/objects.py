@@ -70,6 +70,8 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
         return None
     (definition,) = definitions
     body, given = only_expression(definition), node.arguments if call else []
+    if narrows(scopes, definition):
+        return None
     if not body or len(given) != len(definition.parameters) or NOTHING in definition.parameters:
         return None
     names = [declared.text for declared in definition.parameters]
@@ -89,6 +91,13 @@ def only_expression(definition: Definition) -> Node:
     if body.type != "compound_statement" or len(statements) != 1 or statements[0].type != wanted:
         return NOTHING
     return statements[0].named_children[0] if len(statements[0].named_children) == 1 else NOTHING
+
+
+def narrows(scopes: Scopes, definition: Definition) -> bool:
+    """Return whether a function takes or returns a type that holds less than an index may be."""
+    parameters = (p.declared_type for p in definition.parameters if not p.parent.type.startswith(("pointer", "array")))
+    types = () if definition.macro else (definition.node.part("type").text, *parameters)
+    return any(scopes.file.narrowed(type_) for type_ in types)
 
 
 def _enclosed(body: Node, name: str) -> bool:
@@ -143,7 +152,8 @@ def fields_made(scopes: Scopes, listed: Node) -> MadeObject | None:
         child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
         for child in listed.named_children
     ]
-    fields = _given(scopes, struct, given)
+    narrow = any(scopes.file.narrowed(d.declared_type) for d in _of_each_object(struct) if d.text in numbers(struct))
+    fields = _given(scopes, struct, given) if not narrow else None
     whole = listed if holder.type == "init_declarator" else holder
     return MadeObject(struct, fields, whole) if fields is not None else None
 
@@ -156,7 +166,7 @@ def _given(scopes: Scopes, struct: Node, given: list[Node]) -> dict[str, Node] |
     if not constructors:
         return _aggregate(struct, given)
     fitting = [definition for definition in constructors if len(definition.parameters) == len(given)]
-    if len(fitting) != 1:
+    if len(fitting) != 1 or narrows(scopes, fitting[0]):
         return None
     arguments = given_by_name(fitting[0], given)
     found: dict[str, Node] = {}
@@ -215,7 +225,7 @@ def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
     name = call.part("function").part("field").text or "operator()"
     method = method_of(scopes, made_object.struct, name, len(call.arguments))
     body = only_expression(method) if method else NOTHING
-    if method is None or not body:
+    if method is None or not body or narrows(scopes, method):
         return None
     arguments = given_by_name(method, call.arguments)
     return Inlined(body=body, arguments=arguments, closed=frozenset(arguments), fields=made_object.fields)
@@ -246,7 +256,7 @@ def handed_steps(
     A step that is a parameter is the argument; for one that computes with them, the call stands.
     """
     given = call.arguments
-    if len(definition.parameters) != len(given) or call.id in scopes.indexing:
+    if len(definition.parameters) != len(given) or call.id in scopes.indexing or narrows(scopes, definition):
         return None
     arguments, found = given_by_name(definition, given), list[ReachStep]()
     for step in steps:

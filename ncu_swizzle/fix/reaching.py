@@ -499,6 +499,8 @@ class ReachWalk:
 
     def _resume(self, call: Node, state: PointerState, definition: Definition) -> None:
         """Go on where a method is called: its parameters are the arguments there."""
+        if objects.narrows(self.scopes, definition):
+            self._stop(call, state, f"{definition.name} takes numbers of a type that may not hold all")
         given = call.arguments
 
         def there(step: ReachStep) -> ReachStep:
@@ -611,7 +613,7 @@ class ReachWalk:
         given = call.arguments
         method = objects.method_of(self.scopes, view.struct, name, len(given))
         does = objects.pointed(method, view.pointer) if method else None
-        if method is None or does is None:
+        if method is None or does is None or objects.narrows(self.scopes, method):
             return False
         if not does.used:
             return True

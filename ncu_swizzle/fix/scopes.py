@@ -180,7 +180,8 @@ class Scopes:
             if found := self._visible(holder, name, use) or self._inherited(holder, name, use):
                 return found
             if holder.id in self._macros:
-                return self._visible(self._macros[holder.id].node, name, use) or self._anywhere(name)
+                macro = self._macros[holder.id]
+                return self._visible(macro.node, name, use) or self._left_free(macro, name)
             holder = holder.parent
         return NOTHING
 
@@ -200,11 +201,20 @@ class Scopes:
             return NOTHING
         return self._visible(self.file.class_of(function).part("body"), name, use)
 
-    def _anywhere(self, name: str) -> Node:
-        """Return the only declaration of a name that a macro leaves to where it is used, if there is only one."""
+    def _left_free(self, macro: Definition, name: str) -> Node:
+        """Return the declaration of a name that a macro leaves to where it is used, if it is the same everywhere."""
+        every = self.declarations(name)
+        if len(every) < 2:
+            return every[0] if every else NOTHING
+        sites = [site for site in self.mentions.get(macro.name, []) if not site.parent.type.startswith("preproc")]
+        elsewhere = [site for site in sites if self.macro(site) is None]
+        meant = {declared.id: declared for declared in (self.resolve(site, name) for site in elsewhere)}
+        return next(iter(meant.values())) if len(meant) == 1 and elsewhere == sites else NOTHING
+
+    def declarations(self, name: str) -> list[Node]:
+        """Return the declarations of a name anywhere in the file, but for members."""
         every = [node for names in self._declared.values() for node in names.get(name, [])]
-        every = [node for node in every if node.type != "field_identifier"]
-        return every[0] if len(every) == 1 else NOTHING
+        return [node for node in every if node.type != "field_identifier"]
 
     def macro(self, node: Node) -> Definition | None:
         """Return the macro whose body a node is in; None if it is in none."""

@@ -76,6 +76,7 @@ class FixSubject:
             element_bytes=element,
             declared_bytes=declared,
             unit_bytes=self.known.unit_bytes,
+            block=self.target.launch.block,
         )
 
     def launched(self, seen: TileSeen) -> Draft | None:

@@ -253,7 +253,8 @@ class XorEdits:
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
         if xor is None or max(bytes_, element) % min(bytes_, element):
             raise reach.node.misfit(f": its {bytes_} bytes would be split")
-        return xor
+        # Of a flat index, the row's number may go on counting in the next tile.
+        return replace(xor, rows=0) if xor.repeats else xor
 
     def _split(self, step: ReachStep) -> tuple[Summands, list[Term]]:
         """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""

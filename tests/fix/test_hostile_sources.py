@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Swapped
-from tests.support.places import DATA
+from tests.support.places import DATA, table
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
 
 HEAD = re.compile(r"// ([\w ]+); (refused|written): (.*)")
@@ -45,3 +45,23 @@ def test_what_the_launch_does_not_show_is_seen_in_the_source(mapping: str) -> No
             otherwise[source.name] = said, lines
     assert otherwise == {}
     assert files
+
+
+def test_a_column_stays_in_its_row_in_every_launch() -> None:
+    facts = table("facts/columns.toml")
+
+    def reason(statements: str, column: str) -> str:
+        kernel = """__global__ void k(float *o, int n, int flag) {
+            __shared__ float t[1100];
+            const int x = threadIdx.x, y = threadIdx.y;
+            t[y * 32 + x] = 1; __syncthreads();"""
+        text = f"{facts['before']}{kernel} {statements} o[0] = t[(x % 31) * 32 + {column}]; }}"
+        try:
+            rewritten(text, FLAT)
+        except Unfit as refused:
+            return str(refused)
+        return ""
+
+    reasons = {tuple(case): reason(*case) for case in facts["leaves"]}
+    assert {case: why for case, why in reasons.items() if "may leave its row" not in why} == {}
+    assert {tuple(case): why for case in facts["stays"] if (why := reason(*case))} == {}

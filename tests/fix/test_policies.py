@@ -48,7 +48,7 @@ def escapes(body: str) -> list[str]:
     for renaming in renamings(file, "k"):
         assert renaming.name == "Mixed"
         try:
-            renaming.placed_only(Scopes(file))
+            renaming.placed_only(Scopes(file), (32, 32, 1))
         except Unfit as reason:
             reasons.append(str(reason))
     return reasons

@@ -1,5 +1,6 @@
 """CUDA sources in tests: taken apart, and with a mapping written into them, without a compiler."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,9 +23,16 @@ FOURS = RowXor(columns=32, rows=0, bits=3, base=2, drop=0)  # that keeps four fl
 LONGER = Padding(32, 1)
 
 
+BLOCK = (32, 32, 1)
+INDICES = {"x": "threadIdx.x % 31", "y": "threadIdx.y", "z": "y", "c": "x % 8", "r": "y"}  # of what `body` names
+
+
 def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
-    """Return a source whose kernel has a shared array and these statements."""
-    return f"{before}__global__ void k(float *o) {{\n    __shared__ float {declared};\n    {text}\n}}\n"
+    """Return a source whose kernel has a shared array and these statements, with rows and columns by their names."""
+    own = [name for name in INDICES if not re.search(rf"[\w*&>] \*?&?{name}\b *[=({{[]|, {name}\[", text)]
+    indices = ", ".join(f"{name} = {INDICES[name]}" for name in own)
+    head = f"{before}__global__ void k(float *o) {{ const int {indices};"
+    return f"{head}\n    __shared__ float {declared};\n    {text}\n}}\n"
 
 
 def web_of(text: str, name: str = "t") -> Web:
@@ -67,8 +75,9 @@ def rewritten(
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
     draft = Draft(
-        file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={}
-    )
+        file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={},
+        block=BLOCK,
+    )  # fmt: skip
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(node.text), of_launch=True)

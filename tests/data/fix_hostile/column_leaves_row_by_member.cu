@@ -1,4 +1,4 @@
-// flat; refused: with another p, it may leave its row
+// flat; refused: with another p.flag, it may leave its row
 struct P {
     int flag, more;
 };

@@ -1,4 +1,4 @@
-// flat; refused: with another n, it may leave its row
+// flat; refused: it may leave its row
 __global__ void k(const float *in, float *out, int n) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;

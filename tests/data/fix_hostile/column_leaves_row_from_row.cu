@@ -1,4 +1,4 @@
-// padding; refused: with another flag, it may leave its row
+// padding; refused: the row's length is not to be seen|with another flag
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[32][32];
     const int x = threadIdx.x, y = threadIdx.y;
