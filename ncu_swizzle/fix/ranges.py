@@ -145,15 +145,7 @@ class Ranges:
             return self._open(node)
         match node.type:
             case "number_literal" | "sizeof_expression":
-                value = self.constants.value(node)
-                if value is None and node.type == "sizeof_expression":
-                    aliased = self.scopes.file.aliased(node.part("type", "value").text.strip("()"))
-                    value = SIZES.get(bare_type(aliased or ""))
-                if not _near(value):
-                    return self._open(node)
-                if node.type == "sizeof_expression" or re.search(r"[\da-f]l*u", node.text.lower()):
-                    return replace(self.number(value), signed=False)
-                return replace(self.number(value), signed=None if node.text.lower().endswith("l") else True)
+                return self._literal(node)
             case "true" | "false":
                 return self.number(int(node.type == "true"))
             case "identifier" | "qualified_identifier":
@@ -172,6 +164,18 @@ class Ranges:
             case "call_expression":
                 return self._called(node)
         return self._open(node)
+
+    def _literal(self, node: Node) -> Range:
+        """Return a number as it is written, or the size of a type."""
+        value, text = self.constants.value(node), node.text.lower()
+        if value is None and node.type == "sizeof_expression":
+            aliased = self.scopes.file.aliased(node.part("type", "value").text.strip("()"))
+            value = SIZES.get(bare_type(aliased or ""))
+        if not _near(value):
+            return self._open(node)
+        if node.type == "sizeof_expression" or re.search(r"[\da-f]l*u", text):
+            return replace(self.number(value), signed=False)
+        return replace(self.number(value), signed=None if text.endswith("l") else True)
 
     def combined(self, operator: str, one: Range, other: Range) -> Range:
         """Return what an operator makes of two operands, anything if it is not one of numbers."""
