@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node
@@ -43,6 +44,22 @@ class Changes:
                 return None
             found += [write] if write else []
         return found
+
+    def changes_members(self, struct: Node, names: Iterable[str]) -> bool:
+        """Return whether members of these names may change after an object of their class was made."""
+        for node in (node for name in names for node in self.scopes.mentions.get(name, [])):
+            function = self.scopes.holder(node)
+            made = function is not None and function.name == struct.part("name").text  # a constructor
+            own = node.type == "field_identifier" or self.scopes.resolve(node).inside(struct)
+            whole = node.out_of("field_expression")
+            if (
+                own
+                and not made
+                and not node.above("field_declaration").inside(struct)
+                and self._by(whole) is not NOTHING
+            ):
+                return True
+        return False
 
     def _by(self, use: Node) -> Node | None:  # noqa: PLR0911
         """Return the expression that changes what a name refers to, `NOTHING` if none does, None if one may."""

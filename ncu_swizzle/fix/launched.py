@@ -107,7 +107,7 @@ def answers(body: str) -> Mapping[int, int]:
 def question_of(scopes: Scopes, node: Node) -> tuple[int, str] | None:
     """Return by what a name's value is asked for: the function that it is in, and the name with its declaration.
 
-    None if it is one of a macro that means different things where that is expanded.
+    None if it means different things in different places: a macro's, where that is expanded, or a macro itself.
     """
     holder = scopes.holder(node)
     declared = scopes.resolve(node) if node.type == "identifier" else NOTHING
@@ -115,6 +115,8 @@ def question_of(scopes: Scopes, node: Node) -> tuple[int, str] | None:
         return (holder.body.id if holder and not holder.macro else 0), f"{node.text} {declared.id}"
     if holder and holder.macro and scopes.declarations(node.text):
         return None
+    if len(scopes.callables.get(node.text, [])) > 1:
+        return None  # a macro that is defined again
     return (holder.body.id if holder and not holder.macro else 0), node.text
 
 

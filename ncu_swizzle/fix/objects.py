@@ -70,7 +70,7 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
         return None
     (definition,) = definitions
     body, given = only_expression(definition), node.arguments if call else []
-    if narrows(scopes, definition):
+    if narrows(scopes, definition, node):
         return None
     if not body or len(given) != len(definition.parameters) or NOTHING in definition.parameters:
         return None
@@ -93,10 +93,15 @@ def only_expression(definition: Definition) -> Node:
     return statements[0].named_children[0] if len(statements[0].named_children) == 1 else NOTHING
 
 
-def narrows(scopes: Scopes, definition: Definition) -> bool:
-    """Return whether a function takes or returns a type that holds less than an index may be."""
-    parameters = (p.declared_type for p in definition.parameters if not p.parent.type.startswith(("pointer", "array")))
-    types = () if definition.macro else (definition.node.part("type").text, *parameters)
+def narrows(scopes: Scopes, definition: Definition, call: Node = NOTHING) -> bool:
+    """Return whether a function takes, returns or is told (``f<char>(i)``) a type that holds less than an index."""
+    if definition.macro:
+        return False
+    taken = (p.declared_type for p in definition.parameters if not p.parent.type.startswith(("pointer", "array")))
+    head = (node for child in definition.node.children if child is not definition.body for node in child.walk())
+    trailing = (node.text.lstrip("->") for node in head if node.type == "trailing_return_type")
+    told = (node.text for node in call.part("function").part("arguments").named_children)
+    types = (definition.node.part("type").text, *taken, *trailing, *told)
     return any(scopes.file.narrowed(type_) for type_ in types)
 
 
@@ -256,7 +261,7 @@ def handed_steps(
     A step that is a parameter is the argument; for one that computes with them, the call stands.
     """
     given = call.arguments
-    if len(definition.parameters) != len(given) or call.id in scopes.indexing or narrows(scopes, definition):
+    if len(definition.parameters) != len(given) or call.id in scopes.indexing or narrows(scopes, definition, call):
         return None
     arguments, found = given_by_name(definition, given), list[ReachStep]()
     for step in steps:

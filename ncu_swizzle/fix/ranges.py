@@ -424,7 +424,7 @@ class Ranges:
             return right
         return self.combined(operator, self._of(write.part("left")), right)
 
-    def _first(self, declared: Node) -> list[Node] | None:
+    def _first(self, declared: Node) -> list[Node] | None:  # noqa: PLR0911
         """Return what a variable begins with, of a parameter what all calls give; None if that is not known."""
         taken = list(self.scopes.taking(declared))
         if taken:
@@ -434,6 +434,8 @@ class Ranges:
         local = statement.type == "declaration" and statement.above(*FUNCTIONS)
         elsewhere = statement.words & ELSEWHERE
         fixed = statement.words & {"const", "constexpr"} and elsewhere <= {"static", "__device__"}
+        if fixed and statement.type == "field_declaration" and "static" in elsewhere:
+            return statement.every("default_value") if len(statement.every("declarator")) == 1 else None
         if statement.type != "declaration" or not (fixed or (local and not elsewhere)):
             return None
         holder = declared.parent
@@ -527,9 +529,21 @@ class Ranges:
             for side, other, compare in sides:
                 if self.scopes.meant(side) is declared and self._stays(writes, body, use):
                     value = self._limited(value, compare, self._of(other))
+        value = self._stepped(declared, writes, value)
         if known:  # whatever is not known of the conditions
             del self.unbounded[met:]
         return value
+
+    def _stepped(self, declared: Node, writes: Sequence[Node], value: Range) -> Range:
+        """Return the values that a variable comes to which only counts on by a constant, from where it begins."""
+        first = self._first(declared)
+        if len(writes) != 1 or writes[0].part("operator").text != "+=" or first is None or len(first) != 1:
+            return value
+        begin, step = self._of(first[0]), self._of(writes[0].part("right"))
+        exact = (begin.low == begin.high) & begin.known & (step.low == step.high) & (step.low > 0) & step.known
+        exact &= (value.high < FAR) & (value.high >= begin.low)
+        by = np.maximum(step.low, 1)
+        return replace(value, high=np.where(exact, begin.low + (value.high - begin.low) // by * by, value.high))
 
     def below(self, use: Node, limit: Callable[[Node], bool]) -> bool:
         """Return whether a name is used where it is less than an expression of which `limit` is true."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ncu_swizzle.fix import cuda, objects, scopes
+from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
@@ -534,6 +535,8 @@ class ReachWalk:
         made_object = objects.fields_made(self.scopes, listed) if not self._held(state) else None
         pointers = [name for name, value in made_object.fields.items() if value is node] if made_object else []
         if made_object is None or not pointers:
+            return False
+        if Changes(self.scopes).changes_members(made_object.struct, objects.numbers(made_object.struct)):
             return False
         struct, whole, pointer = made_object.struct, made_object.whole, pointers[0]
         counts = objects.numbers(struct)
