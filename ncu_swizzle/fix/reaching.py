@@ -389,6 +389,9 @@ class ReachWalk:
         for definition in definitions:
             parameter = definition.parameter(number)
             if not parameter:
+                if state.rank > 1:  # U (&)[H][L]: only the type is used, with the length of a row in it
+                    reason = f"{call.called} is only told the type of {state.start.name}"
+                    self.web.obstacles.append(Obstacle(start=state.start, line=call.line, reason=reason, length=True))
                 continue
             rank, unit = state.rank, state.unit
             if not definition.macro:
