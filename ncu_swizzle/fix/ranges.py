@@ -431,6 +431,8 @@ class Ranges:
             ((made, number), *more) = taken
             return None if more else self._given(made, number)
         statement = declared.above("declaration", "field_declaration", "for_range_loop", *PARAMETERS)
+        if statement.parent.type == "template_parameter_list":
+            return self._told(statement)
         local = statement.type == "declaration" and statement.above(*FUNCTIONS)
         elsewhere = statement.words & ELSEWHERE
         fixed = statement.words & {"const", "constexpr"} and elsewhere <= {"static", "__device__"}
@@ -447,6 +449,21 @@ class Ranges:
         if value.type in ("argument_list", "initializer_list"):
             return value.named_children if len(value.named_children) == 1 else None
         return [value]
+
+    def _told(self, parameter: Node) -> list[Node] | None:
+        """Return what a function's template is told for a parameter wherever it is called; None if that is not seen."""
+        template, number = parameter.above("template_declaration"), parameter.number
+        made = next((made for made in self.scopes.definitions if made.node.parent is template), None)
+        if made is None or "__global__" in made.node.text.partition("(")[0]:
+            return None  # a kernel's are those of the launch
+        told: list[Node] = []
+        for mention in self.scopes.mentions.get(made.name, []):
+            listed = mention.parent.part("arguments") if mention.is_part("name", "template_function") else NOTHING
+            if number < len(listed.named_children):
+                told.append(listed.named_children[number])
+            elif not self._declares(mention, made) and self._is_function(mention):
+                return None
+        return told or None
 
     def _given(self, made: Definition, number: int) -> list[Node] | None:
         """Return what all calls in the file give a parameter, and its default; None if other calls may give more."""
