@@ -34,7 +34,9 @@ _WIDE, _FAR = 128, 32  # padded types: elements that a box has and a size is a m
 MOST_RANK, MOST_BOX, LEAST_INTERLEAVED = 5, 256, 3
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
 _MODE_128, _MODE_ATOMS_32 = 3, 4
-_ATOMS_AT = 19  # bit of the mode word from which on 3 say how large the atoms of the 128-byte swizzle are
+# Bit of the mode word from which on 2 say how large the atoms of the 128-byte swizzle are. ptxas replaces the third, too,
+# and the CuTe DSL sets it for atoms of 16 bytes.
+_ATOMS_AT = 19
 
 
 def element_bytes(data_type: int) -> int:
@@ -164,7 +166,7 @@ def decoded(tensor_map: bytes) -> Tiled | None:
     if mode & _IM2COL or code not in _CODES or rank > MOST_RANK or steps & 0xFFFFFF & (1 << 3 * rank) - 1:
         return None
     # Refused above: element strides, of which 3 bits per dimension hold the stride less 1.
-    address, plain, atoms = struct.unpack_from("<Q", tensor_map, 0)[0], mode >> 13 & 3, mode >> _ATOMS_AT & 7
+    address, plain, atoms = struct.unpack_from("<Q", tensor_map, 0)[0], mode >> 13 & 3, mode >> _ATOMS_AT & 3
     if plain + atoms >= len(BOX_SPANS) or (atoms and plain < _MODE_128):
         return None
     low = [struct.unpack_from("<I", tensor_map, _STRIDES + 4 * axis)[0] for axis in range(rank - 1)]

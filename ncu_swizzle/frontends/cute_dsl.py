@@ -285,6 +285,8 @@ class Tensors:
         pointed: set[str] = set()
         for number, content in enumerate(map(_settled, contents)):
             names = [self._pointed(word) for word in _words(content)]
+            if len(content) == tensor_map.TENSOR_MAP_BYTES and tensor_map.decoded(content):
+                names[1:] = [("", 0)] * (len(names) - 1)  # the other words are numbers
             if (
                 len(content) == WORD
                 and names == [(names[0][0], 0)]
