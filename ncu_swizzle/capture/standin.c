@@ -358,14 +358,18 @@ LAUNCHES(__cudaLaunchKernel_ptsz)
 LAUNCHES(cudaLaunchCooperativeKernel)
 LAUNCHES(cudaLaunchCooperativeKernel_ptsz)
 
-API int cudaLaunchKernelExC(const Config *config, const void *function, void **arguments) {
+static Sizes cluster_of(const Config *config) {
     Sizes cluster = {0, 0, 0};
     for (unsigned i = 0; i < config->count; ++i) {
         if (config->attributes[i].id == ATTRIBUTE_CLUSTER) {
             memcpy(&cluster, config->attributes[i].value, sizeof cluster);
         }
     }
-    return launch(function, config->grid, config->block, arguments, config->shared, cluster);
+    return cluster;
+}
+
+API int cudaLaunchKernelExC(const Config *config, const void *function, void **arguments) {
+    return launch(function, config->grid, config->block, arguments, config->shared, cluster_of(config));
 }
 API int cudaLaunchKernelExC_ptsz(const Config *config, const void *function, void **arguments) {
     return cudaLaunchKernelExC(config, function, arguments);

@@ -104,6 +104,16 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, cons
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host, int threads, size_t dynamic) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, dynamic, 0);
 }
+// As many as all multiprocessors have room for. A cluster stays within a GPC, and how many multiprocessors each has is not
+// known: a GPU may hold fewer.
+API int cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const Config *config) {
+    Sizes cluster = cluster_of(config), block = config->block;
+    int blocks = 0, size = (int)((cluster.x ? cluster.x : 1) * (cluster.y ? cluster.y : 1) * (cluster.z ? cluster.z : 1));
+    int answer = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(block.x * block.y * block.z),
+                                                               config->shared);
+    *clusters = blocks * device_value(16) / size;
+    return answer;
+}
 API int cudaFuncSetCacheConfig(const void *function, int config) { return (void)function, (void)config, OK; }
 
 #if RUNTIME_VERSION >= 13000

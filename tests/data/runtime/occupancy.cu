@@ -49,6 +49,17 @@ static void compare(void (*function)(int *), int dynamic) {
         }
     }
 }
+// As many clusters as all multiprocessors have room for.
+static bool counted(unsigned size) {
+    int blocks, multiprocessors, clusters = -1;
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {size, 1, 1};
+    cudaLaunchConfig_t config = {dim3(size), dim3(256), 1000, nullptr, &attribute, 1};
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bounded<120>, 256, 1000);
+    return !cudaOccupancyMaxActiveClusters(&clusters, bounded<120>, &config) && clusters == blocks * multiprocessors / int(size);
+}
 int main() {
     compare(kernel<1, 1>, 0);
     compare(kernel<30, 1000>, 100000);
@@ -58,5 +69,5 @@ int main() {
     compare(bounded<120>, 227 << 10);
     bool refused = cudaFuncSetAttribute(bounded<1>, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10) != cudaSuccess;
     kernel<1, 1><<<1, 1>>>(nullptr);
-    return compared < 1000 || different || most != 32 || !refused;
+    return compared < 1000 || different || most != 32 || !refused || !counted(1) || !counted(4);
 }
