@@ -34,8 +34,8 @@ _WIDE, _FAR = 128, 32  # padded types: elements that a box has and a size is a m
 MOST_RANK, MOST_BOX, LEAST_INTERLEAVED = 5, 256, 3
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
 _MODE_128, _MODE_ATOMS_32 = 3, 4
-# Bit of the mode word from which on 2 say how large the atoms of the 128-byte swizzle are. ptxas replaces the third, too,
-# and the CuTe DSL sets it for atoms of 16 bytes.
+# Bit of the mode word from which on 2 say how large the atoms of the 128-byte swizzle are. ptxas replaces a third, too,
+# and the CuTe DSL sets that one for atoms of 16 bytes.
 _ATOMS_AT = 19
 
 
