@@ -1,9 +1,10 @@
 """Which threads run next, as on the hardware, until all have exited.
 
 Diverged threads of a warp reconverge at a BSYNC or a WARPSYNC; until then each part issues its instructions
-separately. The part at the lowest address runs first. The order changes no count, as long as threads of a warp wait
-for each other only at barriers in the code. Different warps at the same instruction execute together, which only saves
-time.
+separately. The part at the lowest address runs first, and goes on until it diverges or waits: the uniform registers are
+the warp's, and the compiler relies on no other part running between their write and their read. Otherwise the order
+changes no count, as long as threads of a warp wait for each other only at barriers in the code. Different warps at the
+same instruction execute together, which only saves time.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Schedule(Control):
     shortcuts: bool = True
     circles: Circles = field(init=False)
     loops: Loops | None = field(init=False)
+    onward: bool = False  # whether part of a warp, the last ready one, runs on
 
     def __post_init__(self) -> None:
         m = self.machine
@@ -62,7 +64,10 @@ class Schedule(Control):
                     self.loops.untracked(last)
                 if m.missable:
                     self.doubt_missable()
+                ready = len(m.ready)
                 self._leave(group, last)
+                goes_on = len(m.ready) == ready + 1 and np.array_equal(m.ready[-1].mask, group.mask)
+                self.onward = goes_on and bool((m.live[group.warps] & ~group.mask).any())
             except (NcuSwizzleError, MemoryError, Restart):
                 raise
             except Exception as error:
@@ -116,7 +121,7 @@ class Schedule(Control):
     # ------------------------------------------------------------------------------------------ who is next
 
     def _next(self) -> Group | None:
-        """Return the threads at the lowest address, over all warps."""
+        """Return the threads at the lowest address, over all warps, or that run on."""
         m = self.machine
         while not m.ready:
             if m.resting:
@@ -125,11 +130,11 @@ class Schedule(Control):
                 return None
         if len(m.ready) == 1:
             return m.ready.pop()
-        pc = min(group.pc for group in m.ready)
+        pc = m.ready[-1].pc if self.onward else min(group.pc for group in m.ready)
         chosen: list[Group] = []
         taken = np.zeros(m.warps, bool)
         others = []
-        for group in m.ready:
+        for group in reversed(m.ready):
             # Two parts of a warp may be at the same instruction and not have reconverged: they issue it one after the
             # other.
             if group.pc == pc and not taken[group.warps].any():
