@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.cycles.estimate import Case
 
 KIND = "cycles"
-SOURCES = ("cycles/*",)  # of this package: what decides a simulation besides what decides counts
+SOURCES = ("cycles/*.py", "cycles/*.c", "cycles/*.json")  # of this package: what decides a simulation besides what decides counts
 TOO_LONG = Simulated(
     lacking="executing every iteration of a block, and simulating it, takes more than a few seconds",
     remedy="--cycles always",

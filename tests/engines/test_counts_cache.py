@@ -96,7 +96,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 6
-    monkeypatch.setattr(emulated_profile, "_code_digest", lambda: "another emulator")
+    monkeypatch.setattr(emulated_profile, "_code_digest", lambda patterns: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 7
     version = Toolchain.version
