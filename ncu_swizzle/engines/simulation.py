@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ncu_swizzle.cycles.estimate import Case
 
 KIND = "cycles"
-SOURCES = ("cycles/*.py", "cycles/*.c", "cycles/*.json")  # of this package: what decides a simulation besides what decides counts
+# Of this package: what decides a simulation besides what decides counts.
+SOURCES = ("cycles/*.py", "cycles/*.c", "cycles/*.json")
 TOO_LONG = Simulated(
     lacking="executing every iteration of a block, and simulating it, takes more than a few seconds",
     remedy="--cycles always",
