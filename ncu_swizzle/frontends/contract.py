@@ -22,7 +22,7 @@ from ncu_swizzle.kernels.limits import LaunchShape
 
 
 # What brings the package of each language; all of it together is our extra python-kernels.
-_NUMBA = "pip install 'numba-cuda>=0.30' 'ncu-swizzle[nvcc]'"
+_NUMBA = "pip install 'numba-cuda>=0.30' 'nvidia-cuda-nvrtc==13.0.*' 'ncu-swizzle[nvcc]'"
 INSTALL = {
     "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
     "numba": _NUMBA,
