@@ -8,10 +8,12 @@ Needs no GPU. The first run emulates for about ten minutes of CPU and leaves wha
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -37,7 +39,8 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
     """Return the errors with DRAM's bytes by ncu and from the buffers, and what removing excess would save."""
     cells: list[list[str]] = []
     for counted in (True, False):
-        found = [predicted(simulator, base, one, counted) for one in given]
+        machines = [of_launch(base, one.work, one.of_dram(counted)) for one in given]
+        found = simulated(simulator, [(one.work, sm) for one, sm in zip(given, machines, strict=True)])
         error = errors(given, found)
         binding = [
             max(one.used, key=lambda unit: one.used[unit]) == max(each.used, key=lambda unit: each.used[unit])
@@ -46,13 +49,10 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
         families = sorted({one.family for one in given})
         by_family = {name: error[[one.family == name for one in given]].mean() for name in families}
         worst = sorted(by_family, key=lambda name: -by_family[name])[:5]
-        pairs = list(zip(given[:100:2], given[1:100:2], found[:100:2], found[1:100:2], strict=True))
-        saved = np.array([1 - after.cycles / before.cycles for before, after, _, _ in pairs])
-        both = np.array([1 - after.cycles / before.cycles for _, _, before, after in pairs])
-        ideal = np.array([
-            without_excess(simulator, before, after, of_launch(base, before.work, before.of_dram(counted)), guess)
-            for before, after, guess, _ in pairs
-        ])  # fmt: skip
+        pairs = list(zip(given[:100:2], given[1:100:2], strict=True))
+        saved = savings(given[:100])
+        both = savings(found[:100])
+        ideal = without_excess(simulator, pairs, machines[:100:2], found[:100:2])
         cells.append([
             f"{len(given)}, {len(families)}",
             f"{error.mean():.1%}",
@@ -86,15 +86,12 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
 def held_out(given: Sequence[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> str:
     """Return the errors on pairs of launches that nobody looked at."""
     both = [one for pair in given for one in pair]
-    found = [predicted(simulator, base, one) for one in both]
+    machines = [of_launch(base, one.work) for one in both]
+    found = simulated(simulator, [(one.work, sm) for one, sm in zip(both, machines, strict=True)])
     error = errors(both, found)
-    saved = np.array([1 - after.cycles / before.cycles for before, after in given])
-    said = np.array([1 - after.cycles / before.cycles for before, after in zip(found[::2], found[1::2], strict=True)])
-    apart = np.abs(said - saved)
-    alone = [
-        without_excess(simulator, before, after, of_launch(base, before.work), guess)
-        for (before, after), guess in zip(given, found[::2], strict=True)
-    ]
+    saved = savings(both)
+    apart = np.abs(savings(found) - saved)
+    alone = without_excess(simulator, given, machines[::2], found[::2])
     order = np.argsort(-error)[:5]
     rows = [
         ("launches, programs", f"{len(both)}, {len({one.family for one in both})}"),
@@ -113,11 +110,29 @@ def errors(given: Sequence[Launch], found: Sequence[Predicted]) -> np.ndarray:
     return np.array([abs(each.cycles / one.cycles - 1) for one, each in zip(given, found, strict=True)])
 
 
-def without_excess(simulator: Simulator, before: Launch, after: Launch, sm: Machine, guess: Predicted) -> float:
-    """Return what is saved if accesses to shared memory lose as much of their excess as the other kernel has not."""
-    (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
-    removed = min(1.0, max(0.0, actual - left) / max(1.0, actual - ideal))
-    return 1 - simulator.predicted(before.work, replace(sm, removed=removed)).cycles / guess.cycles
+def savings(given: Sequence[Launch] | Sequence[Predicted]) -> np.ndarray:
+    """Return what each second launch saves of the cycles of the one before it."""
+    cycles = np.array([one.cycles for one in given])
+    return 1 - cycles[1::2] / cycles[::2]
+
+
+def without_excess(
+    simulator: Simulator,
+    pairs: Sequence[tuple[Launch, Launch]],
+    machines: Sequence[Machine],
+    found: Sequence[Predicted],
+) -> np.ndarray:
+    """Return what is saved if accesses to shared memory lose as much of their excess as the other kernel has not.
+
+    `machines` and `found` are those of the pairs' first launches.
+    """
+    asked = []
+    for (before, after), sm in zip(pairs, machines, strict=True):
+        (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
+        removed = min(1.0, max(0.0, actual - left) / max(1.0, actual - ideal))
+        asked.append((before.work, replace(sm, removed=removed)))
+    left_over = simulated(simulator, asked)
+    return np.array([1 - left.cycles / guess.cycles for left, guess in zip(left_over, found, strict=True)])
 
 
 def alike(launch: Launch, found: Predicted) -> float:
@@ -126,9 +141,10 @@ def alike(launch: Launch, found: Predicted) -> float:
     return float(np.minimum(*shares).sum())
 
 
-def predicted(simulator: Simulator, base: Machine, launch: Launch, counted: bool = False) -> Predicted:
-    """Return what a launch takes; with `counted`, if DRAM's bytes are ncu's."""
-    return simulator.predicted(launch.work, of_launch(base, launch.work, launch.of_dram(counted)))
+def simulated(simulator: Simulator, asked: Iterable[Sequence[Any]]) -> list[Predicted]:
+    """Return what launches take, given the parameters of `Simulator.predicted` for each."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # of programs, which are processes
+        return list(pool.map(lambda one: simulator.predicted(*one), asked))
 
 
 Change = Callable[[Machine, np.ndarray], tuple[Machine, np.ndarray]]
@@ -168,10 +184,8 @@ def parts(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
     }
     lines = [head("without", f"mean absolute error of {len(given)} launches")]
     for name, change in changes.items():
-        found = []
-        for one in given:
-            sm, code = change(of_launch(base, one.work), one.work.code)
-            found.append(simulator.predicted(one.work, sm, code))
+        asked = [(one.work, *change(of_launch(base, one.work), one.work.code)) for one in given]
+        found = simulated(simulator, asked)
         lines.append(row(name, f"{errors(given, found).mean():.1%}"))
     return "\n".join(lines) + "\n"
 
@@ -182,18 +196,18 @@ def main() -> None:
     parser.add_argument("--each", action="store_true", help="print each launch, and the seconds that it takes")
     parser.add_argument("--kept", type=Path, default=KEPT, help="the folder with what warps execute")
     arguments = parser.parse_args()
-    base, given = machine(), list(launches(arguments.kept))
+    base, given = machine(), launches(arguments.kept)
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(Path(folder), PATIENCE_S)
         for one in given if arguments.each else ():
             start = time.monotonic()
-            found = predicted(simulator, base, one)
+            found = simulator.predicted(one.work, of_launch(base, one.work))
             seconds = time.monotonic() - start
             print(f"{one.name}: {found.cycles:,.0f} predicted, {one.cycles:,.0f} measured, "
                   f"{found.cycles / one.cycles - 1:+.0%}, {seconds:.1f} s")  # fmt: skip
         written = {
             "cycles": judged(given, simulator, base),
-            "held out": held_out(list(cycles_held_out.pairs(arguments.kept)), simulator, base),
+            "held out": held_out(cycles_held_out.pairs(arguments.kept), simulator, base),
             "parts": parts(given, simulator, base),
         }
     print(*written.values(), sep="\n")

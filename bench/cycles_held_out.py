@@ -5,16 +5,15 @@ Executions and wavefronts are the emulator's, too; of ncu's metrics the model ge
 
 from __future__ import annotations
 
-import itertools
 import json
 import lzma
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import costs_changes
-from cycles_launches import Launch, described, kept_execution
+from cycles_launches import Launch, described, kept_execution, on_all_cores
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import emulation
@@ -25,24 +24,27 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 SEED = 1  # of inputs that decide what is executed
 
 
-def pairs(kept: Path, folder: Path = costs_changes.OWN, sizes: int = 1) -> Iterator[tuple[Launch, Launch]]:
-    """Yield the launches before and after each change, at the first sizes that were measured."""
+def pairs(kept: Path, folder: Path = costs_changes.OWN) -> list[tuple[Launch, Launch]]:
+    """Return the launches before and after each change, at all sizes that were measured."""
     recorded = lzma.decompress((folder / "recorded" / "costs.json.xz").read_bytes())
     rows = {row["pair"]: row for row in json.loads(recorded)["rows"]}
-    for change in costs_changes.of_own(folder):
-        chosen = [job for job in costs_changes.jobs([change]) if job.name in rows][:sizes]
-        compiled = costs_changes.compiled([change], kept / "cubins") if chosen else []
-        for each, job in itertools.product(compiled, chosen):
-            try:
-                yield tuple(  # type: ignore[misc]
-                    _launch(job, side, replace(target, problem=job.problem), rows[job.name][side]["metrics"], kept)
-                    for side, target in each.sides
-                )
-            except NcuSwizzleError as error:
-                print(f"{job.name} is not emulated: {error}", flush=True)
+    compiled = costs_changes.compiled(costs_changes.of_own(folder), kept / "cubins")
+    jobs = [job for job in costs_changes.jobs(compiled) if job.name in rows]
+    found = on_all_cores(_pair, [(job, rows[job.name], kept) for job in jobs])
+    return [pair for pair in found if pair]
+
+
+def _pair(job: costs_changes.Job, row: Mapping[str, Any], kept: Path) -> tuple[Launch, Launch] | None:
+    try:
+        before, after = (_launch(job, side, target, row[side]["metrics"], kept) for side, target in job.change.sides)
+    except NcuSwizzleError as error:
+        print(f"{job.name} is not emulated: {error}", flush=True)
+        return None
+    return before, after
 
 
 def _launch(job: costs_changes.Job, side: str, target: Target, metrics: Mapping[str, Any], kept: Path) -> Launch:
+    target = replace(target, problem=job.problem)
     found = emulation.executable(target, emulation.EmulationSettings(Toolchain(timeout_s=300)))
     binary, sample = found.emulated.binary, target.family.sample
     launch = found.launch(SEED if sample is None else sample)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import lzma
+import multiprocessing
+import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pairs
@@ -66,11 +69,28 @@ class Launch:
         return read, min(stored, self.dram - read)
 
 
-def launches(kept: Path) -> Iterator[Launch]:
-    """Yield the launches: before and after each pair of bench/pairs, then the catalogue.
+Result = TypeVar("Result")
+
+
+def on_all_cores(function: Callable[..., Result], given: Iterable[Sequence[Any]]) -> list[Result]:
+    """Return what a function returns for each of some arguments; a process per core calls it."""
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
+        return [each.result() for each in [pool.submit(function, *arguments) for arguments in given]]
+
+
+def launches(kept: Path) -> list[Launch]:
+    """Return the launches: before and after each pair of bench/pairs, then the catalogue.
 
     What warps execute is emulated, unless the folder `kept` has it from an earlier run.
     """
+    return on_all_cores(_launch, [(*each, kept) for each in _recorded()])
+
+
+Recorded = tuple[str, str, Profile, Cubin, str, Emulated, tuple[float, float]]
+
+
+def _recorded() -> Iterator[Recorded]:
+    """Yield the parameters of `_launch` but the last, of each launch."""
     names = [pair["pair"] for pair in json.loads((pairs.RECORDED / pairs.TIMES).read_text("utf-8"))["pairs"]]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "pairs.ncu-rep")
@@ -82,7 +102,7 @@ def launches(kept: Path) -> Iterator[Launch]:
             buffers = [each.nbytes for each in given if isinstance(each, np.ndarray)]
             family = profile.kernel.function.partition("<")[0].rpartition("::")[2]
             name = f"{names[number // 2]} {('before', 'after')[number % 2]}"
-            yield _launch(name, family, profile, cubin, symbol, emulated, (sum(buffers[1:]), buffers[0]), kept)
+            yield name, family, profile, cubin, symbol, emulated, (sum(buffers[1:]), buffers[0])
     for family, kernel in catalog.shipped().run():
         if kernel.library:
             continue
@@ -91,7 +111,7 @@ def launches(kept: Path) -> Iterator[Launch]:
         read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
         for profile, cubin, symbol in _results(paths.recording(family.name, kernel.name)):
             emulated = emulated_launch.launch_of(target, cubin, symbol)
-            yield _launch(kernel.name, family.name, profile, cubin, symbol, emulated, (read, written), kept)
+            yield kernel.name, family.name, profile, cubin, symbol, emulated, (read, written)
 
 
 def value_of(parameter: np.ndarray | int) -> emulated_launch.ArgumentValue:

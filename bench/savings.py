@@ -15,7 +15,7 @@ import hashlib
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -25,7 +25,7 @@ import cycles_held_out
 import numpy as np
 import tables
 from calibration import COVERAGE, FEWEST_PROGRAMS, FITTED, FOLDS, SPREAD_AT, TURNS, hierarchical, quantile_fit
-from cycles import KEPT, PATIENCE_S
+from cycles import KEPT, PATIENCE_S, simulated
 from cycles_launches import Launch, launches
 from tables import ROOT, head, row
 
@@ -50,21 +50,26 @@ class Judged:
     off: tuple[float, float]
 
 
-def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> Iterator[Judged]:
-    """Yield the pairs whose change removes excess."""
+def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> list[Judged]:
+    """Return the pairs whose change removes excess."""
+    chosen, asked = [], []
     for before, after in pairs:
         (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
         if actual - ideal < 1 or left >= actual:
             continue
         sm = of_launch(base, before.work)
-        found = simulator.predicted(before.work, sm).cycles
-        other = simulator.predicted(after.work, of_launch(base, after.work)).cycles
         removed = min(1.0, (actual - left) / (actual - ideal))
-        kept = simulator.predicted(before.work, replace(sm, removed=removed)).cycles
-        yield Judged(
-            name=before.name, program=before.family, saved=1 - after.cycles / before.cycles, said=1 - kept / found,
-            kinds=before.kinds, off=(found / before.cycles, other / after.cycles),
-        )  # fmt: skip
+        asked += [(before.work, sm), (after.work, of_launch(base, after.work))]
+        asked += [(before.work, replace(sm, removed=removed))]
+        chosen.append((before, after))
+    found = [each.cycles for each in simulated(simulator, asked)]
+    return [
+        Judged(
+            name=before.name, program=before.family, saved=1 - after.cycles / before.cycles, said=1 - kept / was,
+            kinds=before.kinds, off=(was / before.cycles, other / after.cycles),
+        )
+        for (before, after), was, other, kept in zip(chosen, found[::3], found[1::3], found[2::3], strict=True)
+    ]  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------- calibration
@@ -214,7 +219,7 @@ def main() -> None:
     parser.add_argument("--each", action="store_true", help="print each pair")
     parser.add_argument("--kept", type=Path, default=KEPT, help="the folder with what warps execute")
     arguments = parser.parse_args()
-    base, every = machine(), list(launches(arguments.kept))
+    base, every = machine(), launches(arguments.kept)
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(Path(folder), PATIENCE_S)
         pairs = {
@@ -222,7 +227,7 @@ def main() -> None:
             "bench/costs": cycles_held_out.pairs(arguments.kept),
             FRESH: cycles_held_out.pairs(arguments.kept, costs_changes.FRESH),
         }
-        sets = {name: list(judged(some, simulator, base)) for name, some in pairs.items()}
+        sets = {name: judged(some, simulator, base) for name, some in pairs.items()}
     for one in [one for given in sets.values() for one in given] if arguments.each else ():
         print(f"{one.name}: saved {one.saved:.1%}, simulated {one.said:.1%}, cycles {one.off[0]:.2f} {one.off[1]:.2f}")
     text, written = told(sets)

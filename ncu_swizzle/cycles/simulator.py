@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -227,14 +228,17 @@ class Simulator:
             work.warps, work.blocks, work.resident,
         )  # fmt: skip
         integers = (*executed.numbers, *executed.details, np.cumsum([0, *map(len, executed.numbers)]), executed.parts)
-        given, found = self._folder / "given", self._folder / "found"
-        with given.open("wb") as file:
-            for part in (np.array(sizes, np.int32), code, numbers, *(each.astype(np.int32) for each in integers)):
-                file.write(part.tobytes())
-        outcome = child.run([str(self._program), str(given), str(found)], self._limit_s, self._folder)
-        if outcome.status:
-            raise ProgramFailed(f"the simulation ended with status {outcome.status}: {bounds.last_lines(outcome.log)}")
-        taken, *busy = (values := np.fromfile(found))[: 1 + UNITS].tolist()
+        with TemporaryDirectory(dir=self._folder) as folder:  # so that several may run at a time
+            given, found = Path(folder, "given"), Path(folder, "found")
+            with given.open("wb") as file:
+                for part in (np.array(sizes, np.int32), code, numbers, *(each.astype(np.int32) for each in integers)):
+                    file.write(part.tobytes())
+            outcome = child.run([str(self._program), str(given), str(found)], self._limit_s, self._folder)
+            if outcome.status:
+                log = bounds.last_lines(outcome.log)
+                raise ProgramFailed(f"the simulation ended with status {outcome.status}: {log}")
+            values = np.fromfile(found)
+        taken, *busy = values[: 1 + UNITS].tolist()
         if taken < 0:
             raise ProgramFailed("warps wait for a phase of a barrier that nobody completes")
         cycles = taken + self._start
