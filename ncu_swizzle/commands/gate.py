@@ -96,6 +96,9 @@ def linted(
     """
     from ncu_swizzle.gate import against, linting
 
+    if options.against:
+        request = request.comparing
+
     def run() -> list[KernelLint]:
         return list(linting.lint_kernels(files, description, request, options, progress, fleet=fleet))
 

@@ -163,7 +163,7 @@ def profile(
     entries = [entry for entry in (lineup.before, target, library or lineup.after) if entry is not None]
 
     def collected(staged: Path) -> RunRows:
-        context = Context(request=request, engine=engine, folder=staged, progress=progress)
+        context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
         profiles: list[Profile] = []
         notes = _unchecked(entries, engine)
         for entry in entries:
@@ -177,6 +177,11 @@ def profile(
 
     with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
         return make_run(target.name, engine, destination, collected)
+
+
+def _request(request: Request, entries: Sequence[TargetOrFile]) -> Request:
+    """Return the request for entries, of which several are compared."""
+    return request.comparing if len(entries) > 1 else request
 
 
 def _library(target: Target, engine: Engine) -> Target | None:
@@ -218,7 +223,7 @@ def compare_all(
     if len(entries) == 1 and isinstance(entries[0], Path) and is_folder(entries[0]):
         return _of_run(entries[0], engine, choice)
     with scratch() as folder:
-        context = Context(request=request, engine=engine, folder=folder, progress=progress)
+        context = Context(request=_request(request, entries), engine=engine, folder=folder, progress=progress)
         reports = [profiles_of(entry, context) for entry in entries]
     return _result(reports, texts, engine, choice)
 

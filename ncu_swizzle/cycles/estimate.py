@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComp
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cycles import intervals
 from ncu_swizzle.cycles.execution import SMS, execution
-from ncu_swizzle.cycles.simulated import Simulated, Span, Waits
+from ncu_swizzle.cycles.simulated import Simulated, Span, Waits, around
 from ncu_swizzle.cycles.simulator import REASONS, Machine, Predicted, Simulator, machine, of_launch
 from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.code import Code
@@ -93,7 +93,7 @@ def simulated(code: Code, case: Case) -> Simulated:
         cycles=Span(
             point=found.cycles, low=found.cycles / intervals.CYCLES, high=found.cycles * intervals.CYCLES
         ),
-        saved=saved(1 - left.cycles / found.cycles) if known_kinds(case) else None,
+        saved=around(1 - left.cycles / found.cycles, intervals.SAVED) if known_kinds(case) else None,
         coverage=intervals.COVERAGE, unit=unit, used=found.used[unit], waits=waits(case, found),
         lacking="" if known_kinds(case) else "savings were judged for too few programs with such conflicts",
     )  # fmt: skip
@@ -114,13 +114,6 @@ def prepared(code: Code, case: Case) -> tuple[Work, Machine]:
 def _row(row: InstructionCounts) -> Row:
     each = (row.wavefronts or 0) / row.executed if row.executed else 0.0
     return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=each)
-
-
-def saved(point: float) -> Span:
-    """Return a saving with its interval."""
-    always, per_saving = intervals.SAVED
-    spread = always + per_saving * abs(point)
-    return Span(point=point, low=point - spread, high=min(1.0, point + spread))
 
 
 def known_kinds(case: Case) -> bool:

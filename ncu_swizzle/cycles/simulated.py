@@ -1,4 +1,4 @@
-"""What a simulation says of a launch: cycles, savings, where warps wait. Importing this loads no emulator."""
+"""What simulations say of launches: cycles, savings, where warps wait. Importing this loads no emulator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ncu_swizzle.base.validate import Count
+from ncu_swizzle.cycles import intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +41,17 @@ class Simulated:
     waits: tuple[Waits, ...] = ()
     lacking: str = ""
     remedy: str = ""
+
+
+def around(point: float, spread: tuple[float, float]) -> Span:
+    """Return a saving with its interval; `spread` is how much it may be off: always, and per saving."""
+    always, per_saving = spread
+    off = always + per_saving * abs(point)
+    return Span(point=point, low=point - off, high=min(1.0, point + off))
+
+
+def saved_by(before: Simulated | None, after: Simulated | None) -> Span | None:
+    """Return the share of the cycles that the second launch saves, which may cost some; None if one has no estimate."""
+    if not (before and after and before.cycles and after.cycles and before.saved and after.saved):
+        return None
+    return around(1 - after.cycles.point / before.cycles.point, intervals.BOTH)

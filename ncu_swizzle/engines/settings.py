@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,7 +123,8 @@ def unheard(done: Done) -> None:
     """Ignore progress."""
 
 
-AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether launches are simulated
+# Whether launches are simulated. COMPARED: as by AUTO, and those without conflicts, too: others are shown next to them.
+AUTO, ALWAYS, NEVER, COMPARED = "auto", "always", "never", "compared"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +153,11 @@ class Request:
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
     races: bool = False  # whether what is emulated is searched for races and deadlocks, too
+
+    @property
+    def comparing(self) -> Request:
+        """The request for launches that are compared with each other."""
+        return replace(self, cycles=COMPARED) if self.cycles == AUTO else self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.engines import emulated_launch, emulated_profile
 from ncu_swizzle.engines.emulated_profile import Binary
-from ncu_swizzle.engines.settings import ALWAYS, NEVER
+from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain, disassembly
@@ -35,19 +35,20 @@ def simulated(
 ) -> Simulated | None:
     """Return what the launch would take, or why that is not known; None if it is not wanted, or nothing is excessive.
 
-    `wanted`: NEVER, ALWAYS, or AUTO: if it is short and there is something to save.
+    `wanted`: NEVER; AUTO: if it is short and there is something to save; COMPARED: if it is short, without a reason if
+    there is nothing to save; ALWAYS.
     """
     if wanted == NEVER:
         return None
     from ncu_swizzle.cycles import estimate  # with the emulator, which cached counts do not need
 
     case = case_of(target, binary, launch, counts)
-    if wanted != ALWAYS and not any(case.excess.values()):
+    excessive = any(case.excess.values())
+    if wanted == AUTO and not excessive:
         return None
-    if case.unlike:
-        return Simulated(lacking=case.unlike)
-    if wanted != ALWAYS and not case.short:
-        return TOO_LONG
+    lacking = Simulated(lacking=case.unlike) if case.unlike else TOO_LONG
+    if case.unlike or (wanted != ALWAYS and not case.short):
+        return lacking if excessive or wanted == ALWAYS else None
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))

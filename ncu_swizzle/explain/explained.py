@@ -18,7 +18,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.reports import attribution, pack
+from ncu_swizzle.reports import attribution, remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import code, mapping
@@ -78,7 +78,7 @@ def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer
     """
     limits = attribution.constraints(profile, query.limits)
     groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
-    saved = [f"{saved}."] if (saved := pack.saving(profile)) else []  # said once
+    saved = [f"{saved}."] if (saved := remarks.saving(profile)) else []  # said once
     for tile in own_kernels.conflicting(profile, query.line):
         few = () if tile.complete else ("Judged by the most frequent requests only.",)
         answer = SuggestAnswer(

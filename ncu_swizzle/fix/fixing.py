@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.engines.emulation import Executable
+from ncu_swizzle.engines.emulation import Executable, emulate_target
+from ncu_swizzle.engines.settings import ALWAYS
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile
@@ -22,8 +23,7 @@ from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unproved
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
-from ncu_swizzle.reports import pack
-from ncu_swizzle.reports.model import UnknownCounts
+from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
@@ -259,6 +259,15 @@ def _done(tile: TileFix, mapping: Ranked, proof: Proof, names: Sequence[str]) ->
     )
 
 
+def _profiles(job: FixJob, text: bytes) -> tuple[Profile, ...]:
+    """Return the kernel as it was; if that is simulated, also as the text has it now, simulated, too."""
+    old = job.old.emulated.profile
+    if text == job.text or old.simulated is None or old.simulated.cycles is None:
+        return (old,)
+    with rebuilt(job.target, text) as after:
+        return old, emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
+
+
 def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
     """Return what fixing a kernel comes to; `applied` are the mappings of its arrays that the text has already.
 
@@ -276,6 +285,6 @@ def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
         applied=work.applied,
         along=bool(applied),
         unknowns=work.unknowns,
-        saves=pack.saving(job.old.emulated.profile),
+        profiles=_profiles(job, work.text),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

@@ -21,7 +21,7 @@ from ncu_swizzle.fix.excess import excess_of, grown, stays
 from ncu_swizzle.fix.includers import OtherSources
 from ncu_swizzle.fix.proving import prove_version
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports.model import UnknownCounts
+from ncu_swizzle.reports.model import Profile, UnknownCounts
 
 # The outcome of fixing a kernel: for each tile that conflicts a mapping in the source, or why there is none.
 
@@ -65,7 +65,7 @@ class KernelFix:
     not_measured: str = ""  # why it was not
     unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown
-    saves: str = ""  # what removing its excess would save, if it was simulated
+    profiles: tuple[Profile, ...] = ()  # as it was, and with the patch if both are simulated
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.fix.claims import ClaimState
 from ncu_swizzle.fix.edits import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
@@ -23,6 +24,7 @@ from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.render.page import environment
 from ncu_swizzle.reports.options import COMPUTED, NCU, PROVENANCE
+from ncu_swizzle.reports.remarks import fewer_cycles, saving
 
 SCHEMA = 1
 STYLES = {ClaimState.HELD: "green", ClaimState.FAILED: "bold red", ClaimState.UNKNOWN: "yellow"}
@@ -75,8 +77,11 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
             yield f"  To apply it by hand: {kernel.suggest}"
         elif not tile.proved:
             yield f"  A mapping for it: {kernel.suggest}"
-    if kernel.saves:
-        yield f"{kernel.saves}."
+    saved, both = _saving(kernel)
+    if saved and both:
+        yield f"{kernel.kernel}: patched, it would take {fewer_cycles(saved)}: both simulated, see docs/cycles.md."
+    elif saved:
+        yield f"{saving(kernel.profiles[0])}."
     yield from (*kernel.unread, *kernel.notes)
 
 
@@ -88,6 +93,14 @@ def _sentence(tile: TileFix, file: str) -> str:
         return f"{where}: {tile.mapping}{cost}: {excess}."
     verdict = "unknown" if tile.unknown else "not fixed"
     return f"{where}: {verdict}: {tile.reason} ({tile.reason_file or file}:{tile.reason_line})."
+
+
+def _saving(kernel: KernelFix) -> tuple[Span | None, bool]:
+    """Return what the patch saves, and True, if both versions are simulated; else what removing the excess would."""
+    told = [profile.simulated for profile in kernel.profiles]
+    if len(told) > 1 and (saved := saved_by(*told)):
+        return saved, True
+    return told[0].saved if told and told[0] and kernel.profiles[0].total.excessive else None, False
 
 
 def _claims(kernel: KernelFix) -> PlainTable:
@@ -119,6 +132,7 @@ def to_json(fixed: SourceFix, patch_file: str) -> str:
 
 def kernel_json(kernel: KernelFix) -> dict[str, Any]:
     """Return a kernel's part of the JSON."""
+    saved, both = _saving(kernel)
     return {
         "kernel": kernel.kernel,
         "proved": kernel.proved,
@@ -127,7 +141,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "measured": [{**asdict(claim), "provenance": PROVENANCE[NCU]} for claim in kernel.measured],
         "not_measured": kernel.not_measured,
         "suggest": kernel.suggest,
-        "saves": kernel.saves,
+        "saves": {**asdict(saved), "both_simulated": both} if saved else None,
         "notes": [*kernel.unread, *kernel.notes],
         "unknowns": [asdict(why) for why in kernel.unknowns],
     }

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.base.errors import NcuSwizzleError, UnknownKernel, UsageError
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.settings import Progress, Request
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
@@ -21,6 +22,7 @@ from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome,
 from ncu_swizzle.kernels import git
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.options import LintOptions
+from ncu_swizzle.reports.remarks import fewer_cycles
 
 # The sources of another commit, linted as they were: what ``lint --against`` compares with.
 
@@ -131,6 +133,7 @@ def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
     pairs = list(paired(kernels, base))
     checks = [check for now, before in pairs for check in _checks(now, before, base)]
     notes = [note for now in kernels for note in now.notes]
+    notes += [note for now, before in pairs if before and (note := _pace(now, before, base))]
     changes = [change for now, before in pairs for change in _changes(now, before)]
     return Verdict(
         checks=tuple(dict.fromkeys(checks)),
@@ -138,6 +141,16 @@ def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
         unknowns=tuple(dict.fromkeys(unknown for now in kernels for unknown in linting.unknown_notes(now))),
         changes=tuple(changes),
     )
+
+
+def _pace(now: KernelLint, before: KernelLint, base: Base) -> str:
+    """Return how many cycles more or less than before the same launch would take; empty if none, or if unknown."""
+    if now.profile is None or before.profile is None or now.launch != before.launch:
+        return ""
+    saved = saved_by(before.profile.simulated, now.profile.simulated)
+    if not saved or not saved.point:
+        return ""
+    return f"{now.name} would take {fewer_cycles(saved)} than in {base.name}: both simulated, see docs/cycles.md."
 
 
 def paired(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:

@@ -40,7 +40,7 @@ from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
-from ncu_swizzle.reports import pack
+from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.sweep import worker
@@ -316,7 +316,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     return KernelLint(
         name=profile.kernel.name,
         checks=tuple(checks),
-        notes=(*emulated.other_notes, *([f"{saved}."] if (saved := pack.saving(profile)) else ())),
+        notes=(*emulated.other_notes, *([f"{saved}."] if (saved := remarks.saving(profile)) else ())),
         lines=tuple(replace(line, place=in_checkout(line.place)) for line in lines),
         profile=profile,
         instructed=_instructed(profile, emulated.binary.roots),

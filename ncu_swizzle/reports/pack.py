@@ -112,18 +112,6 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     return tuple(pack("rules").decide_all(known))
 
 
-def saving(profile: Profile) -> str:
-    """Return in words what removing the excess of a launch that was simulated would save; empty if it was not."""
-    told = profile.simulated
-    if told is None or told.saved is None or not (profile.total.excessive or 0):
-        return ""
-    point, low, high = (f"{100 * share:.0f}%" for share in (told.saved.point, told.saved.low, told.saved.high))
-    return (
-        f"{profile.kernel.name}: without its excessive wavefronts it would take an estimated {point} fewer cycles "
-        f"on an H100 ({low} to {high}): simulated, see docs/cycles.md"
-    )
-
-
 def is_ours(rule: str) -> bool:
     """Return whether a rule that ncu ran belongs to the pack."""
     return (paths.rules() / f"{rule}.py").is_file() if rule.isidentifier() else False

@@ -17,6 +17,7 @@ from ncu_swizzle.base import codes, validate
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin import names
+from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
@@ -248,7 +249,7 @@ def verdict(named: Named, counts: bool = True) -> str:
     (label, before), (rival, after) = named[0], named[number]
     was, now = before.total.excessive, after.total.excessive
     pace = _pace(before, after)
-    if pace and counts:
+    if counts and speedup((before, after)):
         times = [profile.duration_ns or 0.0 for profile in (before, after)]
         unit, scale, decimals = ("µs", 1e3, 2) if max(times) < MICROSECONDS else ("ms", 1e6, 3)
         pace += f": {times[0] / scale:.{decimals}f} → {times[1] / scale:.{decimals}f} {unit}"
@@ -297,11 +298,28 @@ def _unknown(*profiles: Profile) -> str:
     return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
 
 
+def fewer_cycles(saved: Span) -> str:
+    """Return in words how many cycles of an H100 are saved, which may be more than before."""
+    shares = (saved.point, saved.low, saved.high) if saved.point >= 0 else (-saved.point, -saved.high, -saved.low)
+    point, low, high = (f"{100 * share:.0f}%" for share in shares)
+    return f"an estimated {point} {'fewer' if saved.point >= 0 else 'more'} cycles on an H100 ({low} to {high})"
+
+
+def saving(profile: Profile) -> str:
+    """Return in words what removing the excess of a launch that was simulated would save; empty if it was not."""
+    told = profile.simulated
+    if told is None or told.saved is None or not (profile.total.excessive or 0):
+        return ""
+    without = f"{profile.kernel.name}: without its excessive wavefronts it would take"
+    return f"{without} {fewer_cycles(told.saved)}: simulated, see docs/cycles.md"
+
+
 def _pace(before: Profile, after: Profile) -> str:
-    """Return how fast the second is, and where that is recorded if the counts are not; empty if a time is unknown."""
+    """Return how fast the second is, and where that is recorded if the counts are not; empty if that is unknown."""
     ratio = speedup((before, after))
     if not ratio:
-        return ""
+        saved = saved_by(before.simulated, after.simulated)
+        return f"would take {fewer_cycles(saved)}, both simulated" if saved else ""
     change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
     source = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
     return f"was {change}, {source}" if source else f"is {change}"

@@ -10,13 +10,16 @@ import pytest
 from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import estimate, intervals
 from ncu_swizzle.cycles.estimate import Case
-from ncu_swizzle.cycles.simulated import Simulated
+from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.engines import emulated_launch, emulation, simulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable
-from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
+from ncu_swizzle.engines.settings import ALWAYS, AUTO, COMPARED, NEVER
+from ncu_swizzle.fix import shown as fix_shown
+from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports import comparison, pack, reader, remarks
 from ncu_swizzle.reports.model import Profile
 from tests.support.marks import needs_cc
 
@@ -42,6 +45,7 @@ def simulated(kernel: str) -> Simulated:
     return estimate.simulated(made.code, case)
 
 
+@cache
 def profile(kernel: str, cycles: str) -> Profile:
     return emulation.emulate_target(small(kernel), EmulationSettings(cached=False, cycles=cycles)).profile
 
@@ -172,7 +176,7 @@ def test_a_computed_profile_says_what_its_conflicts_cost() -> None:
     assert [row[0].rpartition(":")[0] for row in table.rows] == ["transpose.cuh"] * len(table.rows)
     assert sum(row[1] for row in table.rows) <= 100
     assert Profile.from_json(shown.to_json()) == shown
-    assert f"{100 * shown.simulated.saved.point:.0f}% fewer cycles on an H100" in pack.saving(shown)
+    assert f"{100 * shown.simulated.saved.point:.0f}% fewer cycles on an H100" in remarks.saving(shown)
 
 
 def test_a_computed_profile_without_an_estimate_says_why() -> None:
@@ -186,8 +190,8 @@ def test_a_computed_profile_without_an_estimate_says_why() -> None:
 @needs_cc
 def test_what_is_long_is_simulated_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "SHORT_BLOCK", 10)
-    assert profile(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
-    asked = profile(CONFLICTS, ALWAYS).simulated
+    assert profile.__wrapped__(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
+    asked = profile.__wrapped__(CONFLICTS, ALWAYS).simulated
     assert asked is not None
     assert asked.cycles is not None
 
@@ -197,3 +201,55 @@ def test_a_launch_without_conflicts_is_simulated_only_if_asked() -> None:
     assert profile(CLEAN, AUTO).simulated is None
     assert profile(CLEAN, ALWAYS).simulated is not None
     assert profile(CONFLICTS, NEVER).simulated is None
+
+
+@needs_cc
+def test_next_to_another_a_launch_without_conflicts_is_simulated_and_lacks_nothing() -> None:
+    assert profile(CLEAN, COMPARED).simulated is not None
+    made, case = version(CLEAN)
+    other = replace(case, launch=replace(case.launch, cluster=(2, 1, 1)))
+    assert other.unlike
+    binary, launch, counts = made.emulated.binary, other.launch, other.counts
+    assert simulation.simulated(made.target, binary, launch, counts, COMPARED, Toolchain(), False) is None
+
+
+# ---------------------------------------------------------------------------------------------- two launches
+
+
+def span(cycles: float) -> Simulated:
+    point = Span(point=cycles, low=cycles, high=cycles)
+    return Simulated(cycles=point, saved=Span(point=0.1, low=0, high=0.2))
+
+
+def test_of_two_launches_the_difference_is_what_is_saved() -> None:
+    saved = saved_by(span(1000), span(800))
+    assert saved is not None
+    assert saved.point == pytest.approx(0.2)
+    assert saved.high - saved.low == pytest.approx(2 * intervals.BOTH[0])
+    assert remarks.fewer_cycles(saved).startswith("an estimated 20% fewer cycles on an H100 (")
+    slower = saved_by(span(1000), span(1250))
+    assert slower is not None
+    least, most = (100 * (0.25 + side * intervals.BOTH[0]) for side in (-1, 1))
+    assert remarks.fewer_cycles(slower) == f"an estimated 25% more cycles on an H100 ({least:.0f}% to {most:.0f}%)"
+    assert saved_by(span(1000), None) is None
+    assert saved_by(span(1000), Simulated(lacking="it is long")) is None
+
+
+def test_a_fix_says_what_it_saves_by_both_kernels_if_both_are_simulated() -> None:
+    both = tuple(replace(profile(CONFLICTS, NEVER), simulated=span(cycles)) for cycles in (1000, 1250))
+    fixed = KernelFix(kernel="k", source=Path("k.cu"), before=b"", after=b"!", profiles=both)
+    assert any("k: patched, it would take an estimated 25% more cycles" in said for said in fix_shown.sentences(fixed))
+    assert fix_shown.kernel_json(fixed)["saves"] == {
+        "point": -0.25, "low": -0.25 - intervals.BOTH[0], "high": -0.25 + intervals.BOTH[0], "both_simulated": True,
+    }  # fmt: skip
+    alone = replace(fixed, profiles=both[:1])
+    assert any("without its excessive wavefronts it would take" in said for said in fix_shown.sentences(alone))
+    assert fix_shown.kernel_json(alone)["saves"]["both_simulated"] is False
+
+
+@needs_cc
+def test_compared_profiles_say_how_many_cycles_are_saved() -> None:
+    before, after = (profile(kernel, COMPARED) for kernel in (CONFLICTS, CLEAN))
+    verdict = comparison.compare([before, after]).verdict
+    assert verdict.endswith("both simulated.")
+    assert "µs" not in verdict

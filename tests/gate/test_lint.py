@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.settings import Request
@@ -84,6 +85,22 @@ def test_what_got_worse_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert judged(TURN, linted(TURN), TURN, linted(TURN, 1024, None)).changes == (
         Change("turn", "LDS", None, None, 32, 32), Change("turn", "STS", 1024, 32, 32, 32),
     )  # fmt: skip
+
+
+def test_of_the_same_launch_it_is_said_what_a_change_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def taking(cycles: float, kernel: KernelLint) -> KernelLint:
+        exact = Span(point=cycles, low=cycles, high=cycles)
+        assert kernel.profile is not None
+        return replace(kernel, profile=replace(kernel.profile, simulated=Simulated(cycles=exact, saved=exact)))
+
+    before = taking(1000, linted(TURN))
+    (said,) = judged(TURN, taking(1200, linted(TURN, 1024)), TURN, before).notes
+    assert said.startswith("turn would take an estimated 20% more cycles on an H100 (")
+    assert "than in main" in said
+    for other in (taking(1000, linted(TURN)), taking(1200, linted(TURN, n=64)), linted(TURN)):
+        assert judged(TURN, other, TURN, before).notes == ()
 
 
 def test_a_kernel_that_was_not_there_is_judged_as_a_whole_and_of_one_that_was_not_run_nothing_is_known(
