@@ -1,8 +1,10 @@
 // What memory of an H100 takes if many loads are asked for at a time, rows are parts of lines, or SMs read the same
-// lines; and what goes on behind accesses to shared memory that conflict: bench/latencies.py compiles and runs it.
+// lines; what goes on behind accesses to shared memory that conflict, and how many of them a warp issues before it has to
+// wait: bench/latencies.py compiles and runs it.
 //
-// A line per measurement on stdout, as latencies.cu prints them. `bursts launches` only launches kernels for ncu: of
-// how many instructions' code, at once or behind a jump, and of loads that nothing has cached.
+// A line per measurement on stdout, as latencies.cu prints them. `bursts issues` prints only how many are issued;
+// `bursts launches` only launches kernels for ncu: of how many instructions' code, at once or behind a jump, and of loads
+// that nothing has cached.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -109,7 +111,7 @@ template <class Word> __global__ void __launch_bounds__(1024) write(long long *o
 
 // -------------------------------------------------------------------------------- behind shared memory
 
-enum Access { LOAD, STORE, ATOMIC, ATOMIC_RETURNS };
+enum Access { LOAD, STORE, ATOMIC, ATOMIC_RETURNS, GLOBAL_LOAD, GLOBAL_STORE };
 
 template <Access access> __device__ __forceinline__ unsigned use(unsigned address, unsigned one) {
     unsigned x = 0;
@@ -145,6 +147,43 @@ template <Access access, int COUNT, bool loads> __global__ void behind(long long
         for (int number = 0; number < COUNT; ++number) sum ^= x[number];
     }
     if (threadIdx.x == 0) out[0] = now() - start;
+    out[1024 + threadIdx.x] = sum;
+}
+
+// Cycles until `COUNT` accesses of a warp are issued; with `again`, in a loop that writes the register that each has stored.
+// The warps of one sub-core of four do so at a time, or of all. Lanes are `apart` bytes apart.
+template <Access access, int COUNT, bool again> __global__ void issued(long long *out, char *from, int apart, unsigned one, int sub_cores) {
+    extern __shared__ __align__(16) char tile[];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned address = to_shared(tile) + lane * apart;
+    char *at = from + size_t(warp) * COUNT * 32 * apart + lane * apart;
+    long long start = 0, end = 0;
+    unsigned sum = 0;
+#pragma unroll 1
+    for (int pass = 0; pass < 3; ++pass) {
+        unsigned x[COUNT], given = one;
+        __syncthreads();
+        if (warp % 4 < sub_cores) {
+            start = now();
+#pragma unroll 1
+            for (int number = 0; number < (again ? COUNT : 0); ++number) {
+                if (access == STORE) use<access>(address, given);
+                else store(at + number * 32 * apart, given);
+                asm volatile("mad.lo.u32 %0, %0, %0, %1;" : "+r"(given) : "r"(one) : "memory");
+            }
+#pragma unroll
+            for (int number = 0; number < (again ? 0 : COUNT); ++number) {
+                if (access == GLOBAL_LOAD) x[number] = load(at + number * 32 * apart);
+                else if (access == GLOBAL_STORE) store(at + number * 32 * apart, given), x[number] = 0;
+                else x[number] = use<access>(address, given);
+            }
+            end = now();
+#pragma unroll
+            for (int number = 0; number < (again ? 0 : COUNT); ++number) sum ^= x[number];
+            sum ^= given;
+        }
+    }
+    if (lane == 0) out[warp] = warp % 4 < sub_cores ? end - start : 0;
     out[1024 + threadIdx.x] = sum;
 }
 
@@ -332,6 +371,38 @@ template <Access access, int COUNT> void behind_of(const std::string &what) {
         }
 }
 
+template <Access access, int COUNT, bool again> void issued_of(const std::string &what, int apart, int warps, int sub_cores) {
+    std::vector<double> values;
+    alone(issued<access, COUNT, again>);
+    for (int repeat = 0; repeat < REPEATS; ++repeat) {
+        issued<access, COUNT, again><<<1, 32 * warps, SHARED_BYTES>>>(out, large, apart, 1u, sub_cores);
+        std::vector<long long> taken = results(warps);
+        values.push_back(double(*std::max_element(taken.begin(), taken.end())));
+    }
+    say(std::to_string(COUNT) + " " + what + (again ? ", each source written again" : "") + ", lanes " + std::to_string(apart) +
+            " bytes apart, issued by " + std::to_string(warps / 4 * sub_cores + (warps == 1)) + " warps of " + std::to_string(sub_cores) + " sub-cores",
+        "cycles", values);
+}
+
+template <Access access, int COUNT> void issued_by(const std::string &what, int apart) {
+    for (int warps : {1, 8, 16}) issued_of<access, COUNT, false>(what, apart, warps, 1);
+    for (int warps : {8, 32}) issued_of<access, COUNT, false>(what, apart, warps, 4);
+    if (access == STORE || access == GLOBAL_STORE) issued_of<access, COUNT, true>(what, apart, 1, 1);
+}
+
+template <int COUNT> void issues() {
+    for (int apart : {4, 32, 128}) {
+        issued_by<LOAD, COUNT>("LDS", apart);
+        issued_by<STORE, COUNT>("STS", apart);
+        issued_by<GLOBAL_LOAD, COUNT>("LDG", apart);
+        issued_by<GLOBAL_STORE, COUNT>("STG", apart);
+    }
+}
+
+void all_issues() {
+    issues<1>(), issues<2>(), issues<4>(), issues<6>(), issues<8>(), issues<12>(), issues<16>(), issues<24>(), issues<32>(), issues<48>();
+}
+
 template <int what> void chain_of(const std::string &name) {
     std::vector<double> values;
     alone(chain<what>);
@@ -392,6 +463,10 @@ int main(int count, char **words) {
         return 0;
     }
     printf("gpu\t%s, %d SMs\n", properties.name, processors);
+    if (count > 1 && !strcmp(words[1], "issues")) {
+        all_issues();
+        return 0;
+    }
     whole<unsigned, 1>(1);
     whole<unsigned, 1>(2);
     whole<unsigned, 1>(4);
@@ -431,5 +506,6 @@ int main(int count, char **words) {
     chain_of<2>("loop of an IMAD");
     chain_of<3>("ATOMS.ADD");
     chain_of<4>("ATOMS.ADD, one address");
+    all_issues();
     return 0;
 }

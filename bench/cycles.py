@@ -137,8 +137,12 @@ def without_excess(
 
 def alike(launch: Launch, found: Predicted) -> float:
     """Return the share of ncu's samples that are at the instructions where warps are predicted to be."""
-    shares = [each / max(1.0, each.sum()) for each in (launch.samples, found.stalled.sum(axis=1))]
-    return float(np.minimum(*shares).sum())
+    return overlap(launch.samples.sum(axis=1), found.stalled.sum(axis=1))
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the share that two distributions over the same things have in common."""
+    return float(np.minimum(one / max(1.0, one.sum()), other / max(1.0, other.sum())).sum())
 
 
 def simulated(simulator: Simulator, asked: Iterable[Sequence[Any]]) -> list[Predicted]:

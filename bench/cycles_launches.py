@@ -23,8 +23,10 @@ import pairs
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.estimate import PART
 from ncu_swizzle.cycles.execution import Execution, execution
+from ncu_swizzle.cycles.simulator import REASONS
 from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
 from ncu_swizzle.engines import emulated_launch
@@ -32,6 +34,7 @@ from ncu_swizzle.kernels import catalog, fills
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.model import Profile
 
 PATIENCE_S = 900.0
@@ -43,6 +46,14 @@ UNITS = {
     "l2": "lts__t_sectors.sum.pct_of_peak_sustained_elapsed",
     "tensor": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+}
+# Reasons of ncu's that are told by another name here; what is in none of them is `drain`, after the last instruction.
+REASON_OF = {
+    **{name: name for name in REASONS},
+    **dict.fromkeys(("dispatch_stall", "branch_resolving"), "wait"),
+    **dict.fromkeys(("membar", "warpgroup_arrive"), "barrier"),
+    "lg_throttle": "mio_throttle",
+    "imc_miss": "no_instructions",
 }
 DRAM_BYTES = 3.35e12  # per second, at the peak that ncu relates to
 
@@ -58,7 +69,9 @@ class Launch:
     cycles: float
     dram: float
     used: Mapping[str, float]
-    samples: np.ndarray  # (n,)
+    samples: np.ndarray  # (n, REASONS)
+    drained: float  # the share of all samples that is in none of these reasons
+    lines: tuple[Location | None, ...]  # of the instructions, as ncu shows them
 
     def of_dram(self, counted: bool) -> tuple[float, float] | None:
         """Return the bytes of DRAM that are read and written, by ncu if `counted`."""
@@ -148,6 +161,13 @@ def described(
         )
         for each in profile.instructions
     ]  # fmt: skip
+    samples, every = np.zeros((len(rows), len(REASONS))), 0
+    for row, each in zip(samples, profile.instructions, strict=True):
+        for reason, count in each.samples.items():
+            every += count
+            if reason in REASON_OF:
+                row[REASONS.index(REASON_OF[reason])] += count
+    owners = FrameOwners(profile)
     grid, resident = int(numbers["launch__grid_size"]), int(min(limits))
     return Launch(
         name=name, family=family,
@@ -156,7 +176,8 @@ def described(
         cycles=seconds * numbers["smsp__cycles_elapsed.avg.per_second"],
         dram=numbers.get(UNITS["dram"], 0.0) / 100 * DRAM_BYTES * seconds,
         used={unit: numbers.get(metric, 0.0) / 100 for unit, metric in UNITS.items()},
-        samples=np.array([sum(each.samples.values()) for each in profile.instructions]),
+        samples=samples, drained=1 - samples.sum() / every if every else 0.0,
+        lines=tuple(owners.named(each) for each in profile.instructions),
     )  # fmt: skip
 
 

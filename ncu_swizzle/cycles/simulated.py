@@ -20,7 +20,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """The cycles that warps of an SM spend at an instruction, by what they wait for; "issued": one per issue."""
+    """The cycles that warps of an SM spend at an instruction, by what they wait for, in ncu's words."""
 
     offset: Count
     cycles: Mapping[str, float]

@@ -23,7 +23,10 @@ from ncu_swizzle.cycles.units import MEASURED, PIPES, measured
 from ncu_swizzle.cycles.work import Work
 
 SOURCE = "sm.c"
-REASONS = ("issued", "stall count", "latency", "pipe", "full queue", "fetch", "phase")  # of stalls, as in sm.c
+REASONS = (  # of stalls, as in sm.c, by ncu's names; waiting for a phase of an mbarrier is a long scoreboard there, too
+    "selected", "wait", "short_scoreboard", "long_scoreboard", "math_pipe_throttle", "not_selected", "mio_throttle",
+    "no_instructions", "barrier",
+)  # fmt: skip
 UNITS = 16  # of which sm.c counts busy cycles
 SUB_CORES = 4
 DRAM_PER_CYCLE = 12.8  # bytes per SM at the peak that ncu relates to: 3.35 TB/s at 1.98 GHz

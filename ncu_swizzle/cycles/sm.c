@@ -15,7 +15,7 @@ enum Kind {
 };
 enum { SUB_CORES = 4, PIPES = 8, SCOREBOARDS = 6, QUEUE = 64, GROUPS = 64, MOST_WARPS = 64, LINE = 8, SECTOR = 32 };
 #define GOLDEN 0.6180339887498949 // its multiples, modulo 1, are spread evenly
-enum Reason { ISSUED, COUNT, LATENCY, PIPE, FULL_QUEUE, FETCH, PHASE, REASONS };
+enum Reason { ISSUED, COUNT, SHORT, LONG, PIPE, NOT_SELECTED, FULL_QUEUE, FETCH, BARRIER_WAIT, REASONS };
 
 typedef struct {
     int kind, stall, sets, frees, waits, pipe, argument, past_l1; // scoreboards: -1 for none; waits is a mask
@@ -44,6 +44,7 @@ typedef struct {
 typedef struct {
     const int *at, *detail, *end;
     int block, sub_core, groups, products, phase, reason;
+    int slow; // the scoreboards that L1 releases, as a mask
     double ready, since, scoreboard[SCOREBOARDS], group[GROUPS], copies, product;
 } Warp;
 
@@ -83,9 +84,22 @@ static void signal(Block *block, int phase, double when, Warp *warps, int count,
     if (--block->parts[phase] > 0) return;
     for (int number = 0; number < count; ++number)
         if (warps[number].at && warps[number].phase == phase) {
-            warps[number].phase = -1, warps[number].reason = PHASE;
+            warps[number].phase = -1;
             warps[number].ready = later(warps[number].ready, block->time[phase] + delay);
         }
+}
+
+// A warp waits for that reason until then.
+static void credit(double *reasons, enum Reason reason, double *since, double until) {
+    if (until <= *since) return;
+    reasons[reason] += until - *since, *since = until;
+}
+
+// A scoreboard is released at that time, by L1 or not: as ncu tells long scoreboards from short ones.
+static void release(Warp *warp, int board, double when, int slow) {
+    if (board < 0 || warp->scoreboard[board] > when) return;
+    warp->scoreboard[board] = when;
+    warp->slow = slow ? warp->slow | 1 << board : warp->slow & ~(1 << board);
 }
 
 // Return how much later than usual the last of some lines comes from DRAM; `drawn`, in (0, 1), says which of all cases.
@@ -139,22 +153,20 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         live += running[place].left;
     }
     while (live) {
-        int chosen = -1, reason = 0;
+        int chosen = -1;
         double when = INFINITY;
         for (int number = 0; number < slots; ++number) {
             Warp *warp = &all[number];
             if (!warp->at || warp->phase >= 0) continue;
             const Instruction *op = &code[*warp->at];
-            int core = warp->sub_core, why = warp->reason;
+            int core = warp->sub_core;
             double at = warp->ready;
             if (at >= when && number != last[core]) continue;
-            if (op->pipe >= 0 && pipe[core][op->pipe] > at) at = pipe[core][op->pipe], why = PIPE;
-            if (op->kind >= SHARED && op->kind <= COPY) {
-                double full = queue[core][(head[core] + QUEUE - size) % QUEUE];
-                if (full > at) at = full, why = FULL_QUEUE;
-            }
+            if (op->pipe >= 0) at = later(at, pipe[core][op->pipe]);
+            if (op->kind >= SHARED && op->kind <= COPY)
+                at = later(at, queue[core][(head[core] + QUEUE - size) % QUEUE]);
             at = later(at, next[core]);
-            if (at < when || (at == when && number == last[core])) when = at, chosen = number, reason = why;
+            if (at < when || (at == when && number == last[core])) when = at, chosen = number;
         }
         if (chosen < 0) break; // a phase that never completes: what was recorded is not all
         Warp *warp = &all[chosen];
@@ -165,7 +177,11 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         double t = when, done = t, *reasons = stalled + (size_t)number * REASONS, ready = t + op->stall;
         int why = COUNT;
         reasons[ISSUED] += 1;
-        if (t > warp->since) reasons[reason] += t - warp->since;
+        credit(reasons, warp->reason, &warp->since, warp->ready);
+        if (op->kind >= SHARED && op->kind <= COPY)
+            credit(reasons, FULL_QUEUE, &warp->since, later(queue[core][(head[core] + QUEUE - size) % QUEUE], pipe[core][op->pipe]));
+        if (op->pipe >= 0) credit(reasons, PIPE, &warp->since, pipe[core][op->pipe] - 1);
+        credit(reasons, NOT_SELECTED, &warp->since, t);
         next[core] = t + 1, last[core] = chosen, busy[0] += 1;
         if (op->pipe >= 0) pipe[core][op->pipe] = t + op->interval, busy[5 + op->pipe] += op->interval;
         if (op->kind >= SHARED && op->kind <= COPY) {
@@ -206,10 +222,10 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
                 }
             }
             if (op->kind == COPY) warp->copies = later(warp->copies, done);
-            if (op->frees >= 0) warp->scoreboard[op->frees] = later(warp->scoreboard[op->frees], to + m->store_read);
+            release(warp, op->frees, start + m->store_read, op->kind != SHARED);
             end = later(end, done);
             if (op->kind == COPY || op->kind == STORE) done = read + m->store_read; // what a scoreboard waits for
-            if (op->sets >= 0) warp->scoreboard[op->sets] = later(warp->scoreboard[op->sets], done);
+            release(warp, op->sets, done, op->kind != SHARED);
         } else {
             if (op->kind == VARIABLE || op->kind == WAIT) done = t + op->latency;
             if (op->kind == PRODUCT) done = t + op->interval + op->latency, warp->product = later(warp->product, done);
@@ -242,12 +258,17 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
                     signal(block, detail - 1, meeting, beside, warps, m->barrier);
                 }
                 double delay = op->kind == BARRIER ? m->barrier : op->latency;
+                why = op->kind == BARRIER ? BARRIER_WAIT : LONG;
                 if (detail > 0 && block->parts[detail - 1] > 0) warp->phase = detail - 1;
-                else if (detail > 0 && block->time[detail - 1] + delay > ready)
-                    ready = block->time[detail - 1] + delay, why = PHASE;
+                else if (detail > 0) ready = later(ready, block->time[detail - 1] + delay);
             }
-            if (op->sets >= 0) warp->scoreboard[op->sets] = later(warp->scoreboard[op->sets], later(done, ready));
-            if (op->frees >= 0) warp->scoreboard[op->frees] = later(warp->scoreboard[op->frees], t + m->store_read);
+            if (op->kind == GROUP_WAIT) {
+                int oldest = warp->groups - op->argument - 1;
+                if (oldest >= 0 && oldest > warp->groups - GROUPS)
+                    ready = later(ready, warp->group[oldest % GROUPS]), why = LONG;
+            }
+            release(warp, op->sets, later(done, ready), op->kind == WAIT);
+            release(warp, op->frees, t + m->store_read, 0);
         }
         end = later(end, done);
         warp->since = t + op->stall;
@@ -272,13 +293,8 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         if (*warp->at != number + 1) ready += m->branch;
         for (int board = 0; board < SCOREBOARDS; ++board)
             if (following->waits >> board & 1 && warp->scoreboard[board] > ready)
-                ready = warp->scoreboard[board], why = LATENCY;
-        if (following->kind == GROUP_WAIT) {
-            int oldest = warp->groups - following->argument - 1;
-            if (oldest >= 0 && oldest > warp->groups - GROUPS && warp->group[oldest % GROUPS] > ready)
-                ready = warp->group[oldest % GROUPS], why = LATENCY;
-        }
-        if (following->kind == PRODUCT_WAIT && warp->product > ready) ready = warp->product, why = LATENCY;
+                ready = warp->scoreboard[board], why = warp->slow >> board & 1 ? LONG : SHORT;
+        if (following->kind == PRODUCT_WAIT && warp->product > ready) ready = warp->product, why = BARRIER_WAIT;
         int most = instructions / LINE, furthest = place + (int)m->fetch_ahead;
         if (furthest > most) furthest = most;
         int far = place - number / LINE;
@@ -290,8 +306,7 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         for (int ahead = place; line[furthest] < 0 && ahead <= furthest; ++ahead) // lines that the SM does not have yet
             if (line[ahead] < 0) line[ahead] = streamed = later(ready, streamed + m->fetch_interval);
         if (line[place] > ready) ready = line[place], why = FETCH;
-        warp->ready = ready;
-        if (warp->phase < 0) warp->reason = why;
+        warp->ready = ready, warp->reason = warp->phase < 0 ? why : op->kind == BARRIER ? BARRIER_WAIT : LONG;
     }
     for (int place = 0; place < launch->resident; ++place) free(running[place].parts), free(running[place].time);
     free(all), free(running), free(line), free(owed);

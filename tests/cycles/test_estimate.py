@@ -100,7 +100,7 @@ def test_what_warps_wait_for_adds_up_to_no_more_than_their_time() -> None:
     found = simulated(CONFLICTS)
     assert found.cycles is not None
     total = sum(sum(waits.cycles.values()) for waits in found.waits)
-    assert 0 < sum(waits.cycles.get("issued", 0) for waits in found.waits) <= work.issued
+    assert 0 < sum(waits.cycles.get("selected", 0) for waits in found.waits) <= work.issued
     assert total <= found.cycles.point * work.blocks * work.warps
     assert [waits.offset for waits in found.waits] == sorted(waits.offset for waits in found.waits)
 
