@@ -2,9 +2,9 @@
 // lines; what goes on behind accesses to shared memory that conflict, and how many of them a warp issues before it has to
 // wait: bench/latencies.py compiles and runs it.
 //
-// A line per measurement on stdout, as latencies.cu prints them. `bursts issues` prints only how many are issued;
-// `bursts launches` only launches kernels for ncu: of how many instructions' code, at once or behind a jump, and of loads
-// that nothing has cached.
+// A line per measurement on stdout, as latencies.cu prints them. `bursts issues` prints only how many are issued, and what
+// stores of parts of sectors take; `bursts launches` only launches kernels for ncu: of how many instructions' code, at
+// once or behind a jump, and of loads that nothing has cached.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -336,7 +336,7 @@ void same(int groups) {
 template <class Word> void writes(unsigned row, unsigned pitch, bool large_region) {
     for (int blocks : {1, 8, 33, 66, processors}) {
         const unsigned per_step = 1024 * sizeof(Word), rows = per_step / row;
-        const size_t step = size_t(rows) * pitch, region = large_region ? LARGE / 2 : size_t(16) << 20;
+        const size_t step = size_t(rows) * pitch, region = large_region ? LARGE / 2 : size_t(20) << 20;
         int steps = int(std::min<size_t>(region / step / blocks, 256));
         if (steps < 4) continue;
         std::vector<double> values;
@@ -463,10 +463,11 @@ int main(int count, char **words) {
         return 0;
     }
     printf("gpu\t%s, %d SMs\n", properties.name, processors);
-    if (count > 1 && !strcmp(words[1], "issues")) {
-        all_issues();
-        return 0;
-    }
+    all_issues();
+    writes<unsigned>(4, 32, false);
+    writes<unsigned>(4, 128, false);
+    writes<unsigned>(4, 32, true);
+    if (count > 1 && !strcmp(words[1], "issues")) return 0;
     whole<unsigned, 1>(1);
     whole<unsigned, 1>(2);
     whole<unsigned, 1>(4);
@@ -506,6 +507,5 @@ int main(int count, char **words) {
     chain_of<2>("loop of an IMAD");
     chain_of<3>("ATOMS.ADD");
     chain_of<4>("ATOMS.ADD, one address");
-    all_issues();
     return 0;
 }

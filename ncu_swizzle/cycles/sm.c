@@ -44,8 +44,9 @@ typedef struct {
 typedef struct {
     const int *at, *detail, *end;
     int block, sub_core, groups, products, phase, reason;
-    int slow; // the scoreboards that L1 releases, as a mask
-    double ready, since, scoreboard[SCOREBOARDS], group[GROUPS], copies, product;
+    int slow;            // the scoreboards that L1 releases, as a mask
+    int awaited, tested; // the phase that was asked for, -1 for none, and the scoreboard that tells when it is complete
+    double born, ready, since, scoreboard[SCOREBOARDS], group[GROUPS], copies, product;
 } Warp;
 
 typedef struct {
@@ -66,7 +67,7 @@ static void begin(Warp *warp, const Launch *launch, int place, int number, doubl
     warp->at = launch->numbers + launch->starts[number], warp->detail = launch->details + launch->starts[number];
     warp->end = launch->numbers + launch->starts[number + 1];
     warp->block = place, warp->sub_core = (place * launch->warps + number) % SUB_CORES;
-    warp->ready = warp->since = when, warp->phase = -1;
+    warp->born = warp->ready = warp->since = when, warp->phase = warp->awaited = -1;
     if (warp->at == warp->end) warp->at = NULL;
 }
 
@@ -161,12 +162,14 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
             const Instruction *op = &code[*warp->at];
             int core = warp->sub_core;
             double at = warp->ready;
-            if (at >= when && number != last[core]) continue;
-            if (op->pipe >= 0) at = later(at, pipe[core][op->pipe]);
+            if (at > when) continue;
+            if (op->pipe >= 0 && op->kind != PRODUCT) at = later(at, pipe[core][op->pipe]);
             if (op->kind >= SHARED && op->kind <= COPY)
                 at = later(at, queue[core][(head[core] + QUEUE - size) % QUEUE]);
             at = later(at, next[core]);
-            if (at < when || (at == when && number == last[core])) when = at, chosen = number;
+            // Of several, the one that issued last goes on; else the oldest.
+            int before = number == last[core] || (chosen != last[core] && chosen >= 0 && warp->born < all[chosen].born);
+            if (at < when || before) when = at, chosen = number;
         }
         if (chosen < 0) break; // a phase that never completes: what was recorded is not all
         Warp *warp = &all[chosen];
@@ -179,11 +182,17 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         reasons[ISSUED] += 1;
         credit(reasons, warp->reason, &warp->since, warp->ready);
         if (op->kind >= SHARED && op->kind <= COPY)
-            credit(reasons, FULL_QUEUE, &warp->since, later(queue[core][(head[core] + QUEUE - size) % QUEUE], pipe[core][op->pipe]));
-        if (op->pipe >= 0) credit(reasons, PIPE, &warp->since, pipe[core][op->pipe] - 1);
+            credit(reasons, FULL_QUEUE, &warp->since,
+                   later(queue[core][(head[core] + QUEUE - size) % QUEUE], pipe[core][op->pipe]));
+        if (op->interval > 1 && op->kind != PRODUCT) // of the cycles of those in front, one each issued it
+            credit(reasons, PIPE, &warp->since,
+                   warp->since + (pipe[core][op->pipe] - warp->since) * (1 - 1 / op->interval));
         credit(reasons, NOT_SELECTED, &warp->since, t);
         next[core] = t + 1, last[core] = chosen, busy[0] += 1;
-        if (op->pipe >= 0) pipe[core][op->pipe] = t + op->interval, busy[5 + op->pipe] += op->interval;
+        if (op->pipe >= 0) {
+            double starts = op->kind == PRODUCT ? later(t, pipe[core][op->pipe]) : t; // products of warp groups queue up
+            pipe[core][op->pipe] = starts + op->interval, busy[5 + op->pipe] += op->interval;
+        }
         if (op->kind >= SHARED && op->kind <= COPY) {
             int fresh = detail & 127, promoted = !(detail & 128), lines = detail >> 8 & 255, sectors = detail >> 16 & 255;
             double waves = wavefronts_of(op, detail, &owed[number], m->removed), to = t + m->to_pipe;
@@ -222,13 +231,15 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
                 }
             }
             if (op->kind == COPY) warp->copies = later(warp->copies, done);
-            release(warp, op->frees, start + m->store_read, op->kind != SHARED);
+            // Data that is stored is read when the pipe takes it, addresses before they wait for it.
+            double taken = op->kind == SHARED || op->kind == STORE ? start : to;
+            release(warp, op->frees, taken + m->store_read, op->kind != SHARED);
             end = later(end, done);
             if (op->kind == COPY || op->kind == STORE) done = read + m->store_read; // what a scoreboard waits for
             release(warp, op->sets, done, op->kind != SHARED);
         } else {
             if (op->kind == VARIABLE || op->kind == WAIT) done = t + op->latency;
-            if (op->kind == PRODUCT) done = t + op->interval + op->latency, warp->product = later(warp->product, done);
+            if (op->kind == PRODUCT) done = pipe[core][op->pipe] + op->latency, warp->product = later(warp->product, done);
             if (op->kind == BOX) {
                 double arrives = later(later(t, l2), boxes), share = op->bytes * m->of_dram / m->dram_bytes;
                 boxes = later(t, boxes) + op->wavefronts * m->box_row, busy[4] += op->wavefronts * m->box_row;
@@ -252,16 +263,14 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
             if (op->kind == ARRIVE) signal(block, detail - 1, t + op->latency, beside, warps, 0);
             if (op->kind == COPY_ARRIVE)
                 signal(block, detail - 1, later(t, warp->copies) + op->latency, beside, warps, 0);
-            if (op->kind == BARRIER || op->kind == WAIT) {
-                if (op->kind == BARRIER) {
-                    meeting = later(meeting, t) + m->barrier_warp; // warps arrive one after the other
-                    signal(block, detail - 1, meeting, beside, warps, m->barrier);
-                }
-                double delay = op->kind == BARRIER ? m->barrier : op->latency;
-                why = op->kind == BARRIER ? BARRIER_WAIT : LONG;
+            if (op->kind == BARRIER) {
+                meeting = later(meeting, t) + m->barrier_warp; // warps arrive one after the other
+                signal(block, detail - 1, meeting, beside, warps, m->barrier);
+                why = BARRIER_WAIT;
                 if (detail > 0 && block->parts[detail - 1] > 0) warp->phase = detail - 1;
-                else if (detail > 0) ready = later(ready, block->time[detail - 1] + delay);
+                else if (detail > 0) ready = later(ready, block->time[detail - 1] + m->barrier);
             }
+            if (op->kind == WAIT) warp->awaited = detail - 1, warp->tested = op->sets;
             if (op->kind == GROUP_WAIT) {
                 int oldest = warp->groups - op->argument - 1;
                 if (oldest >= 0 && oldest > warp->groups - GROUPS)
@@ -294,6 +303,12 @@ double simulate(const Instruction *code, int instructions, const Launch *launch,
         for (int board = 0; board < SCOREBOARDS; ++board)
             if (following->waits >> board & 1 && warp->scoreboard[board] > ready)
                 ready = warp->scoreboard[board], why = warp->slow >> board & 1 ? LONG : SHORT;
+        if (warp->awaited >= 0 && (warp->tested < 0 || following->waits >> warp->tested & 1)) {
+            why = LONG;
+            if (block->parts[warp->awaited] > 0) warp->phase = warp->awaited;
+            else ready = later(ready, block->time[warp->awaited]);
+            warp->awaited = -1;
+        }
         if (following->kind == PRODUCT_WAIT && warp->product > ready) ready = warp->product, why = BARRIER_WAIT;
         int most = instructions / LINE, furthest = place + (int)m->fetch_ahead;
         if (furthest > most) furthest = most;

@@ -19,11 +19,11 @@ from ncu_swizzle.emulate.control import EXTERNALS
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines import emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
-from ncu_swizzle.engines.settings import OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.engines.settings import NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.reports.model import KernelId, LaunchId
@@ -65,6 +65,8 @@ class Replay:
             grid=captured.grid, block=captured.block,
         )  # fmt: skip
         commit = "" if self.builds else self.file.manifest.commit
+        told = simulation.CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
+        profile = replace(profile, simulated=told)
         return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
@@ -220,7 +222,7 @@ class ReplaySettings:
         """Return what a request says of them."""
         filters = request.options.launches
         only = LaunchFilter(filters.kernel_name, filters.launch_skip, request.options.launch_count)
-        return cls(EmulationSettings.of(request), only, request.build)
+        return cls(EmulationSettings.of(request, simulating=True), only, request.build)
 
 
 class ChosenLaunches:

@@ -30,6 +30,12 @@ TOO_LONG = Simulated(
 )
 
 
+CAPTURED = Simulated(
+    lacking="which of its buffers a captured launch reads, and which it writes, is not known",
+    remedy="describe the kernel, see docs/describing-kernels.md",
+)
+
+
 def simulated(
     target: Target, binary: Binary, launch: Launch, counts: Counts, wanted: str, toolchain: Toolchain, cached: bool
 ) -> Simulated | None:

@@ -11,8 +11,11 @@ from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import module_image
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import Replay
+from ncu_swizzle.engines.settings import AUTO
 from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports import pack
 from tests.support import captures
 from tests.support.captures import changed, forget, recorded
 from tests.support.marks import NEEDS_ALL
@@ -35,6 +38,19 @@ def test_every_count_is_ncu_s(name: str) -> None:
             others = [rows[offset] for offset in rows.keys() - theirs.keys()]
             assert not any(row.access and row.executed and row.wavefronts for row in others)
     assert compared > 3
+
+
+@NEEDS_ALL
+def test_a_captured_launch_with_conflicts_has_no_estimate_and_the_reason_is_a_finding() -> None:
+    with open_launches(recorded("counting")) as file:
+        launches = file.manifest.launches
+        replay = Replay(file, EmulationSettings(cycles=AUTO))
+        found = [replay.emulate(launch).profile for launch in launches]
+        assert all(Replay(file).emulate(launch).profile.simulated is None for launch in launches)
+    assert any(profile.total.excessive for profile in found)
+    for profile in found:
+        codes = [finding.code for finding in pack.findings(profile)]
+        assert ("UN027" in codes) is bool(profile.total.excessive)
 
 
 @NEEDS_ALL
