@@ -1,8 +1,8 @@
 """Calibrate what the simulated SM says of cycles and savings: ``python3 bench/savings.py [--write]``. Needs no GPU.
 
 From the launches of bench/pairs and bench/costs, which the model was made with, and of bench/fresh, which nobody had
-looked at. A saving is what the simulation says if the removed share of the excessive wavefronts takes no time; measured
-is what the change saved, with all else that it did. The programs, never the pairs, are split by a hash of their names,
+looked at when it was first judged. A saving is what the simulation says if the removed share of the excessive wavefronts
+takes no time, or, of both launches, the difference; measured is what the change saved, with all else that it did. The programs, never the pairs, are split by a hash of their names,
 as bench/calibration.py does: a third fits how much a saving errs, the others give the factor that covers 90 % of
 programs. Whether that is so is tried on programs left out in tens, and on bench/fresh with intervals from the others.
 --write puts the constants into ncu_swizzle/cycles/intervals.py and the tables into docs/cycles.md.
@@ -40,7 +40,7 @@ PAIRS = 100  # of the first launches, which are pairs
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A pair: the measured and the simulated saving, and by which factor the cycles of both launches were off."""
+    """A pair: what was saved as measured, and as simulated from the first launch; by which factors cycles were off."""
 
     name: str
     program: str
@@ -48,6 +48,12 @@ class Judged:
     said: float
     kinds: tuple[str, ...]
     off: tuple[float, float]
+    executed: float  # instructions of the second launch, per one of the first
+
+    @property
+    def both(self) -> float:
+        """What is saved if both launches are simulated."""
+        return 1 - (1 - self.saved) * self.off[1] / self.off[0]
 
 
 def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> list[Judged]:
@@ -67,24 +73,29 @@ def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: M
         Judged(
             name=before.name, program=before.family, saved=1 - after.cycles / before.cycles, said=1 - kept / was,
             kinds=before.kinds, off=(was / before.cycles, other / after.cycles),
+            executed=executed(after) / executed(before),
         )
         for (before, after), was, other, kept in zip(chosen, found[::3], found[1::3], found[2::3], strict=True)
     ]  # fmt: skip
 
 
+def executed(launch: Launch) -> int:
+    """Return the instructions that a block's warps execute."""
+    return sum(map(len, launch.work.execution.numbers))
+
+
 # --------------------------------------------------------------------------------------------------------- calibration
+
+ALONE, BOTH = "said", "both"  # what is said of savings, from one launch and from both
+Spread = tuple[float, float]  # how much a saving may be off: always, and per saving
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """The spread of a saving, always and per saving, and the factor by which cycles may be off."""
+    """The spread of a saving from the first launch and from both, and the factor by which cycles may be off."""
 
-    always: float
-    per_saving: float
+    spreads: Mapping[str, Spread]
     cycles: float
-
-    def spread(self, said: np.ndarray) -> np.ndarray:
-        return np.maximum(LEAST, self.always + self.per_saving * np.abs(said))
 
 
 def weights(given: Sequence[Judged]) -> np.ndarray:
@@ -93,18 +104,31 @@ def weights(given: Sequence[Judged]) -> np.ndarray:
     return np.array([1 / count[one.program] for one in given])
 
 
-def calibrated(fitting: Sequence[Judged], held: Sequence[Judged]) -> Fit:
-    """Return the fit to some programs, with the factors that cover the others."""
-    said, saved = (np.array([getattr(one, name) for one in fitting]) for name in ("said", "saved"))
+def off_by(spread: Spread, said: np.ndarray) -> np.ndarray:
+    return np.maximum(LEAST, spread[0] + spread[1] * np.abs(said))
+
+
+def savings_of(given: Sequence[Judged], what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return what is said of the savings of pairs, and what was measured."""
+    return np.array([getattr(one, what) for one in given]), np.array([one.saved for one in given])
+
+
+def spread(fitting: Sequence[Judged], held: Sequence[Judged], what: str) -> Spread:
+    """Return the spread as fitted to some programs, times the factor that covers the others."""
+    said, saved = savings_of(fitting, what)
     terms = np.column_stack([np.ones_like(said), np.abs(said)])
     always, per_saving = quantile_fit(terms, np.abs(said - saved), SPREAD_AT, weights(fitting))
-    fit = Fit(always=float(always), per_saving=max(0.0, float(per_saving)), cycles=1.0)
-    said, saved = (np.array([getattr(one, name) for one in held]) for name in ("said", "saved"))
-    factor = hierarchical(np.abs(said - saved) / fit.spread(said), weights(held), COVERAGE)
+    fit = float(always), max(0.0, float(per_saving))
+    said, saved = savings_of(held, what)
+    factor = hierarchical(np.abs(said - saved) / off_by(fit, said), weights(held), COVERAGE)
+    return max(LEAST * factor, factor * fit[0]), factor * fit[1]
+
+
+def calibrated(fitting: Sequence[Judged], held: Sequence[Judged]) -> Fit:
+    """Return the fit to some programs, with the factors that cover the others."""
     off = np.abs(np.log([one.off for one in held]))
     cycles = hierarchical(off.ravel(), np.repeat(weights(held), 2) / 2, COVERAGE)
-    least = LEAST * factor
-    return Fit(always=max(least, factor * fit.always), per_saving=factor * fit.per_saving, cycles=float(np.exp(cycles)))
+    return Fit(spreads={what: spread(fitting, held, what) for what in (ALONE, BOTH)}, cycles=float(np.exp(cycles)))
 
 
 def fitted(given: Sequence[Judged]) -> Fit:
@@ -117,7 +141,7 @@ def fitted(given: Sequence[Judged]) -> Fit:
 def left_out(given: Sequence[Judged]) -> str:
     """Return how the intervals do on programs that they were not made with."""
     rng, names = np.random.default_rng(41), sorted({one.program for one in given})
-    held, of_cycles, widths = [], [], []
+    tried = []
     for _ in range(TURNS):
         order = rng.permutation(names)
         for fold in range(FOLDS):
@@ -128,28 +152,25 @@ def left_out(given: Sequence[Judged]) -> str:
                 [one for one in given if one.program in fitting],
                 [one for one in given if one.program not in fitting | out],
             )
-            tried = [one for one in given if one.program in out]
-            inside, cycles, wide = covered(fit, tried)
-            held += inside
-            of_cycles += cycles
-            widths += wide
-    return row(
-        "programs left out in tens", len(given), len(names), f"{np.mean(held):.1%}",
-        f"{100 * median(widths):.1f} points", f"{np.mean(of_cycles):.1%}",
-    )  # fmt: skip
+            tried.append((fit, [one for one in given if one.program in out]))
+    return row("programs left out in tens", len(given), len(names), *covered(tried))
 
 
-def covered(fit: Fit, tried: Sequence[Judged]) -> tuple[list[bool], list[bool], list[float]]:
-    """Return which intervals hold, of savings and of both launches' cycles, and how wide those of savings are."""
-    said, saved = (np.array([getattr(one, name) for one in tried]) for name in ("said", "saved"))
-    spread = fit.spread(said)
-    off = np.abs(np.log([one.off for one in tried]))
-    high = np.minimum(1.0, said + spread)
-    return (
-        list((said - spread <= saved) & (saved <= high)),
-        list((off <= np.log(fit.cycles)).ravel()),
-        list(high - (said - spread)),
-    )
+def covered(tried: Sequence[tuple[Fit, Sequence[Judged]]]) -> list[str]:
+    """Return the share of savings that hold and how wide intervals are, from one launch and both; and of cycles."""
+    cells = []
+    for what in (ALONE, BOTH):
+        inside: list[bool] = []
+        widths: list[float] = []
+        for fit, given in tried:
+            said, saved = savings_of(given, what)
+            off = off_by(fit.spreads[what], said)
+            high = np.minimum(1.0, said + off)
+            inside += list((said - off <= saved) & (saved <= high))
+            widths += list(high - (said - off))
+        cells += [f"{np.mean(inside):.1%}", f"{100 * median(widths):.1f} points"]
+    held = [np.abs(np.log(one.off)) <= np.log(fit.cycles) for fit, given in tried for one in given]
+    return [*cells, f"{np.mean(held):.1%}"]
 
 
 def kinds(given: Sequence[Judged]) -> tuple[str, ...]:
@@ -166,14 +187,18 @@ def kinds(given: Sequence[Judged]) -> tuple[str, ...]:
 
 def summary(name: str, given: Sequence[Judged]) -> str:
     """Return a row on how far cycles and savings are from those measured."""
-    apart = np.array([abs(one.said - one.saved) for one in given])
     off = np.abs(np.array([one.off for one in given]) - 1)
-    both = np.array([abs(1 - (1 - one.saved) * one.off[1] / one.off[0] - one.saved) for one in given])
+    cells = []
+    for what in (BOTH, ALONE):
+        apart = np.abs(np.subtract(*savings_of(given, what)))
+        cells += [f"{np.mean(apart <= WITHIN):.0%}", f"{100 * apart.mean():.1f}, {100 * median(apart):.1f}"]
     return row(
-        name, len(given), len({one.program for one in given}), f"{off.mean():.1%}", f"{median(off.ravel()):.1%}",
-        f"{np.mean(both <= WITHIN):.0%}", f"{np.mean(apart <= WITHIN):.0%}",
-        f"{100 * apart.mean():.1f}, {100 * median(apart):.1f}",
+        name, len(given), len({one.program for one in given}), f"{off.mean():.1%}", f"{median(off.ravel()):.1%}", *cells
     )  # fmt: skip
+
+
+# Of how many more, or fewer, instructions the second launch executes.
+CHANGES = {"no more than 2%": (0.0, 0.02), "2 to 10%": (0.02, 0.1), "more than 10%": (0.1, float("inf"))}
 
 
 def constants(fit: Fit, given: Sequence[Judged]) -> str:
@@ -185,7 +210,8 @@ Fitted to launches on an H100: {len(given)} pairs of {len({one.program for one i
 
 COVERAGE = {COVERAGE}  # of programs, by these intervals
 CYCLES = {fit.cycles:.4f}  # the factor by which cycles may be off, either way
-SAVED = ({fit.always:.4f}, {fit.per_saving:.4f})  # how much a saving may be off: always, and per saving
+SAVED = ({", ".join(f"{part:.4f}" for part in fit.spreads[ALONE])})  # how much a saving may be off: always, and per saving
+BOTH = ({", ".join(f"{part:.4f}" for part in fit.spreads[BOTH])})  # the same, of two kernels that are both simulated
 KINDS = ({", ".join(f'"{kind}"' for kind in kinds(given))})
 '''
 
@@ -194,17 +220,23 @@ def told(sets: Mapping[str, Sequence[Judged]]) -> tuple[str, dict[str, str]]:
     """Return the module with what the package says, and the tables for docs/cycles.md by their markers."""
     given, fresh = [one for some in sets.values() for one in some], sets[FRESH]
     others = [one for name, some in sets.items() if name != FRESH for one in some]
-    columns = ("pairs", "programs", "error of cycles", "median", "savings within 5 points, both launches simulated",
-               "from the launch before alone", "the same: mean, median error, points")  # fmt: skip
+    columns = ("pairs", "programs", "error of cycles", "median", "both launches simulated: savings within 5 points",
+               "mean, median error, points", "from the launch before alone", "mean, median error, points")  # fmt: skip
     errors = [head("", *columns), *(summary(name, some) for name, some in sets.items())]
-    inside, cycles, widths = covered(fitted(others), fresh)
+    grouped = {
+        name: [one for one in given if least <= abs(one.executed - 1) < most] for name, (least, most) in CHANGES.items()
+    }
+    changes = [head("instructions executed differ by", *columns), *(summary(*group) for group in grouped.items())]
+    columns = ("pairs", "programs", "from the launch before alone: savings that hold", "median width",
+               "both launches simulated: savings that hold", "median width", "cycles that hold")  # fmt: skip
     tried = [
-        head("intervals", "pairs", "programs", "savings that hold", "median width", "cycles that hold"),
+        head("intervals", *columns),
         left_out(given),
-        row(f"{FRESH}, by the other two", len(fresh), len({one.program for one in fresh}), f"{np.mean(inside):.0%}",
-            f"{100 * median(widths):.1f} points", f"{np.mean(cycles):.0%}"),
+        row(f"{FRESH}, by the other two", len(fresh), len({one.program for one in fresh}),
+            *covered([(fitted(others), fresh)])),
     ]  # fmt: skip
-    return constants(fitted(given), given), {"errors": "\n".join(errors) + "\n", "intervals": "\n".join(tried) + "\n"}
+    shown = {"errors": errors, "changes": changes, "intervals": tried}
+    return constants(fitted(given), given), {name: "\n".join(lines) + "\n" for name, lines in shown.items()}
 
 
 def write(text: str, written: Mapping[str, str]) -> None:
