@@ -1,11 +1,12 @@
 """Calibrate what the simulated SM says of cycles and savings: ``python3 bench/savings.py [--write]``. Needs no GPU.
 
-From the launches of bench/pairs and bench/costs, which the model was made with, and of bench/fresh, which nobody had
-looked at when it was first judged. A saving is what the simulation says if the removed share of the excessive wavefronts
-takes no time, or, of both launches, the difference; measured is what the change saved, with all else that it did. The programs, never the pairs, are split by a hash of their names,
-as bench/calibration.py does: a third fits how much a saving errs, the others give the factor that covers 90 % of
-programs. Whether that is so is tried on programs left out in tens, and on bench/fresh with intervals from the others.
---write puts the constants into ncu_swizzle/cycles/intervals.py and the tables into docs/cycles.md.
+From the launches of bench/pairs and bench/costs, which the model was made with, and of bench/fresh, which it was not.
+A saving is what the simulation says if the removed share of the excessive wavefronts takes no time, or, of both
+launches, the difference; measured is what the change saved, with all else that it did. The programs, never the pairs,
+are split by a hash of their names, as bench/calibration.py does: a third fits how much a saving errs, the others give
+the factor that covers 90 % of programs. Whether that is so is tried on programs left out in tens, and on bench/fresh
+with intervals from the others. --write puts the constants into ncu_swizzle/cycles/intervals.py and the tables into
+docs/cycles.md.
 """
 
 from __future__ import annotations
@@ -210,8 +211,9 @@ Fitted to launches on an H100: {len(given)} pairs of {len({one.program for one i
 
 COVERAGE = {COVERAGE}  # of programs, by these intervals
 CYCLES = {fit.cycles:.4f}  # the factor by which cycles may be off, either way
-SAVED = ({", ".join(f"{part:.4f}" for part in fit.spreads[ALONE])})  # how much a saving may be off: always, and per saving
-BOTH = ({", ".join(f"{part:.4f}" for part in fit.spreads[BOTH])})  # the same, of two kernels that are both simulated
+# How much a saving may be off, always and per saving: from the launch before alone, and if both are simulated.
+SAVED = ({", ".join(f"{part:.4f}" for part in fit.spreads[ALONE])})
+BOTH = ({", ".join(f"{part:.4f}" for part in fit.spreads[BOTH])})
 KINDS = ({", ".join(f'"{kind}"' for kind in kinds(given))})
 '''
 
