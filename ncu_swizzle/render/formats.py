@@ -61,6 +61,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "provenance": {label: profile.provenance for label, profile in comparison.named},
         "verdict": comparison.verdict,
         "speedup": comparison.speedup,
+        "saves": asdict(comparison.saves) if comparison.saves else None,
         "warnings": list(comparison.warnings),
         "labels": list(comparison.labels),
         "metrics": _rows(comparison.metrics.reset_index()),

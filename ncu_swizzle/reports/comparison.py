@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.base.errors import Hint, NotComparable, Typed
+from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.reports import memory, remarks
 from ncu_swizzle.reports.counts import Instruction, Total
@@ -94,6 +95,12 @@ class Comparison:
     def judged(self) -> tuple[int, ...]:
         """The indices of the profiles that the verdict is about: the first, and the best of the others."""
         return (0,) if len(self.profiles) == 1 else (0, best(self.profiles))
+
+    @property
+    def saves(self) -> Span | None:
+        """The share of an H100's cycles that the best of the others saves; None unless both are simulated."""
+        judged = [self.profiles[number].simulated for number in self.judged]
+        return saved_by(*judged) if len(judged) == 2 else None
 
     @property
     def headline(self) -> str:

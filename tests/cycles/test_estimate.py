@@ -250,6 +250,9 @@ def test_a_fix_says_what_it_saves_by_both_kernels_if_both_are_simulated() -> Non
 @needs_cc
 def test_compared_profiles_say_how_many_cycles_are_saved() -> None:
     before, after = (profile(kernel, COMPARED) for kernel in (CONFLICTS, CLEAN))
-    verdict = comparison.compare([before, after]).verdict
-    assert verdict.endswith("both simulated.")
-    assert "µs" not in verdict
+    both = comparison.compare([before, after])
+    assert both.verdict.endswith("both simulated.")
+    assert "µs" not in both.verdict
+    assert before.simulated is not None
+    assert both.saves == saved_by(before.simulated, after.simulated) is not None
+    assert comparison.compare([before]).saves is None
