@@ -139,6 +139,7 @@ def comparison() -> Schema:
         provenance=entries(PROVENANCE),
         verdict=TEXT,
         speedup=nullable(NUMBER),
+        saves=nullable(record(**dict.fromkeys(("point", "low", "high"), NUMBER))),
         warnings=rows(TEXT),
         labels=rows(TEXT),
         metrics=rows({**by_label, "required": ["metric", "unit"]}),
