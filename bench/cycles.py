@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import cycles_held_out
 import numpy as np
 import tables
 from cycles_launches import Launch, launches
@@ -36,7 +35,7 @@ LONG = 1 << 19  # instructions of an SM's warps, beyond which a launch is left o
 
 
 def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
-    """Return the errors with DRAM's bytes by ncu and from the buffers, and what removing excess would save."""
+    """Return the errors with DRAM's bytes by ncu and from the buffers."""
     cells: list[list[str]] = []
     for counted in (True, False):
         machines = [of_launch(base, one.work, one.of_dram(counted)) for one in given]
@@ -49,10 +48,6 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
         families = sorted({one.family for one in given})
         by_family = {name: error[[one.family == name for one in given]].mean() for name in families}
         worst = sorted(by_family, key=lambda name: -by_family[name])[:5]
-        pairs = list(zip(given[:100:2], given[1:100:2], strict=True))
-        saved = savings(given[:100])
-        both = savings(found[:100])
-        ideal = without_excess(simulator, pairs, machines[:100:2], found[:100:2])
         cells.append([
             f"{len(given)}, {len(families)}",
             f"{error.mean():.1%}",
@@ -60,9 +55,6 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
             f"{median(error):.1%}",
             f"{(error < 0.25).mean():.0%}",
             f"{np.mean(binding):.0%}",
-            f"{np.mean(np.abs(both - saved) <= 0.05):.0%} of {len(saved)}",
-            f"{100 * np.mean(np.abs(both - saved)):.1f}, {100 * median(np.abs(both - saved)):.1f} points",
-            f"{np.mean(np.abs(ideal - saved) <= 0.05):.0%} of {len(saved)}",
             f"{median(alike(one, each) for one, each in zip(given, found, strict=True)):.0%}",
             ", ".join(f"{name} {by_family[name]:.0%}" for name in worst),
         ])  # fmt: skip
@@ -73,9 +65,6 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
         "median",
         "launches within 25 %",
         "the busiest unit is ncu's",
-        "savings of pairs within 5 points, both kernels predicted",
-        "the same: mean, median error",
-        "savings within 5 points, from the first kernel alone",
         "of the samples, at the predicted instructions (median)",
         "worst families",
     )
@@ -83,56 +72,8 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
     return "\n".join([columns, *(row(*cells_) for cells_ in zip(names, *cells, strict=True))]) + "\n"
 
 
-def held_out(given: Sequence[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> str:
-    """Return the errors on pairs of launches that nobody looked at."""
-    both = [one for pair in given for one in pair]
-    machines = [of_launch(base, one.work) for one in both]
-    found = simulated(simulator, [(one.work, sm) for one, sm in zip(both, machines, strict=True)])
-    error = errors(both, found)
-    saved = savings(both)
-    apart = np.abs(savings(found) - saved)
-    alone = without_excess(simulator, given, machines[::2], found[::2])
-    order = np.argsort(-error)[:5]
-    rows = [
-        ("launches, programs", f"{len(both)}, {len({one.family for one in both})}"),
-        ("mean absolute error of cycles", f"{error.mean():.1%}"),
-        ("median", f"{median(error):.1%}"),
-        ("launches within 25 %", f"{(error < 0.25).mean():.0%}"),
-        ("savings within 5 points, both kernels predicted", f"{np.mean(apart <= 0.05):.0%} of {len(given)}"),
-        ("the same: mean, median error", f"{100 * apart.mean():.1f}, {100 * median(apart):.1f} points"),
-        ("savings within 5 points, from the first kernel alone", f"{np.mean(np.abs(alone - saved) <= 0.05):.0%}"),
-        ("worst launches", ", ".join(f"{both[one].name} {error[one]:.0%}" for one in order)),
-    ]
-    return "\n".join([head("launches of bench/costs", "value"), *(row(*one) for one in rows)]) + "\n"
-
-
 def errors(given: Sequence[Launch], found: Sequence[Predicted]) -> np.ndarray:
     return np.array([abs(each.cycles / one.cycles - 1) for one, each in zip(given, found, strict=True)])
-
-
-def savings(given: Sequence[Launch] | Sequence[Predicted]) -> np.ndarray:
-    """Return what each second launch saves of the cycles of the one before it."""
-    cycles = np.array([one.cycles for one in given])
-    return 1 - cycles[1::2] / cycles[::2]
-
-
-def without_excess(
-    simulator: Simulator,
-    pairs: Sequence[tuple[Launch, Launch]],
-    machines: Sequence[Machine],
-    found: Sequence[Predicted],
-) -> np.ndarray:
-    """Return what is saved if accesses to shared memory lose as much of their excess as the other kernel has not.
-
-    `machines` and `found` are those of the pairs' first launches.
-    """
-    asked = []
-    for (before, after), sm in zip(pairs, machines, strict=True):
-        (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
-        removed = min(1.0, max(0.0, actual - left) / max(1.0, actual - ideal))
-        asked.append((before.work, replace(sm, removed=removed)))
-    left_over = simulated(simulator, asked)
-    return np.array([1 - left.cycles / guess.cycles for left, guess in zip(left_over, found, strict=True)])
 
 
 def alike(launch: Launch, found: Predicted) -> float:
@@ -211,7 +152,6 @@ def main() -> None:
                   f"{found.cycles / one.cycles - 1:+.0%}, {seconds:.1f} s")  # fmt: skip
         written = {
             "cycles": judged(given, simulator, base),
-            "held out": held_out(cycles_held_out.pairs(arguments.kept), simulator, base),
             "parts": parts(given, simulator, base),
         }
     print(*written.values(), sep="\n")

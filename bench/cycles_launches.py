@@ -1,8 +1,9 @@
 """The recorded launches as bench/cycles.py simulates them: what each instruction costs, and what its warps execute.
 
-Launches are those of bench/pairs and of the catalogue, without the libraries' kernels, whose arguments are not known.
-Of a report's counters the model gets executions and shared-memory wavefronts per instruction, which the emulator equals
-elsewhere, and how many blocks fit on an SM.
+Recorded are those of bench/pairs and of the catalogue, without the libraries' kernels, whose arguments are not known.
+Of a report's counters the model gets executions and shared-memory wavefronts per instruction, which the emulator
+equals elsewhere, and how many blocks fit on an SM. Of those of bench/costs and bench/fresh, which are compiled here,
+executions and wavefronts are the emulator's, too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import costs_changes
 import numpy as np
 import pairs
 
 from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.estimate import PART
@@ -29,8 +32,9 @@ from ncu_swizzle.cycles.execution import Execution, execution
 from ncu_swizzle.cycles.simulator import REASONS
 from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
-from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.kernels import catalog, fills
+from ncu_swizzle.engines import emulated_launch, emulation, simulation
+from ncu_swizzle.kernels import catalog
+from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import container, reader
@@ -120,11 +124,9 @@ def _recorded() -> Iterator[Recorded]:
         if kernel.library:
             continue
         target = catalog.shipped().target(kernel.name)
-        sizes = [(fills.size(each, target.problem), each.output) for each in family.arguments if each.shape]
-        read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
         for profile, cubin, symbol in _results(paths.recording(family.name, kernel.name)):
             emulated = emulated_launch.launch_of(target, cubin, symbol)
-            yield kernel.name, family.name, profile, cubin, symbol, emulated, (read, written)
+            yield kernel.name, family.name, profile, cubin, symbol, emulated, simulation.buffers(target)
 
 
 def value_of(parameter: np.ndarray | int) -> emulated_launch.ArgumentValue:
@@ -185,6 +187,42 @@ def conflicting(profile: Profile) -> tuple[str, ...]:
     """Return the kinds of access with a good part of the excess."""
     excess = {kind: total.excessive or 0 for kind, total in profile.accesses.items()}
     return tuple(kind for kind, count in excess.items() if count > PART * sum(excess.values()))
+
+
+# ---------------------------------------------------------------------------------------------- compiled here
+
+SEED = 1  # of inputs that decide what is executed
+
+
+def compiled(kept: Path, folder: Path) -> list[tuple[Launch, Launch]]:
+    """Return the launches before and after each change, at all sizes that were measured."""
+    recorded = lzma.decompress((folder / "recorded" / "costs.json.xz").read_bytes())
+    rows = {row["pair"]: row for row in json.loads(recorded)["rows"]}
+    changes = costs_changes.compiled(costs_changes.of_own(folder), kept / "cubins")
+    jobs = [job for job in costs_changes.jobs(changes) if job.name in rows]
+    found = on_all_cores(_pair, [(job, rows[job.name], kept) for job in jobs])
+    return [pair for pair in found if pair]
+
+
+def _pair(job: costs_changes.Job, row: Mapping[str, Any], kept: Path) -> tuple[Launch, Launch] | None:
+    try:
+        before, after = (_compiled(job, side, target, row[side]["metrics"], kept) for side, target in job.change.sides)
+    except NcuSwizzleError as error:
+        print(f"{job.name} is not emulated: {error}", flush=True)
+        return None
+    return before, after
+
+
+def _compiled(job: costs_changes.Job, side: str, target: Target, metrics: Mapping[str, Any], kept: Path) -> Launch:
+    target = replace(target, problem=job.problem)
+    found = emulation.executable(target, emulation.EmulationSettings(Toolchain(timeout_s=300)))
+    binary, sample = found.emulated.binary, target.family.sample
+    launch = found.launch(SEED if sample is None else sample)
+    executed = kept_execution(kept / f"{job.name}-{side}.npz", binary.cubin, binary.symbol, launch)
+    numbers = {name: value[0] if isinstance(value, list) else value for name, value in metrics.items()}
+    text = binary.cubin.section(f".text.{binary.symbol}")
+    buffers = simulation.buffers(target)
+    return described(job.name, job.change.program, found.emulated.profile, text, executed, numbers, buffers)
 
 
 # ---------------------------------------------------------------------------------------------- what is executed

@@ -22,12 +22,11 @@ from pathlib import Path
 from statistics import median
 
 import costs_changes
-import cycles_held_out
 import numpy as np
 import tables
 from calibration import COVERAGE, FEWEST_PROGRAMS, FITTED, FOLDS, SPREAD_AT, TURNS, hierarchical, quantile_fit
 from cycles import KEPT, PATIENCE_S, simulated
-from cycles_launches import Launch, launches
+from cycles_launches import Launch, compiled, launches
 from tables import ROOT, head, row
 
 from ncu_swizzle.cycles.simulator import Machine, Simulator, machine, of_launch
@@ -258,8 +257,8 @@ def main() -> None:
         simulator = Simulator(Path(folder), PATIENCE_S)
         pairs = {
             "bench/pairs": zip(every[:PAIRS:2], every[1:PAIRS:2], strict=True),
-            "bench/costs": cycles_held_out.pairs(arguments.kept),
-            FRESH: cycles_held_out.pairs(arguments.kept, costs_changes.FRESH),
+            "bench/costs": compiled(arguments.kept, costs_changes.OWN),
+            FRESH: compiled(arguments.kept, costs_changes.FRESH),
         }
         sets = {name: judged(some, simulator, base) for name, some in pairs.items()}
     for one in [one for given in sets.values() for one in given] if arguments.each else ():

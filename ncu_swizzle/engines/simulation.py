@@ -74,11 +74,11 @@ def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> C
     resident = access.blocks_per_sm(f"sm_{cubin.sm}", math.prod(launch.block), attributes.registers, shared)
     return Case(
         text=cubin.section(f".text.{symbol}"), launch=launch, counts=counts, sm=cubin.sm, resident=resident,
-        buffers=_buffers(target),
+        buffers=buffers(target),
     )  # fmt: skip
 
 
-def _buffers(target: Target) -> tuple[float, float]:
+def buffers(target: Target) -> tuple[float, float]:
     """Return the bytes of a launch's inputs and outputs."""
     sizes = [(fills.size(each, target.problem), each.output) for each in target.family.arguments if each.shape]
     read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
