@@ -118,10 +118,15 @@ def test_as_many_blocks_fit_on_an_sm_as_ncu_says() -> None:
 def test_nothing_is_said_of_what_was_not_judged() -> None:
     made, case = version(CONFLICTS)
     rows = case.counts.rows
+    boxes = (*rows[:-1], replace(rows[-1], opcode="UTMALDG.2D"))
     lost = tuple(replace(row, wavefronts=None, reason="?") if row.access else row for row in rows)
     for other, why in (
         (replace(case, sm=80), "only an H100 is simulated, and this is code for sm_80"),
         (replace(case, launch=replace(case.launch, cluster=(2, 1, 1))), "blocks of a cluster were not judged"),
+        (
+            replace(case, counts=replace(case.counts, rows=boxes)),
+            "copies by TMA were judged for few programs, and take up to twice as long as simulated",
+        ),
         (replace(case, counts=replace(case.counts, rows=lost)), "wavefronts of some accesses are unknown"),
     ):
         assert estimate.simulated(made.code, other) == Simulated(lacking=why)
