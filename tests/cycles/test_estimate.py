@@ -14,12 +14,10 @@ from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.engines import emulated_launch, emulation, simulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, COMPARED, NEVER
-from ncu_swizzle.fix import shown as fix_shown
-from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import comparison, pack, reader, remarks
+from ncu_swizzle.reports import pack, reader, remarks
 from ncu_swizzle.reports.model import Profile
 from tests.support.marks import needs_cc
 
@@ -238,26 +236,3 @@ def test_of_two_launches_the_difference_is_what_is_saved() -> None:
     assert remarks.fewer_cycles(slower) == f"an estimated 25% more cycles on an H100 ({least:.0f}% to {most:.0f}%)"
     assert saved_by(span(1000), None) is None
     assert saved_by(span(1000), Simulated(lacking="it is long")) is None
-
-
-def test_a_fix_says_what_it_saves_by_both_kernels_if_both_are_simulated() -> None:
-    both = tuple(replace(profile(CONFLICTS, NEVER), simulated=span(cycles)) for cycles in (1000, 1250))
-    fixed = KernelFix(kernel="k", source=Path("k.cu"), before=b"", after=b"!", profiles=both)
-    assert any("k: patched, it would take an estimated 25% more cycles" in said for said in fix_shown.sentences(fixed))
-    assert fix_shown.kernel_json(fixed)["saves"] == {
-        "point": -0.25, "low": -0.25 - intervals.BOTH[0], "high": -0.25 + intervals.BOTH[0], "both_simulated": True,
-    }  # fmt: skip
-    alone = replace(fixed, profiles=both[:1])
-    assert any("without its excessive wavefronts it would take" in said for said in fix_shown.sentences(alone))
-    assert fix_shown.kernel_json(alone)["saves"]["both_simulated"] is False
-
-
-@needs_cc
-def test_compared_profiles_say_how_many_cycles_are_saved() -> None:
-    before, after = (profile(kernel, COMPARED) for kernel in (CONFLICTS, CLEAN))
-    both = comparison.compare([before, after])
-    assert both.verdict.endswith("both simulated.")
-    assert "µs" not in both.verdict
-    assert before.simulated is not None
-    assert both.saves == saved_by(before.simulated, after.simulated) is not None
-    assert comparison.compare([before]).saves is None

@@ -6,19 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import shown
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import source_of, splice
-from ncu_swizzle.fix.result import FixJob, Stop, furthest, unproved
+from ncu_swizzle.fix.result import FixJob, KernelFix, Stop, furthest, unproved
 from ncu_swizzle.fix.sources import SourceFix
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.reports.model import Profile
 from tests.support.fixes import Projects
 from tests.support.marks import NEEDS_ALL
+from tests.support.recordings import Recorded
 
 
 @NEEDS_ALL
@@ -86,3 +89,18 @@ def test_a_page_shows_hostile_names_harmlessly() -> None:
     page = shown.render(fix)
     assert "<img" not in page
     assert "&lt;img src=x&gt;" in page
+
+
+def test_a_fix_says_what_it_saves_by_both_versions_if_both_are_simulated(recorded: Recorded) -> None:
+    def taking(cycles: float) -> Profile:
+        told = Span(point=cycles, low=cycles, high=cycles)
+        return replace(recorded("kernel1"), simulated=Simulated(cycles=told, saved=Span(point=0.1, low=0.0, high=0.2)))
+
+    both = taking(1000), taking(1250)
+    fixed = KernelFix(kernel="k", source=Path("k.cu"), before=b"", after=b"!", profiles=both)
+    assert any("k: patched, it would take an estimated 25% more cycles" in said for said in shown.sentences(fixed))
+    told = shown.kernel_json(fixed)["saves"]
+    assert (told["point"], told["both_simulated"]) == (-0.25, True)
+    alone = replace(fixed, profiles=both[:1])
+    assert any("without its excessive wavefronts it would take" in said for said in shown.sentences(alone))
+    assert shown.kernel_json(alone)["saves"] == {"point": 0.1, "low": 0.0, "high": 0.2, "both_simulated": False}

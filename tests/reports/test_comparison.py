@@ -8,13 +8,15 @@ import pytest
 from ncu_swizzle.base.errors import NotComparable
 from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.gate import verdict
 from ncu_swizzle.gate.verdict import Place
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import Profile, UnknownCounts
+from ncu_swizzle.reports.model import DURATION, Profile, UnknownCounts
+from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY
 
 
@@ -97,3 +99,21 @@ def test_sums_of_memory_with_an_unknown_part_are_unknown() -> None:
     sure = replace(profile, instructions=(*rows[:1], *rows[2:-1]), unknown_traffic=())
     assert compare([sure]).memory.set_index("access")["local_sectors"].dropna().to_dict() == {"LDL": 32, "STL": 32}
     assert compare([sure]).memory.set_index("access").loc["LDG", ["sectors", "excessive_bytes"]].tolist() == [32, 768]
+
+
+def test_without_times_what_two_simulations_say_of_cycles_is_in_the_verdict(recorded: Recorded) -> None:
+    def taking(cycles: float, profile: Profile) -> Profile:
+        told = Span(point=cycles, low=cycles, high=cycles)
+        return replace(profile, simulated=Simulated(cycles=told, saved=told))
+
+    timed = [taking(1000, recorded("kernel1")), taking(250, recorded("kernel2"))]
+    untimed = [
+        replace(profile, metrics={name: value for name, value in profile.metrics.items() if name != DURATION})
+        for profile in timed
+    ]
+    both = compare(untimed)
+    assert " and would take an estimated 75% fewer cycles on an H100 (" in both.verdict
+    assert both.verdict.endswith("both simulated.")
+    assert both.saves == saved_by(*(profile.simulated for profile in untimed))
+    assert compare(untimed[:1]).saves is None
+    assert "simulated" not in compare(timed).verdict, "what was measured says it better"
