@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComp
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cycles import intervals
 from ncu_swizzle.cycles.execution import SMS, execution
-from ncu_swizzle.cycles.simulated import Simulated, Span, Waits, around
+from ncu_swizzle.cycles.simulated import InstructionWaits, Simulated, Span, around
 from ncu_swizzle.cycles.simulator import REASONS, Machine, Predicted, Simulator, machine, of_launch
 from ncu_swizzle.cycles.work import Row, Work, work_of
 from ncu_swizzle.emulate.code import Code
@@ -125,11 +125,11 @@ def known_kinds(case: Case) -> bool:
     return {kind for kind, count in excess.items() if count > PART * sum(excess.values())} <= set(intervals.KINDS)
 
 
-def waits(case: Case, found: Predicted) -> tuple[Waits, ...]:
+def waits(case: Case, found: Predicted) -> tuple[InstructionWaits, ...]:
     """Return where warps spend their time, in the order of the code, without instructions that hardly matter."""
     least = LEAST * found.stalled.sum()
     return tuple(
-        Waits(
+        InstructionWaits(
             offset=row.offset,
             cycles={reason: round(float(count), 1) for reason, count in zip(REASONS, counts, strict=True) if count},
         )

@@ -19,7 +19,7 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waits:
+class InstructionWaits:
     """The cycles that warps of an SM spend at an instruction, by what they wait for, in ncu's words."""
 
     offset: Count
@@ -38,7 +38,7 @@ class Simulated:
     coverage: float = 0.0  # the share of programs for which intervals hold
     unit: str = ""  # the busiest, and its share of what it can do
     used: float = 0.0
-    waits: tuple[Waits, ...] = ()
+    waits: tuple[InstructionWaits, ...] = ()
     lacking: str = ""
     remedy: str = ""
 

@@ -91,7 +91,7 @@ class AsyncCopy:
         m.decide_request(address.tag)
         source = self._source(m, counted)
         if source is not None:
-            m.log.record(self.index, address.bits, counted, source.bits, address.tag, source.tag)
+            m.log.record(self.index, address.bits, counted, source.bits, tag=address.tag, source_tag=source.tag)
         return source is not None and written
 
     def _miss(self, m: Machine, what: str, cause: Value | None) -> bool:

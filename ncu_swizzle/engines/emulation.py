@@ -186,7 +186,9 @@ def emulate_cubin(
             for each in profile.unknowns
         )
         profile = replace(profile, unknowns=unknowns)
-    told = simulation.simulated(target, binary, launch, counts, settings.cycles, settings.toolchain, settings.cached)
+    told = simulation.simulated(
+        target, binary, launch, counts, wanted=settings.cycles, toolchain=settings.toolchain, cached=settings.cached
+    )
     profile = replace(profile, simulated=told)
     return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
 

@@ -45,14 +45,14 @@ class MachineState:
 
 
 @dataclass(frozen=True)
-class Log:
+class NcuLog:
     """What ncu and the program printed, and ncu's own lines in it, from their mark on."""
 
     text: str
     own: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str) -> Log:
+    def of(cls, text: str) -> NcuLog:
         marked = ((line, OWN.search(line)) for line in text.split("\n"))
         return cls(text, tuple(line[mark.end() : mark.end() + LONGEST_LINE] for line, mark in marked if mark))
 
@@ -72,7 +72,7 @@ class Failure:
     hint: str
     anywhere: bool = False
 
-    def match(self, log: Log) -> re.Match[str] | None:
+    def match(self, log: NcuLog) -> re.Match[str] | None:
         return re.search(self.pattern, log.text) if self.anywhere else log.find(self.pattern)
 
 

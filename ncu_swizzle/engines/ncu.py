@@ -26,8 +26,8 @@ from ncu_swizzle.engines.failures import (
     WITHOUT_NCU,
     WRITABLE_HOME,
     Failure,
-    Log,
     MachineState,
+    NcuLog,
 )
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import SECTION, Done, OnDone, Options, unheard
@@ -67,7 +67,7 @@ class Progress:
 def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwizzleError:
     """Return the error that explains why ncu failed; for an unknown failure it quotes the end of the output."""
     state = state or MachineState()
-    known = Log.of(log)
+    known = NcuLog.of(log)
     failure = _recognized(known)
     # A full disk shows as one of these failures, or as nothing that ncu prints.
     if state.full and (failure is None or failure.number in (NO_KERNELS, UNWRITABLE)):
@@ -85,7 +85,7 @@ def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwi
     return ProgramFailed(f"ncu {end}{quoted_end(log)}", f"{WITHOUT_NCU}; to use another ncu: --ncu PATH")
 
 
-def _recognized(log: Log) -> Failure | None:
+def _recognized(log: NcuLog) -> Failure | None:
     """Return the first known failure that matches the log."""
     return next((failure for failure in FAILURES if failure.match(log)), None)
 
@@ -96,7 +96,7 @@ def _filled_in(message: str, match: re.Match[str]) -> str:
 
 def busy(log: str) -> bool:
     """Return whether ncu failed because another profiler held the counters, which may be temporary."""
-    failure = _recognized(Log.of(log))
+    failure = _recognized(NcuLog.of(log))
     return failure is not None and failure.number == BUSY
 
 
@@ -109,7 +109,7 @@ def disk_full() -> NcuSwizzleError:
 
 def notes(log: str) -> tuple[str, ...]:
     """Return ncu's non-fatal warnings, each once, in the order of NOTES."""
-    known = Log.of(log)
+    known = NcuLog.of(log)
     matches = ((known.find(pattern), meaning) for pattern, meaning in NOTES)
     return tuple(f"{shortened(_filled_in(meaning, match)).rstrip('.')}." for match, meaning in matches if match)
 

@@ -37,7 +37,7 @@ CAPTURED = Simulated(
 
 
 def simulated(
-    target: Target, binary: Binary, launch: Launch, counts: Counts, wanted: str, toolchain: Toolchain, cached: bool
+    target: Target, binary: Binary, launch: Launch, counts: Counts, *, wanted: str, toolchain: Toolchain, cached: bool
 ) -> Simulated | None:
     """Return what the launch would take, or why that is not known; None if it is not wanted, or nothing is excessive.
 

@@ -45,7 +45,8 @@ class UmmaDescriptor(Descriptor):
         """Return the descriptor that 64 bits encode."""
         start, leading, stride = ((bits >> at & FIELD) * CHUNK for at in (0, _LEADING_AT, _STRIDE_AT))
         base, mode = bits >> _BASE_AT & MOST_BASE_OFFSET, bits >> _LAYOUT_AT & 7
-        return cls(start, leading, stride, base, mode, bits >> _VERSION_AT & 3, bool(bits >> _ABSOLUTE_AT & 1))
+        version, absolute = bits >> _VERSION_AT & 3, bool(bits >> _ABSOLUTE_AT & 1)
+        return cls(start, leading, stride, base, mode, version=version, absolute=absolute)
 
     @property
     def atom(self) -> int:

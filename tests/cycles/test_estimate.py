@@ -213,7 +213,10 @@ def test_next_to_another_a_launch_without_conflicts_is_simulated_and_lacks_nothi
     other = replace(case, launch=replace(case.launch, cluster=(2, 1, 1)))
     assert other.unlike
     binary, launch, counts = made.emulated.binary, other.launch, other.counts
-    assert simulation.simulated(made.target, binary, launch, counts, COMPARED, Toolchain(), False) is None
+    assert (
+        simulation.simulated(made.target, binary, launch, counts, wanted=COMPARED, toolchain=Toolchain(), cached=False)
+        is None
+    )
 
 
 # ---------------------------------------------------------------------------------------------- two launches

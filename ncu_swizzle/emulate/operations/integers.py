@@ -270,9 +270,9 @@ def shf(ins: SassInstruction) -> Compute | None:
         if left:
             return (computed(high_half(wide(low.bits, upper.bits) << steps.astype(np.uint64)), low, upper, count),)
         if high:
-            return (shifted_down(m, upper, count, steps, fixed, is_signed),)
+            return (shifted_down(m, upper, count, steps, fixed, is_signed=is_signed),)
         if upper.known is True and same_for_all(upper.bits) == 0:
-            return (shifted_down(m, low, count, steps, fixed, False),)
+            return (shifted_down(m, low, count, steps, fixed, is_signed=False),)
         both = wide(low.bits, upper.bits)
         signs = is_signed and of_64
         moved = (both.view(np.int64) >> steps.astype(np.int64)).view(np.uint64) if signs else both >> steps

@@ -451,7 +451,7 @@ def shifted_left(value: Value, count: Value, steps: Bits, fixed: int | None) -> 
     return computed(low_half(np.where(steps >= 32, np.uint64(0), moved)), value, count)
 
 
-def shifted_down(m: Machine, value: Value, count: Value, steps: Bits, fixed: int | None, is_signed: bool) -> Value:
+def shifted_down(m: Machine, value: Value, count: Value, steps: Bits, fixed: int | None, *, is_signed: bool) -> Value:
     """Return the value shifted right, as `shifted_left` does to the left."""
     few = np.minimum(steps, np.uint32(31))
     if is_signed:
