@@ -101,7 +101,7 @@ class Code:
     unknown_constants: Mapping[int, Sequence[Span]] = field(default_factory=dict)  # bank → bytes that are unknown
     externals: Mapping[int, str] = field(default_factory=dict)  # address → function that is not part of the module
     guardrails: Mapping[int, str] = field(default_factory=dict)  # offset → where a check of tcgen05 traps
-    functions: tuple[int, ...] = ()  # where those begin that the kernel calls
+    functions: Mapping[int, str] = field(default_factory=dict)  # those that the kernel calls, by where they begin
 
     @property
     def launch_constants(self) -> LaunchConstants:
@@ -143,7 +143,7 @@ def from_disassembly(
         externals=dict(externals or {}),
         guardrails={offset: label for label, offset in labels.items() if _GUARDRAIL in label},
         # Every other label is of a place within a function (.L_x_7), or of a section (.text.NAME).
-        functions=tuple(offset for label, offset in labels.items() if label[0] != "." and label != name),
+        functions={offset: label for label, offset in labels.items() if label[0] != "." and label != name},
     )
 
 

@@ -337,10 +337,10 @@ def _return(s: Control, group: Group, pc: int, instruction: SassInstruction) -> 
     _jump_to_register(s, kept, selected, pc, instruction)
 
 
-@handles("BRX", "JMX")
+@handles("BRX", "BRXU", "JMX", "JMXU")
 def _branch_indirect(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     kept, selected = _executing(s, group, pc, instruction)
-    plus = instruction.offset + STEP if instruction.opcode == "BRX" else 0  # from the next instruction on
+    plus = instruction.offset + STEP if instruction.opcode in ("BRX", "BRXU") else 0  # from the next instruction on
     _jump_to_register(s, kept, selected=selected, pc=pc, instruction=instruction, plus=plus)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
@@ -11,18 +11,22 @@ from ncu_swizzle.emulate.effects import CONTROL, control_word
 
 EXIT = -1  # stands for the end of the thread
 ANYWHERE = -2  # stands for wherever a call through a register can go
+ADDED = "$__internal_"  # how the names of functions begin that ptxas adds
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
 
 
 class Flow:
     """The control flow of a kernel and the functions it calls, by instruction index."""
 
-    def __init__(self, instructions: Sequence[SassInstruction], functions: Collection[int] = ()) -> None:
-        """`functions`: the offsets of those that the kernel may call, if they are known."""
+    def __init__(self, instructions: Sequence[SassInstruction], functions: Mapping[int, str] | None = None) -> None:
+        """`functions`: the names of those that the kernel may call by their offsets, if they are known."""
         self.instructions = instructions
         self.index = {instruction.offset: number for number, instruction in enumerate(instructions)}
         self._offsets = [instruction.offset for instruction in instructions]
-        self._functions = frozenset(map(self.at, functions)) - {EXIT}
+        named = {self.at(offset): name for offset, name in (functions or {}).items()}
+        self._starts = sorted(named.keys() - {EXIT})
+        # No pointer leads to what ptxas adds itself, such as a division or the traps of tcgen05.
+        self._addressed = [start for start in self._starts if not named[start].startswith(ADDED)]
 
     def at(self, offset: int) -> int:
         """Return the index of the instruction at or after an offset; EXIT past the last."""
@@ -39,7 +43,7 @@ class Flow:
     @cached_property
     def leaders(self) -> list[int]:
         """The first instructions of the basic blocks, ascending."""
-        starts = {0, *self._functions}
+        starts = {0, *self._starts}
         for number, instruction in enumerate(self.instructions):
             starts.update(target for target in self.targets(number) if target != EXIT)
             if control_word(instruction) in CONTROL and number + 1 < len(self.instructions):
@@ -49,7 +53,7 @@ class Flow:
     @cached_property
     def anywhere(self) -> tuple[int, ...]:
         """Where a call through a register can go: a function, or any basic block if none is known."""
-        return tuple(sorted(self._functions or self.leaders))
+        return tuple(self._addressed if self._starts else self.leaders)
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
@@ -109,11 +113,20 @@ class Flow:
             return ()
         return (self.at(addresses[-1]),)
 
+    def returns(self, number: int) -> tuple[int, ...]:
+        """Return where a RET can go: to the instructions after the calls of its function, if that is known."""
+        begins = bisect.bisect_right(self._starts, number) - 1
+        return self._after_calls.get(self._starts[begins] if begins >= 0 else None, self._after_calls[None])
+
     @cached_property
-    def returns(self) -> tuple[int, ...]:
-        """The instructions after calls: where a RET can go."""
-        calls = [number for number, instruction in enumerate(self.instructions) if instruction.opcode == "CALL"]
-        return tuple(self.following(number) for number in calls)
+    def _after_calls(self) -> dict[int | None, tuple[int, ...]]:
+        """By function: the instructions after what may call it; None: those after any call."""
+        found: dict[int | None, list[int]] = {None: [], **{start: [] for start in self._starts}}
+        for number, instruction in enumerate(self.instructions):
+            if instruction.opcode == "CALL":
+                for function in (None, *(self.targets(number) or self.anywhere)):
+                    found.setdefault(function, []).append(self.following(number))
+        return {function: tuple(after) for function, after in found.items()}
 
     def conditional(self, number: int) -> bool:
         """Return whether a jump has a guard or a condition."""
@@ -125,10 +138,10 @@ class Flow:
         instruction = self.instructions[number]
         opcode = instruction.opcode
         after = self.following(number)
-        jumps = {"EXIT": (EXIT,), "KILL": (EXIT,), "RET": self.returns if into_calls else (EXIT,)}.get(opcode)
+        jumps = {"EXIT": (EXIT,), "KILL": (EXIT,), "RET": self.returns(number) if into_calls else (EXIT,)}.get(opcode)
         if opcode in ("BRA", "JMP"):
             jumps = self.targets(number) or (EXIT,)
-        elif opcode in ("BRX", "JMX"):
+        elif opcode in ("BRX", "BRXU", "JMX", "JMXU"):
             jumps = self.targets(number) or tuple(self.leaders)
         elif opcode == "CALL":
             jumps = self._called(number) if into_calls else (after,)

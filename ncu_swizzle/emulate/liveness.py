@@ -266,7 +266,8 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
     while sources:
         written = frozenset(sources).union(*regions.values())
         tainted = _reached(flow, effects, written)
-        branches = {n for n in tainted if control_word(flow.instructions[n]) in CONTROL} - sources
+        # A return decides nothing: it goes back to the call, which is in the region of what led to it.
+        branches = {n for n in tainted if control_word(flow.instructions[n]) in CONTROL - {"RET"}} - sources
         new = branches - regions.keys()
         if not new:
             break

@@ -161,6 +161,7 @@ class Races:
         self.groups: list[list[int]] = [[] for _ in range(self.n)]
         self.tile_groups: list[list[int]] = [[] for _ in range(-(-self.n // WARPS))]
         self.arrived: dict[tuple[int, int], Any] = {}  # clocks of BAR.ARV, by barrier and block
+        self.cluster_arrivals = np.zeros(self.n, np.int64)  # by warp
         self.at_cluster: dict[int, Any] = {}  # clocks of arrivals at the cluster's barrier, by how many
         self.words: dict[int, Any] = {}  # clocks that atomics after a fence left, by unit
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
@@ -259,14 +260,18 @@ class Races:
 
     def _cluster_arrive(self, event: Event, warps: Ints, rows: slice) -> None:
         self.in_step[warps] = self.now
+        self.cluster_arrivals[warps] = event.data[rows]
         for times, clock in zip(event.data[rows].tolist(), self._published(warps), strict=True):
             earlier = self.at_cluster.get(times)
             self.at_cluster[times] = clock if earlier is None else np.maximum(earlier, clock)
 
     def _cluster_pass(self, event: Event, warps: Ints, rows: slice) -> None:
         for warp, times in zip(warps, event.data[rows].tolist(), strict=True):
-            if times in self.at_cluster:
-                self._acquire(np.array([warp]), self.at_cluster[times])
+            # Who has not arrived has ended, which counts as an arrival (PTX ISA, "barrier.cluster").
+            ended = np.flatnonzero(self.cluster_arrivals < times)
+            clocks = [self.at_cluster[times]] if times in self.at_cluster else []
+            if clocks or len(ended):
+                self._acquire(np.array([warp]), np.max([*clocks, *self._published(ended)], axis=0))
 
     def _initialise(self, event: Event, warps: Ints, _rows: slice) -> None:
         block, offset = int(event.data[0][0]) - self.blocks.start, int(event.data[1][0])

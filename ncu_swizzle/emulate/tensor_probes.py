@@ -7,7 +7,7 @@ waited for by nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -136,8 +136,10 @@ class TensorRecord:
         return False
 
     def write(self, access: TensorAccess, *, issuer: int | None, adds: bool = False) -> None:
-        """Record a write: an MMA's if `issuer` is its warp."""
+        """Record a write: an MMA's if `issuer` is its warp; what it adds to was written."""
         offset, here, owner = access.offset, access.here, self.owner(access.machine)
+        if adds:
+            self.read(replace(access, what="it adds to"), by_threads=False)
         if issuer is not None and not adds and bool(self._unread[here].all()):
             self.record.add(
                 offset,

@@ -135,7 +135,7 @@ def test_a_call_by_address_may_go_to_any_function_and_comes_back() -> None:
 
 def test_a_call_by_address_goes_to_a_function_if_they_are_known() -> None:
     lines = ("CALL.REL.NOINC R10 0x0", "@P0 BRA 0x0", "EXIT", "STS [R2], R3", "RET.REL.NODEC R20 0x0", "EXIT")
-    found = Flow([parse_instruction(Sass(STEP * number, line)) for number, line in enumerate(lines)], (3 * STEP,))
+    found = Flow([parse_instruction(Sass(STEP * number, line)) for number, line in enumerate(lines)], {3 * STEP: "f"})
     assert found.anywhere == (3,)
     assert found.region(1, 2) == {0, 1, 3, 4}, "and not what is behind the function"
     assert found.loops == {0: {0, 1, 3}, 1: {0, 1, 3}}, "the function returns behind the call, and the branch goes back"

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded
 from ncu_swizzle.emulate.tensor_probes import roundings
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
-from tests.support.emulation import kernel
+from tests.support.emulation import kernel, pointers
 from tests.support.places import table
 
 CASES = table("emulate/tiles.toml")
@@ -128,6 +128,13 @@ def test_a_shift_is_of_32_lanes_and_8_columns(lane: int, column: int, stored: in
     found = followed("shift", "shifted", Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=parameters))
     assert [misfit.code for misfit in found.misfits] == ([code] if code else [])
     assert all(said in misfit.message for misfit in found.misfits)
+
+
+def test_what_a_product_is_added_to_was_written() -> None:
+    launch = Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=pointers(0)[:16])
+    for name, said in (("two_issue", []), ("added_to_nothing", ["columns 0 to 15 of tensor memory, which nothing has"])):
+        misfits = [each for each in followed("tensor_races", name, launch).misfits if each.code == codes.TENSOR_ORDER]
+        assert [part in each.message for part, each in zip(said, misfits, strict=True)] == [True] * len(said)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ KERNEL(committed, "") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0
 KERNEL(committed_passed_on, "") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); block.wait(0); } __syncthreads(); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(committed_for_one_warp, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); block.wait(0); } __syncwarp(); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(committed_by_another, "02") { BLOCK(1); if (t == 0) block.multiply(); __syncthreads(); if (t == 32) block.commit(0); __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
+KERNEL(added_to_nothing, "") { BLOCK(1); if (t == 0) { block.multiply(true); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(committed_too_soon, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); block.multiply(true); block.commit(1); } __syncwarp(); block.wait(0); out[t] = block.load(); block.wait(1); __syncthreads(); block.free(); }
 KERNEL(parity_of_before, "11") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0, 1); out[t] = block.load(); __syncthreads(); block.wait(0); block.free(); }
 
@@ -150,6 +151,8 @@ KERNEL(lanes_initialise_for_more, "11") { initialised_by_lanes<129>(out, in); }
 // Two blocks of a cluster: the even one multiplies for both.
 KERNEL(pair, "") { BLOCK(2); shared[t] = 1; ptx::fence_async_shared(); block.sync(); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); block.sync(); block.free(); }
 KERNEL(pair_begun_apart, "07") { BEGUN(2, true); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); block.sync(); block.free(); }
+// Whoever has ended counts as arrived: the first warp waits for what the others have loaded.
+KERNEL(pair_freed_by_the_last, "") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); if (warp == 0) { block.sync(); block.free(); } }
 KERNEL(pair_stored_late, "02") { BLOCK(2); shared[t] = 1; ptx::fence_async_shared(); __syncthreads(); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); block.sync(); block.free(); }
 KERNEL(pair_freed_under_way, "02") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncthreads(); block.free(); if (blockIdx.x == 0) block.wait(0); block.sync(); }
 KERNEL(pair_ended, "02 07") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } if (blockIdx.x == 0) block.wait(0); __syncthreads(); block.free(); }
