@@ -132,7 +132,7 @@ def test_a_shift_is_of_32_lanes_and_8_columns(lane: int, column: int, stored: in
 
 def test_what_a_product_is_added_to_was_written() -> None:
     launch = Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=pointers(0)[:16])
-    for name, said in (("two_issue", []), ("added_to_nothing", ["columns 0 to 15 of tensor memory, which nothing has"])):
+    for name, said in (("two_issue", []), ("added_to_nothing", ["columns 0 to 15 of tensor memory, which nothing"])):
         misfits = [each for each in followed("tensor_races", name, launch).misfits if each.code == codes.TENSOR_ORDER]
         assert [part in each.message for part, each in zip(said, misfits, strict=True)] == [True] * len(said)
 
