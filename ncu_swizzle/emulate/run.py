@@ -16,7 +16,7 @@ from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
@@ -517,7 +517,9 @@ def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
         instruction = program.instructions[number]
         where = f"{instruction.text!r} at {instruction.offset:#x}"
         yield f"the emulator fails on {where}, which is its fault; what it writes is unknown: report {error}"
+    unsupported: dict[str, list[SassInstruction]] = {}
     for number in sorted(program.unsupported):
-        instruction = program.instructions[number]
-        where = f"{instruction.text} at {instruction.offset:#x}"
-        yield f"{instruction.mnemonic} is not emulated; its result is unknown: {where}"
+        unsupported.setdefault(program.instructions[number].mnemonic, []).append(program.instructions[number])
+    for mnemonic, (first, *others) in unsupported.items():
+        more = f" and {len(others)} more" if others else ""
+        yield f"{mnemonic} is not emulated; its result is unknown: {first.text} at {first.offset:#x}{more}"
