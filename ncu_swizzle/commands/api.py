@@ -35,16 +35,14 @@ from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, KernelQuery
 from ncu_swizzle.frontends.compiled import refuse_while_imported
-from ncu_swizzle.gate import baseline as baselines
-from ncu_swizzle.gate import reporting
-from ncu_swizzle.gate.baseline import Policy, check_baseline, typed_rules
-from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate import checking, reporting
+from ncu_swizzle.gate.baseline import Policy, typed_rules
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
-from ncu_swizzle.reports.options import Companions, Destination, Judging, LintOptions
+from ncu_swizzle.reports.options import Companions, Destination, Engine, Judging, LintOptions
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
@@ -230,7 +228,7 @@ def compare(
     made for; given alone, everything in it.
     """
     description = own.described(request.problem, sources)
-    profiles, _ = _gathered(entries, replace(request, options=options), on_progress, description)
+    profiles = _gathered(entries, replace(request, options=options), on_progress, description)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -271,11 +269,12 @@ def check(
         allow_recorded=bool(judging.allow_recorded),
         only=KernelFilter(judging.kernel_name, "kernel_name").checked(),
     )
-    check_baseline(rules)
-    saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
     description, request = own.described(request.problem, sources), replace(request, options=options)
-    profiles, reason = _gathered(entries, request, on_progress, description, checked=True)
-    verdict = judge(profiles, rules, saved_baseline, reason)
+
+    def gather(request: Request, engine: Engine) -> list[model.Profile]:
+        return _gathered(entries, request, on_progress, description, engine)
+
+    verdict = checking.judged(gather, rules, request)
     if raising:
         reporting.conclude(verdict)
     return verdict
@@ -286,19 +285,19 @@ def _gathered(
     request: Request,
     on_progress: Progress,
     description: KernelDescription,
-    checked: bool = False,
-) -> tuple[list[model.Profile], str]:
-    """Return the profiles of the entries, and why ncu does not measure here.
+    gate: Engine | None = None,
+) -> list[model.Profile]:
+    """Return the profiles of the entries; `gate` is the engine of a check, which takes one kernel of each.
 
-    A run that is the only entry means everything in it, and a result before and after both; if `checked`, a run means
+    A run that is the only entry means everything in it, and a result before and after both; of a check, a run means
     its kernel, and before and after the latter.
     """
     words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-    engine = choose_engine(request) if words else None
+    engine = gate or (choose_engine(request) if words else None)
     kernels = [word for word in words if naming.is_kernel_file(word) or not Path(word).exists()]
     targets = dict(zip(kernels, naming.resolve_saved(kernels, description) if kernels else (), strict=True))
-    first = -1 if checked and description.pair else 0
-    alone = not checked and len(entries) == 1
+    first = -1 if gate and description.pair else 0
+    alone = not gate and len(entries) == 1
     profiles: list[model.Profile] = []
     for entry in entries:
         if isinstance(entry, model.Profile):
@@ -311,7 +310,7 @@ def _gathered(
             profiles += run_folder.load(Path(entry)).profiles
         elif engine:
             profiles += gather(targets.get(str(entry), [Path(entry)])[first:], request, engine, on_progress)
-    return profiles, engine.reason if engine else ""
+    return profiles
 
 
 @keyworded

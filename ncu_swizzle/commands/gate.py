@@ -208,11 +208,14 @@ def check(
         saving = ("profiles", "baseline", "save_baseline")
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
-            gathered, _ = checking.gathered(profiles, description, request, progress)
+            gather = checking.named_by(profiles, description, progress)
+            gathered = gather(request, checking.engine_for(request))
         file = Path(judging.baseline) if judging.baseline else paths.BASELINE
         reporting.show_saved(checking.save(gathered, file), Output())
         return
     with output.progress() as progress:
-        verdict = checking.check(profiles, description, judging, replace(request, build=build), progress)
+        rules = checking.policy(judging, sources, Path.cwd())
+        gather = checking.named_by(profiles, description, progress)
+        verdict = checking.judged(gather, rules, replace(request, build=build))
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)

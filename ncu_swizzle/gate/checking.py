@@ -1,8 +1,8 @@
-"""The gate's settings; gather profiles, then judge them (``ncu-swizzle check``) or save them (``baseline save``)."""
+"""The gate's settings; profiles gathered, and judged or saved (``ncu-swizzle check``, with ``--save-baseline``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, project_file, refuse_others
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import NONE, Judging
+from ncu_swizzle.reports.options import NONE, Engine, Judging
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
 
@@ -79,38 +79,39 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
     return [baseline.rule(name, table[name], kernel, access, origin) for name in LIMITS if name in table]
 
 
-def check(
-    words: Sequence[str], description: KernelDescription, judging: Judging, request: Request, on_progress: Progress
-) -> Verdict:
-    """Return the verdict on the profiles that words name; source paths are relative to the current folder if they
-    exist there.
-    """
-    rules = _policy(judging, description.sources, Path.cwd())
-    baseline.check_baseline(rules)
-    saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    judged, reason = gathered(words, description, replace(request, races=True, cycles=NEVER), on_progress)
-    verdict = judge(judged, rules, baseline=saved, note=reason, here=files_in(Path.cwd()))
-    checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
-    hiding = Suppressions(rules.ignored)
-    marked = tuple(hiding.marked(checks))
-    names = frozenset(profile.kernel.name for profile in judged)
-    return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
+Gather = Callable[[Request, Engine], Sequence[Profile]]  # what returns the profiles that are asked for
 
 
-def gathered(
-    words: Sequence[str], description: KernelDescription, request: Request, on_progress: Progress
-) -> tuple[list[Profile], str]:
-    """Return the profiles that words name, and why nothing was measured (empty if it was).
+def named_by(words: Sequence[str], description: KernelDescription, on_progress: Progress) -> Gather:
+    """Return what gathers the profiles that words name.
 
-    A run folder stands for the kernel that it was made for; of before and after, the latter is checked.
+    A run folder stands for the kernel that it was made for; of before and after, the latter is taken.
     """
     named = naming.resolve_saved(words, description)
     entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
-    engine = replace(profiles.choose_engine(request), beside=False)  # a gate takes no values from another engine
-    return profiles.gather(entries, request, engine, on_progress), engine.reason
+    return lambda request, engine: profiles.gather(entries, request, engine, on_progress)
 
 
-def _policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
+def engine_for(request: Request) -> Engine:
+    """Return the engine that a gate takes: one alone, without values of another beside it."""
+    return replace(profiles.choose_engine(request), beside=False)
+
+
+def judged(gather: Gather, rules: Policy, request: Request) -> Verdict:
+    """Return the verdict on profiles; their source paths are relative to the current folder if they exist there."""
+    baseline.check_baseline(rules)
+    saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
+    engine = engine_for(request)
+    given = gather(replace(request, races=True, cycles=NEVER), engine)
+    verdict = judge(given, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
+    checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
+    hiding = Suppressions(rules.ignored)
+    marked = tuple(hiding.marked(checks))
+    names = frozenset(profile.kernel.name for profile in given)
+    return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
+
+
+def policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
     own = settings(sources.config, folder, sources.trust)
     usual = own.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)

@@ -64,15 +64,15 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = checking._policy(Judging(max_degree=("1",)), CatalogOptions(), tmp_path)
+    found = checking.policy(Judging(max_degree=("1",)), CatalogOptions(), tmp_path)
     assert [rule.limit for rule in found.rules] == [2, 1]
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded
-    assert not checking._policy(Judging(allow_recorded=False), CatalogOptions(), tmp_path).allow_recorded
-    assert checking._policy(Judging(), CatalogOptions("none"), tmp_path).rules == ()
+    assert not checking.policy(Judging(allow_recorded=False), CatalogOptions(), tmp_path).allow_recorded
+    assert checking.policy(Judging(), CatalogOptions("none"), tmp_path).rules == ()
     (tmp_path / "ncu-swizzle-baseline.json").touch()
-    assert checking._policy(Judging(), CatalogOptions(), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
-    assert checking._policy(Judging(baseline="none"), CatalogOptions(), tmp_path).baseline is None
+    assert checking.policy(Judging(), CatalogOptions(), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
+    assert checking.policy(Judging(baseline="none"), CatalogOptions(), tmp_path).baseline is None
 
 
 def test_mistakes_in_the_settings_are_told(tmp_path: Path) -> None:

@@ -260,6 +260,21 @@ def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
             ncu_swizzle.check(subject, **keywords)
 
 
+@NEEDS_ALL
+def test_a_check_sees_the_races_and_the_comments_that_the_command_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launch: dict[str, Any] = {"grid": 1, "block": 64, "args": ["y=float32[64]:out"], "config": "none"}
+    kernel = "__global__ void turned(float *y) {{ __shared__ float row[64]; row[threadIdx.x] = y[threadIdx.x];\n" \
+             "y[threadIdx.x] = row[63 - threadIdx.x]; }} {}\n"  # fmt: skip
+    for comment, outcome in (("", "fail"), ("// ncu-swizzle: ignore RACE001", "pass")):
+        (tmp_path / "turned.cu").write_text(kernel.format(comment), encoding="utf-8")
+        verdict = ncu_swizzle.check("turned.cu", **launch, engine="emulated", raising=False)
+        assert verdict.outcome == outcome, comment
+        assert "RACE001" in {check.code for check in verdict.checks}
+
+
 # ---------------------------------------------------------------------------------------------- documentation
 
 
