@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.boxes import Boxes, whole_clusters
 from ncu_swizzle.emulate.events import EventLog
 from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
-from ncu_swizzle.emulate.machine import LaunchedGrid, Machine
+from ncu_swizzle.emulate.machine import LaunchedGrid, Machine, coordinates
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.races import RaceCheck
@@ -233,9 +233,8 @@ class Batch:
 
 def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
     """Return the blocks of a grid from one number to before another, x fastest: (B, 3)."""
-    x, y, _ = grid
     numbers = np.arange(first, math.prod(grid) if end is None else end)
-    return np.stack([numbers % x, numbers // x % y, numbers // (x * y)], axis=1)
+    return np.stack(coordinates(numbers, grid), axis=1)
 
 
 def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:

@@ -16,9 +16,9 @@ from ncu_swizzle.emulate.effects import (
     LOCAL,
     ORDERING,
     PHASE_CHECK,
-    REGISTERS,
     SHARED,
     may_be_counted,
+    numbers_in,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Unsupported
@@ -42,7 +42,7 @@ from ncu_swizzle.smem.operations import Bools, Ints, new_values
 
 
 EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
-RESULT = 0b11 << 4  # R4 and R5, as a set of registers
+RESULT = 4, 5  # R4 and R5
 
 HOW_OFTEN = "how often it runs"
 
@@ -116,7 +116,7 @@ class Control(Waits):
         for number in region:
             written |= self.program.effects[number].writes
         blamed = m.now if origin is None else origin
-        m.forget(written & ((1 << REGISTERS) - 1), blamed)
+        m.forget(numbers_in(written), blamed)
         if written >> SHARED & 1:
             lose_everything(m, blamed)
         if written >> GLOBAL & 1:

@@ -14,7 +14,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.effects import WGMMA
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Machine, coordinates
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtPhaseCheck, Group
 
@@ -38,9 +38,7 @@ class Deadlocks:
     def party(self, number: int, does: str, warp: int, lane: int) -> Party:
         """Return a thread and what it does at an instruction."""
         m = self.machine
-        x, y, _ = m.block
-        thread = int(m.thread[warp, lane])
-        at = thread % x, thread // x % y, thread // (x * y)
+        at = coordinates(int(m.thread[warp, lane]), m.block)
         return Party(offset=self.program.instructions[number].offset, does=does, thread=at)
 
     def of_group(self, group: Group, does: str, block: int | None = None) -> Party | None:
@@ -95,24 +93,23 @@ class Deadlocks:
         m = self.machine
         for row, (warp, offset) in enumerate(zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True)):
             block = int(m.block_of[warp])
-            barrier = m.mbarriers.at.get(offset)
-            if barrier is None or barrier.unsure[block] or barrier.blurred[block]:
+            barrier = m.mbarriers.followed(offset, block)
+            if barrier is None:
                 continue
             pending, bytes_ = int(barrier.pending[block]), int(barrier.transactions[block])
             if not pending and self._follows_tiles:  # `tile_record` says how many bytes lack, and of which copies
                 continue
             lacks = [f"{pending} of {int(barrier.expected[block])} arrivals"] if pending else []
             lacks += [f"{bytes_:,} bytes"] if bytes_ > 0 else []
-            missing = (
-                [f"{' and '.join(lacks)} {'is' if pending == 1 == len(lacks) else 'are'} missing"] if lacks else []
-            )
+            are = "is" if pending == 1 == len(lacks) else "are"
+            missing = [f"{' and '.join(lacks)} {are} missing"] if lacks else []
             missing += [f"{-bytes_:,} bytes more than expected have arrived"] if bytes_ < 0 else []
             lane = int(checks.selected[row].argmax())
             mine = self.party(checks.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
             others = [party for party in dict.fromkeys(self.waiting(block)) if party.offset != mine.offset]
             places = (mine, *self._last_arrival(offset, block), *others)[:MOST_PARTIES]
             what = f"thread {mine.thread} {mine.does}, whose phase of parity {int(checks.parity[row])} cannot complete"
-            what = ": ".join([what, *filter(None, ["; ".join(missing)])])
+            what += f": {'; '.join(missing)}" if missing else ""
             self.record(codes.PHASE if pending else codes.BYTES, places, block, what)
 
     @cached_property

@@ -154,6 +154,11 @@ def operand_number(operand: Operand) -> int | None:
     return BASES[operand.kind] + operand.number
 
 
+def numbers_in(registers: int) -> list[int]:
+    """Return the registers in a bit set."""
+    return [number for number in range(REGISTERS) if registers >> number & 1]
+
+
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     """Return the guard of an instruction that reads no lanes but those that the guard selects."""
     guard = instruction.guard

@@ -20,11 +20,12 @@ import numpy as np
 
 from ncu_swizzle.emulate.boxes import ENDLESS, Repeat
 from ncu_swizzle.emulate.dependence import LOOP_AXES
+from ncu_swizzle.emulate.effects import numbers_in
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.state import Group, State
-from ncu_swizzle.emulate.steps import Advance, Movement, Shifts, numbers_in, positions, sample, strip, what_matters
+from ncu_swizzle.emulate.steps import Advance, Movement, Shifts, positions, sample, strip, what_matters
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.operations import Bools, Ints
 

@@ -34,6 +34,12 @@ LOCAL_WINDOW = 0x00008002
 PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 
 
+def coordinates(number: Any, extents: Index) -> tuple[Any, Any, Any]:
+    """Return x, y and z of numbers that count a block or a grid of these extents through, x fastest."""
+    x, y, _ = extents
+    return number % x, number // x % y, number // (x * y)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Draw:
     """Tickets that an atomic gives, as indices on an axis on which the grid has one block: see `tickets`."""
@@ -170,9 +176,8 @@ class Machine(State, RegisterFile, LaunchedGrid):
     def whose(self, row: int, lane: int) -> tuple[Index, Index]:
         """Return thread and block, in x, y and z, of a lane of the view."""
         warp = int(self.view.warps[row])
-        number, (x, y, _) = int(self.thread[warp, lane]), self.block
         i, j, k = self.blocks[self.block_of[warp]].tolist()
-        return (number % x, number // x % y, number // (x * y)), (i, j, k)
+        return coordinates(int(self.thread[warp, lane]), self.block), (i, j, k)
 
     def decide(self, tag: Tag | None, bits: int = 32) -> None:
         """Record a decision by the lower bits of a value that depends on the block or the iteration."""

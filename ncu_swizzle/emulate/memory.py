@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.contents import (
 )
 from ncu_swizzle.emulate.copies import AsyncCopy
 from ncu_swizzle.emulate.dependence import any_way
-from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, operand_number, width
+from ncu_swizzle.emulate.effects import BASES, effects, numbers_in, operand_number, width
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
@@ -57,8 +57,7 @@ class MemoryInstruction:
         self.width = access_width(instruction)
         self.destination = operand_number(instruction.operands[0]) if self.position > 0 else None
         self.count = max(1, width(instruction))
-        written = effects(instruction).writes
-        self.results = [register for register in range(REGISTERS) if written >> register & 1]
+        self.results = numbers_in(effects(instruction).writes)
         sources = instruction.operands[self.position + 1 :]
         self.data = (
             [operands.raw(sources[0], k) for k in range(max(1, self.width // 4))]

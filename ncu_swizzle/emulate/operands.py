@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.code import (
     Operand,
     SassInstruction,
 )
-from ncu_swizzle.emulate.dependence import total
+from ncu_swizzle.emulate.dependence import Tag, total
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.primitives import absolute, added, inverted, negation, times
@@ -130,66 +130,34 @@ def _term(term: Operand) -> Reader:
     return read if scale == 1 else lambda m: times(read(m), scale)
 
 
-def wide_address(operand: Operand) -> Reader:
-    """Return a reader of a 64-bit address, as uint64."""
+def wide_address(operand: Operand, followed: bool = False) -> Reader:
+    """Return a reader of a 64-bit address, as uint64.
+
+    `followed`: its tag is that of the lower half, on which sectors and lines depend.
+    """
     assert operand.kind == MEMORY
     # A uniform register by itself is an offset with a sign.
     signed = len(operand.terms) == 1 and operand.terms[0].kind == UREG
-    terms = [_wide_term(term) if "64" in term.suffixes else _widened(_term(term), signed) for term in operand.terms]
+    terms = [pair(term) if "64" in term.suffixes else _widened(_term(term), signed) for term in operand.terms]
     offset = np.full((1, 1), operand.offset % (1 << 64), U64)
 
     def summed(m: Machine) -> Value:
-        values = [term(m) for term in terms]
-        bits = offset
-        for value in values:
-            bits = bits + value.bits
-        return computed(bits, *values)
+        bits, sources, tags = offset, list[Value](), list[Tag | None]()
+        for term in terms:
+            halves = term(m)
+            sources += halves
+            tags.append(halves[0].tag)
+            bits = bits + (halves[0].bits if len(halves) == 1 else wide(halves[0].bits, halves[1].bits))
+        return derived(bits, *sources, tag=total(*tags)) if followed else computed(bits, *sources)
 
     return summed
 
 
-def tagged_address(operand: Operand) -> Reader:
-    """Return a reader of a 64-bit address whose tag is that of its lower half, on which sectors and lines depend."""
-    assert operand.kind == MEMORY
-    signed = len(operand.terms) == 1 and operand.terms[0].kind == UREG
-    terms = [
-        (pair(term), None) if "64" in term.suffixes else (None, _widened(_term(term), signed)) for term in operand.terms
-    ]
-    offset = np.full((1, 1), operand.offset % (1 << 64), U64)
-
-    def tagged(m: Machine) -> Value:
-        bits, values, tags = offset, [], []
-        for halves, single in terms:
-            if halves is not None:
-                low, high = halves(m)
-                bits = bits + wide(low.bits, high.bits)
-                values += [low, high]
-                tags.append(low.tag)
-            elif single is not None:
-                value = single(m)
-                bits = bits + value.bits
-                values.append(value)
-                tags.append(value.tag)
-        return derived(bits, *values, tag=total(*tags))
-
-    return tagged
-
-
-def _wide_term(term: Operand) -> Reader:
-    halves = pair(term)
-
-    def read(m: Machine) -> Value:
-        low, high = halves(m)
-        return computed(wide(low.bits, high.bits), low, high)
-
-    return read
-
-
-def _widened(read: Reader, signed: bool) -> Reader:
-    def widened(m: Machine) -> Value:
+def _widened(read: Reader, signed: bool) -> Callable[[Machine], tuple[Value]]:
+    def widened(m: Machine) -> tuple[Value]:
         value = read(m)
         bits = value.bits.view(I32).astype(I64).view(U64) if signed else value.bits.astype(U64)
-        return Value(bits, value.known, value.origin, value.tag)
+        return (Value(bits, value.known, value.origin, value.tag),)
 
     return widened
 

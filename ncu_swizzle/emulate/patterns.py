@@ -16,6 +16,7 @@ from ncu_swizzle.emulate.counts import Dim3
 from ncu_swizzle.emulate.dependence import BLOCK_AXES, EVERY, NOTHING, Steps, Tag
 from ncu_swizzle.emulate.effects import Effects, address_reads
 from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.smem.operations import WARP, Bools, Ints
 
 MANY = 2  # strides along an axis from which on they are not one
@@ -27,9 +28,9 @@ class Neighbours:
     def __init__(self, block: Dim3) -> None:
         x, y, z = block
         number = np.arange(x * y * z)
-        coordinates = np.stack([number % x, number // x % y, number // (x * y)])  # (3, threads)
-        full = coordinates[:, : len(number) // WARP * WARP].reshape(3, -1, WARP)
-        warp = full if full.size else coordinates[:, None, :]
+        threads = np.stack(coordinates(number, block))  # (3, threads)
+        full = threads[:, : len(number) // WARP * WARP].reshape(3, -1, WARP)
+        warp = full if full.size else threads[:, None, :]
         apart = warp - warp[:, :, :1]
         self.pairs: list[tuple[Ints, Ints]] = []  # of lanes, (i, j)
         for axis in np.eye(3, dtype=np.int64):

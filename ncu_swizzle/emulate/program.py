@@ -12,10 +12,9 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic
-from ncu_swizzle.emulate.code import BARRIER, PRED, REG, Code, Sass, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
-    BASES,
     CONTROL,
     ELSEWHERE,
     INITIALISES,
@@ -29,6 +28,7 @@ from ncu_swizzle.emulate.effects import (
     control_word,
     effects,
     may_be_counted,
+    numbers_in,
     operand_number,
     reading_guard,
 )
@@ -42,7 +42,7 @@ from ncu_swizzle.emulate.order_steps import order_step
 from ncu_swizzle.emulate.patterns import Vector, vectors
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.traffic import Tallies
-from ncu_swizzle.emulate.values import Value, unknown
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
 from ncu_swizzle.smem.operations import Ints
 
@@ -400,17 +400,9 @@ def _note_missable(m: Machine, tokens: Ints) -> None:
 
 def _forgetting(instruction: SassInstruction, index: int) -> Step:
     """Return the step that makes the results unknown."""
-    writes = effects(instruction).writes
-    written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
+    written = numbers_in(effects(instruction).writes)
     guard = operands.guard_operands(instruction.guard)
-
-    def step(m: Machine) -> None:
-        condition = guard(m) if guard else None
-        for register in written:
-            like = bool if register >= BASES[PRED] else np.uint32
-            m.put(register, unknown(index, like), condition)
-
-    return step
+    return lambda m: m.forget(written, index, guard(m) if guard else None)
 
 
 def _uncounted(instruction: SassInstruction, index: int) -> Step:

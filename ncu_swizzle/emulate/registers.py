@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG
 from ncu_swizzle.emulate.dependence import Tag, function_of
-from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.values import (
     Known,
     Patches,
@@ -212,11 +213,7 @@ class RegisterFile:
         patches = overwritten(old, value, self.view.warps, selected, alive)
         return merged((tag for _, tag in patches), wide == 1), patches
 
-    def forget(self, numbers: int, origin: int) -> None:
-        """Make the registers in a bit set unknown in the view's lanes."""
-        number = 0
-        while numbers >> number and number < REGISTERS:
-            if numbers >> number & 1:
-                like = bool if number >= BASES[PRED] else np.uint32
-                self.put(number, unknown(origin, like))
-            number += 1
+    def forget(self, numbers: Iterable[int], origin: int, guard: Value | None = None) -> None:
+        """Make registers unknown in the view's lanes for which the guard is true."""
+        for number in numbers:
+            self.put(number, unknown(origin, bool if number >= BASES[PRED] else np.uint32), guard)

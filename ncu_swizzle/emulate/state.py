@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,13 +75,8 @@ class AtPhaseCheck:
 
     def part(self, chosen: Bools) -> AtPhaseCheck:
         """Return some of the warps, (G,)."""
-        return AtPhaseCheck(
-            group=self.group.part(chosen),
-            selected=self.selected[chosen],
-            offset=self.offset[chosen],
-            parity=self.parity[chosen],
-            result=self.result,
-        )
+        arrays = {name: getattr(self, name)[chosen] for name in ("selected", "offset", "parity")}
+        return replace(self, group=self.group.part(chosen), **arrays)
 
 
 # ---------------------------------------------------------------------------------------------- memory
@@ -154,25 +149,15 @@ class Barriers:
         """Return the barriers at an offset to change them; nothing is known of those that were not initialised."""
         self.changed = True
         if offset not in self.at:
-            if self._is_reserved(offset) and self.reserved is not None:
-                one, nothing = np.ones(self.blocks, np.int64), np.zeros(self.blocks, np.int64)
-                self.at[offset] = Barrier(
-                    expected=one,
-                    pending=one.copy(),
-                    transactions=nothing,
-                    phase=self.reserved.copy(),
-                    unsure=np.zeros(self.blocks, bool),
-                    blurred=np.zeros(self.blocks, bool),
-                    completed=nothing.copy(),
-                )
-                return self.at[offset]
-            pending, transactions, expected, phase, completed = (np.zeros(self.blocks, np.int64) for _ in range(5))
+            reserved = self._is_reserved(offset)
+            expected, pending = (np.full(self.blocks, int(reserved)) for _ in range(2))
+            transactions, phase, completed = (np.zeros(self.blocks, np.int64) for _ in range(3))
             self.at[offset] = Barrier(
                 expected=expected,
                 pending=pending,
                 transactions=transactions,
-                phase=phase,
-                unsure=np.ones(self.blocks, bool),
+                phase=phase if self.reserved is None or not reserved else self.reserved.copy(),
+                unsure=np.full(self.blocks, not reserved),
                 blurred=np.zeros(self.blocks, bool),
                 completed=completed,
             )
@@ -180,6 +165,11 @@ class Barriers:
 
     def _is_reserved(self, offset: int) -> bool:
         return self.reserved is not None and offset < RESERVED_BYTES
+
+    def followed(self, offset: int, block: int) -> Barrier | None:
+        """Return the barriers at an offset if all is known of this block's; None if it is not."""
+        barrier = self.at.get(offset)
+        return None if barrier is None or barrier.unsure[block] or barrier.blurred[block] else barrier
 
     def initialise(self, offset: int, blocks: Ints, count: Ints) -> None:
         """Start the first phase of the barrier in these blocks."""
@@ -227,17 +217,13 @@ class Barriers:
 
     def phase(self, offset: int, block: int) -> int | None:
         """Return how many phases of a block's barrier have completed; None if that is not known."""
-        barrier = self.at.get(offset)
-        if barrier is None or barrier.unsure[block] or barrier.blurred[block]:
-            return None
-        return int(barrier.completed[block])
+        barrier = self.followed(offset, block)
+        return None if barrier is None else int(barrier.completed[block])
 
     def lacking(self, offset: int, block: int) -> int:
         """Return the bytes that are missing (negative: too many) if nothing else keeps a phase from completing."""
-        barrier = self.at.get(offset)
-        if barrier is None or barrier.unsure[block] or barrier.blurred[block] or barrier.pending[block]:
-            return 0
-        return int(barrier.transactions[block])
+        barrier = self.followed(offset, block)
+        return 0 if barrier is None or barrier.pending[block] else int(barrier.transactions[block])
 
     def passed(self, offset: int, blocks: Ints, parity: Ints) -> Bools:
         """Return whether the phase of this parity is complete in each of these blocks, (n,); False if unsure."""

@@ -17,7 +17,7 @@ import numpy as np
 from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, from_first_line
 from ncu_swizzle.emulate.code import PRED
 from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, total
-from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.effects import BASES, REGISTERS, numbers_in
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import SHIFTED_BYTES, SharedRequests
@@ -26,11 +26,6 @@ from ncu_swizzle.emulate.values import Bits, Patches, Value, merged
 from ncu_swizzle.smem.operations import Bools, Ints
 
 UNKNOWN = -1  # what a sample says of a register that is not known, or was never written
-
-
-def numbers_in(live: int) -> list[int]:
-    """Return the registers in a bit set."""
-    return [number for number in range(REGISTERS) if live >> number & 1]
 
 
 def sample(m: Machine, numbers: Sequence[int], warp: int, lane: int) -> Ints:

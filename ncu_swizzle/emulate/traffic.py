@@ -409,7 +409,7 @@ class _GlobalAccess(_Access):
     """Loads, stores and atomics; through a generic address, of global or local memory, or of neither."""
 
     def reader(self) -> operands.Reader:
-        return operands.tagged_address(self.instruction.operands[memory_operands(self.instruction)[0]])
+        return operands.wide_address(self.instruction.operands[memory_operands(self.instruction)[0]], followed=True)
 
     def request(self, m: Machine, selected: Bools) -> None:
         address = self.address(m)
@@ -435,7 +435,7 @@ class _Copy(_Access):
         self.reads = operands.predicate(filled) if filled else None
 
     def reader(self) -> operands.Reader:
-        return operands.tagged_address(self.instruction.operands[memory_operands(self.instruction)[1]])
+        return operands.wide_address(self.instruction.operands[memory_operands(self.instruction)[1]], followed=True)
 
     def request(self, m: Machine, selected: Bools) -> None:
         address = self.address(m)

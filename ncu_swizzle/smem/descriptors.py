@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -89,36 +89,48 @@ class Descriptor:
         """The bytes of a row that the swizzle permutes; 16 without one."""
         return self.spans[self.mode]
 
+    @property
+    def atom(self) -> int:
+        """The bytes that the swizzle keeps together."""
+        return CHUNK
+
     def chunks(self, rows: int, mn_major: bool, deep: int = 2 * GROUP) -> Ints:
         """Return the address of each chunk: of row m at [m, chunk along K], or MN-major at [chunk of M, k].
 
-        `rows` of A or columns of B. MN-major tiles have elements of 16 bits.
+        `rows` of A or columns of B; `deep`: values of k, if the tile is MN-major: those of wgmma have 16 bits each.
         """
         if mn_major:
-            chunk, k = np.arange(rows // GROUP)[:, None], np.arange(deep)
-            # Without a swizzle, the two offsets of an MN-major tile change roles.
+            per_row = CHUNK * deep // K_BYTES  # rows of M or N in a chunk: 32 bytes are `deep` elements
+            chunk, k = np.arange(rows // per_row)[:, None], np.arange(deep)
+            # Without a swizzle, the two offsets of an MN-major tile change roles. With atoms of 32 bytes, the pattern
+            # has four rows, not eight.
             across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
-            wide = self.span // CHUNK  # chunks of a row that the swizzle permutes
+            group, wide = GROUP * CHUNK // self.atom, self.span // CHUNK  # chunks of a row that the swizzle permutes
             plain = self.start + chunk // wide * across + chunk % wide * CHUNK
-            plain = plain + k // GROUP * along + k % GROUP * self.span
+            plain = plain + k // group * along + k % group * self.span
         else:
             row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
             apart = self.leading if self.span == CHUNK else CHUNK  # swizzled, LBO is not used
             plain = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
-        return swizzled(plain, self.span, self.base_offset)
+        return swizzled(plain, self.span, self.base_offset, self.atom)
 
-    def moved(self, start: int) -> Descriptor:
+    def moved(self, start: int) -> Self:
         """Return the same matrix elsewhere."""
         return replace(self, start=start)
 
     @property
-    def named_modes(self) -> Iterator[tuple[str, Descriptor]]:
+    def named_modes(self) -> Iterator[tuple[str, Self]]:
         """The modes in words, and the descriptor with each."""
         for mode, span in self.spans.items():
-            yield f"the {span}-byte mode" if mode else "the mode without swizzle", replace(self, mode=mode)
+            other = replace(self, mode=mode)
+            yield f"the {span}-byte mode{other._atoms}" if mode else "the mode without swizzle", other
+
+    @property
+    def _atoms(self) -> str:
+        return f" with {self.atom}-byte atoms" if self.atom > CHUNK else ""
 
     def __str__(self) -> str:
         """The fields as CUDA programmers call them."""
-        mode = f"{self.span}-byte swizzle" if self.mode else "no swizzle"
+        mode = f"{self.span}-byte swizzle{self._atoms}" if self.mode else "no swizzle"
         base = f", base offset {self.base_offset}" if self.base_offset else ""
         return f"{mode}, LBO {self.leading}, SBO {self.stride}{base}"

@@ -124,6 +124,16 @@ def new_values(ordered: Ints) -> Bools:
     return new
 
 
+def first_lanes(addresses: Ints, active: Bools) -> Bools:
+    """Mark the lowest active lane of each address, (N, 32)."""
+    # Address and lane in one number, 5 bits for the lane: sorted, the lanes of an address are neighbours, lowest first.
+    ordered = np.sort(np.where(active, addresses << 5 | np.arange(WARP), -1), axis=1)
+    request, position = np.nonzero(new_values(ordered >> 5))
+    firsts = np.zeros(active.shape, bool)
+    firsts[request, ordered[request, position] & 31] = True
+    return firsts
+
+
 def most_lanes(lanes: Ints, mask: Bools, width: int = WORD) -> Ints:
     """Return (N,): how many active lanes the busiest bank serves, serialized even at the same address."""
     banks = LINE // width

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.base.traffic import SECTOR
-from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints, new_values
+from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints, first_lanes, new_values
 
 CHUNK = 16  # bytes that a lane of a copy past L1 moves
 LANES_OF_SECTOR = SECTOR // WORD  # of neighbouring threads, whose word of local memory is in one sector
@@ -55,16 +55,6 @@ def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
     actual = _different(moves, copying, 1)
     full = -(-copying.sum(axis=1) * CHUNK // SECTOR)
     return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(source, active, LINE))
-
-
-def first_lanes(addresses: Ints, active: Bools) -> Bools:
-    """Return (N, 32): the lowest active lane of each address."""
-    # Stable: of equal addresses, the lowest lane comes first; lanes that are not active come before all.
-    keys = np.where(active, addresses, -1)
-    order = np.argsort(keys, axis=1, kind="stable")
-    firsts = np.zeros(active.shape, bool)
-    np.put_along_axis(firsts, order, new_values(np.take_along_axis(keys, order, axis=1)), axis=1)
-    return firsts
 
 
 def local_sectors(addresses: Ints, active: Bools, width: int) -> Ints:

@@ -6,22 +6,18 @@ CUTLASS's mma_sm100_desc.hpp. docs/blackwell.md says what they were checked by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
-
-import numpy as np
 
 from ncu_swizzle.smem.descriptors import (
     CHUNK,
     FIELD,
-    GROUP,
     K_BYTES,
     MOST_BASE_OFFSET,
     Descriptor,
-    swizzled,
 )
-from ncu_swizzle.smem.operations import LINE, WORD, Ints
+from ncu_swizzle.smem.operations import LINE, WORD
 
 # ---------------------------------------------------------------------------------------------- shared memory
 
@@ -62,40 +58,6 @@ class UmmaDescriptor(Descriptor):
             layouts = "0 none, 1 128B with 32-byte atoms, 2 128B, 4 64B, 6 32B"
             return f"its layout (bits 61 to 63) is {self.mode}, and the layouts are {layouts}"
         return ""
-
-    def chunks(self, rows: int, mn_major: bool, deep: int = 2 * GROUP) -> Ints:
-        """Return the address of each chunk: of row m at [m, chunk along K], or MN-major at [chunk of M, k].
-
-        `deep`: values of k, if the tile is MN-major.
-        """
-        if not mn_major:
-            row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
-            apart = self.leading if self.span == CHUNK else CHUNK
-            plain = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
-            return swizzled(plain, self.span, self.base_offset, self.atom)
-        per_row = CHUNK * deep // K_BYTES  # rows of M or N in a chunk: 32 bytes are `deep` elements
-        chunk, k = np.arange(rows // per_row)[:, None], np.arange(deep)
-        # Without a swizzle, the two offsets change roles. With atoms of 32 bytes, the pattern has four rows, not eight.
-        across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
-        group, wide = GROUP // 2 if self.mode == ATOMS_32 else GROUP, self.span // CHUNK
-        plain = self.start + chunk // wide * across + chunk % wide * CHUNK
-        plain = plain + k // group * along + k % group * self.span
-        return swizzled(plain, self.span, self.base_offset, self.atom)
-
-    @property
-    def named_modes(self) -> Iterator[tuple[str, UmmaDescriptor]]:
-        """The other layouts in words, and the descriptor with each."""
-        for mode, span in self.spans.items():
-            atoms = " with 32-byte atoms" if mode == ATOMS_32 else ""
-            words = f"the {span}-byte mode{atoms}" if mode else "the mode without swizzle"
-            yield words, replace(self, mode=mode)
-
-    def __str__(self) -> str:
-        """The fields as CUDA programmers call them."""
-        atoms = " with 32-byte atoms" if self.mode == ATOMS_32 else ""
-        mode = f"{self.span}-byte swizzle{atoms}" if self.mode else "no swizzle"
-        base = f", base offset {self.base_offset}" if self.base_offset else ""
-        return f"{mode}, LBO {self.leading}, SBO {self.stride}{base}"
 
 
 # ---------------------------------------------------------------------------------------------- the instruction

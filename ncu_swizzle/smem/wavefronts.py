@@ -29,6 +29,7 @@ from ncu_swizzle.smem.operations import (
     Ints,
     Operation,
     degrees,
+    first_lanes,
     most_lanes,
     new_values,
     one_address,
@@ -37,9 +38,6 @@ from ncu_swizzle.smem.operations import (
 )
 
 # cp.async: the wavefronts of writing to shared memory what the lanes read from global memory.
-
-
-_LANE = np.arange(WARP)
 
 
 def count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple[Ints, Ints, Bools]:
@@ -51,7 +49,7 @@ def count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple
     if ".cg." not in operation.name:
         through = _through_l1(operation, lanes, mask, source)
         return through, _lines(mask, operation.width_bytes), np.ones(len(lanes), bool)
-    writers = _first_writers(lanes, mask) & (source >= 0)
+    writers = first_lanes(lanes, mask) & (source >= 0)
     actual, known = _bypass(lanes, writers, source)
     ideal = _lines(writers, ROW)
     again = np.flatnonzero((mask & (source < 0)).any(axis=1) | operation.name.endswith(ZERO_FILL))
@@ -85,16 +83,6 @@ def _lines(mask: Bools, width: int) -> Ints:
     """Return (N,): how many 128-byte lines the bytes that the mask's lanes write fill."""
     lines: Ints = -(-mask.sum(axis=1) * width // LINE)
     return lines
-
-
-def _first_writers(lanes: Ints, mask: Bools) -> Bools:
-    """Return (N, 32): the lowest active lane of each written address."""
-    # Address and lane in one number, 5 bits for the lane: sorted, the lanes of an address are neighbours, lowest first.
-    ordered = np.sort(np.where(mask, lanes << 5 | _LANE, -1), axis=1)
-    request, position = np.nonzero(new_values(ordered >> 5))
-    writers = np.zeros(mask.shape, bool)
-    writers[request, ordered[request, position] & 31] = True
-    return writers
 
 
 def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:

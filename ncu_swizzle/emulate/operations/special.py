@@ -13,7 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.dependence import block_axis, multiple_of
-from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
 from ncu_swizzle.emulate.operands import Compute, applied, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single
@@ -171,9 +171,7 @@ def _by_axis(name: str, read: Callable[[Machine, int], Value]) -> dict[str, Regi
 
 
 def _thread(m: Machine, axis: int) -> Value:
-    x, y, _ = m.block
-    index = (m.thread % x, m.thread // x % y, m.thread // (x * y))[axis]
-    return constant(0) if m.block[axis] == 1 else Value(index.astype(np.uint32))
+    return constant(0) if m.block[axis] == 1 else Value(coordinates(m.thread, m.block)[axis].astype(np.uint32))
 
 
 def _packed_thread(m: Machine) -> Value:
