@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ncu_swizzle.fix import ptx
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.draft import Draft, Swapped
@@ -30,7 +31,6 @@ UNMOVED = (
     "assignment_expression", "conditional_expression", "condition_clause", "comma_expression", "unary_expression",
     "binary_expression", "gnu_asm_output_operand",
 )  # fmt: skip
-WIDEST = 16  # bytes that one instruction accesses
 
 
 @dataclass(eq=False)
@@ -238,7 +238,7 @@ class Extents:
         """Return how many bytes an access has."""
         node = reach.node
         if node.parent.type == "gnu_asm_input_operand":
-            return _of_asm(node.above("gnu_asm_expression").text)
+            return ptx.width(node.parent)
         name = node.called if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
             given = [child for child in node.arguments if child.type != "comment"]
@@ -299,13 +299,3 @@ class Extents:
                 if term.constant and term.constant * self.draft.size(step.unit, reach.node) % self.row == 0:
                     return True
         return self._points_to_row(reach.start)
-
-
-def _of_asm(text: str) -> int:
-    """Return how many bytes an asm statement accesses in shared memory, the most that it may if that is not seen."""
-    if re.search(r"matrix|bulk|wgmma|tcgen", text):
-        return WIDEST
-    if copied := re.search(r"cp\.async[^;]*\],\s*\[[^\]]*\],\s*(\d+)", text):
-        return int(copied[1])
-    found = re.findall(r"\b(?:ld|st|atom|red)[.\w:]*?(?:\.v(\d))?\.[busf](\d+)\b", text)
-    return max((int(count or 1) * int(bits) // 8 for count, bits in found), default=WIDEST)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ncu_swizzle.fix import ptx
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.objects import fields_made, fixed_value, member
 from ncu_swizzle.fix.ranges import Ranges
@@ -208,8 +209,8 @@ class LayoutValues:
             case "return_statement":
                 self._returned(parent)
             case "gnu_asm_input_operand":
-                if not SHARED_ASM.search(parent.above("gnu_asm_expression").text):
-                    raise parent.misfit(" is no address in shared memory")
+                if not SHARED_ASM.search(parent.above("gnu_asm_expression").text) or not ptx.accesses(parent):
+                    raise parent.misfit(" is more than an address in shared memory")
             case "expression_statement" | "static_assert_declaration":
                 return
             case _:

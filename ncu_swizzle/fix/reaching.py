@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ncu_swizzle.fix import cuda, objects, scopes
+from ncu_swizzle.fix import cuda, objects, ptx, scopes
 from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
@@ -25,9 +25,7 @@ TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_pt
 SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
 # They access what they are pointed to, as wide as the pointer says or as they are told.
-ACCESSING = re.compile(
-    r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy|__shfl\w*|__half2float|float2half|min|max|f(ma|min|max)f?)$"
-)
+ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 QUALIFIERS = ("const", "volatile", "__restrict__")
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
 # What does nothing with an address.
@@ -204,7 +202,11 @@ class ReachWalk:
             case "return_statement":
                 self._return(parent, node, state)
             case "gnu_asm_input_operand":
-                self._access(node, state)
+                if ptx.accesses(parent):
+                    self._access(node, state)
+                else:
+                    code = parent.above("gnu_asm_expression").part("assembly_code")
+                    self._stop(parent, state, f"{code.quoted(80)} computes with an address of {state.start.name}")
             case kind if kind not in IDLE:
                 self._puzzled(node, parent, state)
 

@@ -2,7 +2,7 @@
 
 from tree_sitter import Node as ParsedNode
 
-from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix import cuda, ptx
 from ncu_swizzle.fix.cuda import NOTHING
 from ncu_swizzle.fix.webs import BYTES, Web
 from tests.support.places import DATA, table
@@ -69,6 +69,27 @@ def test_what_escapes_is_named() -> None:
     obstacles = {body: in_kernel(body).obstacles[0] for body in FACTS["escapes"]}
     assert {body: obstacle.reason for body, obstacle in obstacles.items()} == FACTS["escapes"]
     assert {obstacle.line for obstacle in obstacles.values()} == {1}
+
+
+def test_an_asm_statement_accesses_an_address_or_computes_with_it() -> None:
+    def obstacles(code: str, constraint: str = "r") -> list[str]:
+        web = in_kernel(f'int v; asm({code} : "=r"(v) : "{constraint}"(&t[x][0]), "r"(x)); o[x] = v;')
+        return [obstacle.reason for obstacle in web.obstacles]
+
+    ptx = FACTS["ptx"]
+    assert {code: reasons for code in ptx["accesses"] if (reasons := obstacles(code))} == {}
+    assert [code for code in ptx["computes"] if not obstacles(code)] == []
+    assert obstacles('""') == []
+    assert obstacles('""', "0") == ['"" computes with an address of t']  # what comes out is what goes in
+
+
+def test_an_asm_statement_is_as_wide_as_its_widest_access() -> None:
+    def width(code: str) -> int:
+        file = cuda.parse(f'void k() {{ asm({code} : "=r"(v) : "r"(a), "r"(b)); }}'.encode(), "k.cu")
+        return ptx.width(next(file.nodes("gnu_asm_input_operand")))
+
+    widths = FACTS["ptx"]["widths"]
+    assert {code: width(code) for code in widths} == widths
 
 
 def test_methods_and_references_are_followed() -> None:
