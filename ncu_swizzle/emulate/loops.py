@@ -14,7 +14,7 @@ all threads is watched from then on: see `steps.Movement`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.state import Group, State
-from ncu_swizzle.emulate.steps import Advance, Movement, Shifts, positions, sample, strip, what_matters
+from ncu_swizzle.emulate.steps import Movement, Shifts, positions, sample, strip, what_matters
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -124,7 +124,7 @@ class Header:
     resume: int = 0  # the visit from which on it is watched
     failures: int = 0
     factor: int = 1
-    hint: tuple[int, Advance | Movement] | None = None  # what was right the last time
+    hint: tuple[int, Movement] | None = None  # what was right the last time
     together: bool = False  # whether periods of all threads are watched
     places: list[int] = field(default_factory=list)  # where all threads were
     mark: PeriodStart | None = None
@@ -158,7 +158,7 @@ class Header:
 
     def entered_again(self) -> bool:
         """Return whether a register that grows in the loop has fallen since the last visit, or the other way round."""
-        if self.hint is None or not isinstance(self.hint[1], Movement) or len(self.samples) < 2:
+        if self.hint is None or self.hint[1].threads is not None or len(self.samples) < 2:
             return False
         step, lanes = self.samples[-1] - self.samples[-2], self.hint[1].changes
         return any(
@@ -173,7 +173,7 @@ class Watched:
 
     header: Header
     group: Group
-    advance: Advance | Movement
+    movement: Movement
     depth: int  # how many others it runs in
     period: int
     left: int  # visits of the header until it ends
@@ -186,9 +186,9 @@ class Watched:
 
     def meets(self, group: Group) -> bool:
         """Return whether all threads, or those of the group, are still where they have to be."""
-        if isinstance(self.advance, Movement):
+        if self.movement.threads is None:
             return True
-        inside = not (group.mask & ~self.advance.lanes[group.warps]).any()
+        inside = not (group.mask & ~self.movement.threads[group.warps]).any()
         again = group.pc in self.header.body and inside
         return again and (self.group.pc != group.pc or self.same(group))
 
@@ -262,7 +262,7 @@ class Loops:
             self._begin_again(header, group, *header.hint)
             return
         warp = int(group.warps[0])
-        # One lane is sampled, which is cheap. That all lanes change alike is what `Advance.happened` checks afterwards.
+        # One lane is sampled, which is cheap; `Movement.happened` checks afterwards that all lanes change alike.
         header.samples.append(sample(self.machine, header.numbers, warp, int(group.mask[0].argmax())))
         del header.samples[:-SAMPLES]
         if header.together:
@@ -273,10 +273,10 @@ class Loops:
         elif header.together:
             if not self.active and (moves := self._movement(header, group)) is not None:
                 self._begin(header, group, *moves)
-        elif (advances := self._recurrence(header, group)) is not None:
-            self._begin(header, group, *advances)
+        elif (moves := self._recurrence(header, group)) is not None:
+            self._begin(header, group, *moves)
 
-    def _recurrence(self, header: Header, group: Group) -> tuple[int, Advance] | None:
+    def _recurrence(self, header: Header, group: Group) -> tuple[int, Movement] | None:
         """Return after how many visits registers change by the same steps, and these."""
         seen = header.samples
         for period in PERIODS:
@@ -287,11 +287,11 @@ class Loops:
             # The second difference over a period is 0.
             if ((seen[-1] - seen[-1 - period] - seen[-1 - period] + seen[-1 - 2 * period]) % (1 << 32)).any():
                 continue
-            lanes = np.zeros(self.machine.live.shape, bool)
-            lanes[group.warps] = group.mask
-            advance = Advance.between(header.numbers, seen[-1 - period], seen[-1], lanes)
-            if advance is not None:
-                return period, advance
+            threads = np.zeros(self.machine.live.shape, bool)
+            threads[group.warps] = group.mask
+            movement = Movement.sampled(self.machine, header.numbers, seen[-1 - period], seen[-1], threads)
+            if movement is not None:
+                return period, movement
         return None
 
     def _movement(self, header: Header, group: Group) -> tuple[int, Movement] | None:
@@ -310,16 +310,17 @@ class Loops:
         movement = Movement.between(what_matters(self.program, self.machine, group), mark.registers, registers)
         return (mark.period, movement) if movement and places[-1] == places[-1 - mark.period] else None
 
-    def _begin_again(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
-        if not isinstance(advance, Movement):
-            self._begin(header, group, period, advance)
+    def _begin_again(self, header: Header, group: Group, period: int, movement: Movement) -> None:
+        if movement.threads is not None:
+            lanes = dict.fromkeys(header.numbers, self.machine.live)
+            self._begin(header, group, period, replace(movement, lanes=lanes))
             return
         inside = not self.active or header.body < self.active[-1].header.body
         if inside and positions(self.program, self.machine, group) == header.place:
-            now = Movement(what_matters(self.program, self.machine, group), advance.changes)
-            self._begin(header, group, period, now)
+            lanes = what_matters(self.program, self.machine, group)
+            self._begin(header, group, period, replace(movement, lanes=lanes))
 
-    def _begin(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
+    def _begin(self, header: Header, group: Group, period: int, movement: Movement) -> None:
         m = self.machine
         state = m.copy()
         repeat = m.repeats.begin()
@@ -328,11 +329,11 @@ class Loops:
             Watched(
                 header=header,
                 group=group,
-                advance=advance,
+                movement=movement,
                 depth=len(self.active),
                 period=period,
                 left=period,
-                before=advance.begin(m, repeat.axis),
+                before=movement.begin(m, repeat.axis),
                 until=self.steps + SLACK + 2 * header.duration if header.together else ENDLESS,
                 step=self.steps,
                 state=state,
@@ -356,7 +357,8 @@ class Loops:
 
     def _others(self, lost: Watched, group: Group) -> bool:
         """Return whether an iteration was lost only because other threads run, too."""
-        if isinstance(lost.advance, Movement) or (group.mask & lost.advance.lanes[group.warps]).any():
+        threads = lost.movement.threads
+        if threads is None or (group.mask & threads[group.warps]).any():
             return False
         return bool((self.machine.live[lost.group.warps] & lost.group.mask).any())
 
@@ -379,7 +381,7 @@ class Loops:
     def _ended(self, watched: Watched) -> bool:
         """Add the iterations that the one that ended stands for; return whether it may stand for any."""
         m, repeat = self.machine, self._repeat(watched)
-        if repeat.failed or m != watched.state or not watched.advance.happened(m, watched.before):
+        if repeat.failed or m != watched.state or not watched.movement.happened(m, watched.before):
             return False
         shifts = Shifts.of(repeat.requests, repeat.axis)
         times = min(repeat.most, shifts.most)
@@ -395,11 +397,11 @@ class Loops:
         self._count(watched, times)
         for room in repeat.rooms:
             room.narrow(m.boxes, m.repeats, times)
-        watched.advance.apply(m, times)
+        watched.movement.apply(m, times)
         strip(m, repeat.axis)
         header = watched.header
         header.failures = 0 if times else header.failures + 1
-        header.hint = watched.period, watched.advance
+        header.hint = watched.period, watched.movement
         # Fewer than all: only memory limited them, so begin anew at once. Else a decision changes in the next
         # iteration, which has to run. None at all: ask ever more rarely.
         pause = 0 if times < repeat.most else 1 if times else 1 << min(header.failures, MOST_WAIT)
@@ -410,12 +412,11 @@ class Loops:
             header.finished, header.resume = times == repeat.most, header.visits + 1
         return True
 
-    def _corrected(self, watched: Watched) -> Advance | None:
+    def _corrected(self, watched: Watched) -> Movement | None:
         """Return what to try next if registers changed lane by lane, and nothing else was wrong."""
-        m, advance = self.machine, watched.advance
-        if isinstance(advance, Movement) or self._repeat(watched).failed or m != watched.state:
+        if self._repeat(watched).failed or self.machine != watched.state:
             return None
-        return advance.corrected(m, watched.before)
+        return watched.movement.corrected(self.machine, watched.before)
 
     def _count(self, watched: Watched, times: int) -> None:
         """Count what was issued in an iteration so many times more."""

@@ -1,16 +1,16 @@
 """What an iteration of a loop does: by which steps registers change, and which requests further iterations make.
 
-`Advance`: the threads of one loop change registers by the same steps. `Movement`: producers and consumers of a pipeline
-are in loops of their own and hold each other at mbarriers: while one goes round, the others do too. What their
-registers change by in such a period is compared lane by lane, as far as it matters where each thread is.
+Mostly the threads of one loop change registers by the same steps, as a lane of theirs shows. Producers and consumers of
+a pipeline are in loops of their own and hold each other at mbarriers: while one goes round, the others do too. What
+their registers change by in such a period is compared lane by lane, as far as it matters where each thread is.
 
 W warps run, of 32 lanes each; changes are signed, modulo 2^32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,102 +49,7 @@ def _signed(difference: Ints) -> Ints:
     return (difference + WORD // 2) % WORD - WORD // 2
 
 
-# ---------------------------------------------------------------------------------------------- threads of one loop
-
-
-@dataclass
-class Advance:
-    """By how much registers change, and the lanes in which they do."""
-
-    numbers: Sequence[int]  # the registers that matter
-    changes: dict[int, int]  # by register
-    lanes: Bools  # (W, 32)
-    apart: Mapping[int, Ints] = field(default_factory=dict)  # of those that change lane by lane, (W, 32) or (W, 1)
-
-    @classmethod
-    def between(cls, numbers: Sequence[int], before: Ints, after: Ints, lanes: Bools) -> Advance | None:
-        """Return what two samples say; None if a predicate changes, or whether something is known."""
-        changes: dict[int, int] = {}
-        for position in np.flatnonzero(before != after).tolist():
-            number, old, new = numbers[position], int(before[position]), int(after[position])
-            if number >= BASES[PRED] or UNKNOWN in (old, new):
-                return None
-            # Modulo 2^32, the change nearest to 0: a register that counts down changes by -1, not by 2^32 - 1.
-            changes[number] = (new - old + WORD // 2) % WORD - WORD // 2
-        return cls(numbers, changes, lanes)
-
-    def begin(self, m: Machine, axis: int) -> list[Value | None]:
-        """Tag the registers that change; return all of them as they then are."""
-        for number, change in self.changes.items():
-            value, step = m.registers[number], iteration(axis, change)
-            assert value is not None
-            patches = value.patches and tuple((lanes, total(tag, step)) for lanes, tag in value.patches)
-            m.registers[number] = _with(value, value.bits, total(value.tag, step), patches)
-        for number, by_lane in self.apart.items():
-            value = m.registers[number]
-            assert value is not None
-            m.registers[number] = _moving(value, m.live, by_lane, axis)
-        return list(m.registers)
-
-    def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
-        """Return whether the registers that matter changed so, and all others not."""
-        return all(self._changed(m, before[number], m.registers[number], number) for number in self.numbers)
-
-    def corrected(self, m: Machine, before: Sequence[Value | None]) -> Advance | None:
-        """Return what happened instead, if registers changed lane by lane; None if that is not why."""
-        apart = dict(self.apart)
-        for number in self.numbers:
-            old, new = before[number], m.registers[number]
-            if not self._changed(m, old, new, number):
-                change = None if old is None or new is None else _change(old, new, self.lanes & m.live, number)
-                if change is None or not change.any() or number in self.apart:
-                    return None
-                apart[number] = change
-        changes = {number: change for number, change in self.changes.items() if number not in apart}
-        return Advance(self.numbers, changes, self.lanes, apart) if apart else None
-
-    def _changed(self, m: Machine, old: Value | None, new: Value | None, number: int) -> bool:
-        if number in self.apart:
-            return old is not None and new is not None and self._changed_apart(m, old, new, number)
-        change = self.changes.get(number, 0)
-        if old is new:
-            return not change
-        if old is None or new is None or old.tag != new.tag or not _same_patches(old, new):
-            return False
-        where, lanes = m.live, self.lanes
-        if old.bits.shape[1] == new.bits.shape[1] == 1:
-            where, lanes = _shaped(where, 1), _shaped(lanes, 1)
-        sure, still = (np.broadcast_to(np.asarray(value.known), where.shape)[where] for value in (old, new))
-        if not np.array_equal(sure, still) or not _same_bits_known(old, new, where, change != 0):
-            return False
-        if not sure.all() and old.origin != new.origin:
-            return False
-        expected = np.where(lanes, old.bits + np.uint32(change % WORD), old.bits) if change else old.bits
-        wrong = (expected != new.bits) & where & np.asarray(old.known)
-        return not bool(wrong.any())
-
-    def _changed_apart(self, m: Machine, old: Value, new: Value, number: int) -> bool:
-        change = _change(old, new, m.live, number)
-        if change is None or not _same_tags(old, new, _shaped(m.live, change.shape[1])):
-            return False
-        sure = np.broadcast_to(np.asarray(old.known), m.live.shape)[m.live].all()
-        return bool((change == self.apart[number]).all()) and (bool(sure) or old.origin == new.origin)
-
-    def apply(self, m: Machine, times: int) -> None:
-        """Let the changes happen so many times more."""
-        for number, by_lane in self.apart.items():
-            value = m.registers[number]
-            assert value is not None
-            bits = value.bits + (by_lane * times % WORD).astype(np.uint32)
-            m.registers[number] = _with(value, bits, value.tag, value.patches)
-        everywhere = bool((self.lanes | ~m.live).all())
-        for number, change in self.changes.items():
-            value = m.registers[number]
-            assert value is not None
-            bits = value.bits + np.uint32(change * times % WORD)
-            if not everywhere:
-                bits = np.where(_shaped(self.lanes, value.bits.shape[1]), bits, value.bits)
-            m.registers[number] = _with(value, bits, value.tag, value.patches)
+# ---------------------------------------------------------------------------------------------- registers
 
 
 def strip(m: Machine, axis: int) -> None:
@@ -154,8 +59,21 @@ def strip(m: Machine, axis: int) -> None:
             continue
         tags = [value.tag, *(tag for _, tag in value.patches or ())]
         if any(tag is not None and tag.loops >> axis & 1 for tag in tags):
-            patches = value.patches and tuple((lanes, tag and tag.outside(axis)) for lanes, tag in value.patches)
-            m.registers[number] = _with(value, value.bits, value.tag and value.tag.outside(axis), patches)
+            if value.patches is None:
+                m.registers[number] = _with(value, value.bits, value.tag and value.tag.outside(axis), None)
+            else:
+                parts = ((lanes, tag and tag.outside(axis)) for lanes, tag in value.patches)
+                m.registers[number] = _in_parts(value, parts)
+
+
+def _in_parts(value: Value, parts: Iterable[tuple[Bools, Tag | None]]) -> Value:
+    """Return a value with the tags of its parts, those with the same tag as one."""
+    lanes_of: dict[Tag | None, Bools] = {}
+    for lanes, tag in parts:
+        lanes_of[tag] = lanes | lanes_of[tag] if tag in lanes_of else lanes
+    narrow = all(lanes.shape[1] == 1 for lanes in lanes_of.values())
+    patches = tuple((lanes, tag) for tag, lanes in lanes_of.items())
+    return _with(value, value.bits, merged(lanes_of, narrow) if patches else None, patches if patches[1:] else None)
 
 
 def _shaped(where: Bools, wide: int) -> Bools:
@@ -179,16 +97,7 @@ def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> boo
     return not bool(((sure ^ still) | (differ & sure))[partly].any())
 
 
-def _same_patches(old: Value, new: Value) -> bool:
-    if old.patches is None or new.patches is None:
-        return old.patches is new.patches
-    return len(old.patches) == len(new.patches) and all(
-        tag == other and np.array_equal(lanes, others)
-        for (lanes, tag), (others, other) in zip(old.patches, new.patches, strict=True)
-    )
-
-
-# ---------------------------------------------------------------------------------------------- threads of all loops
+# ---------------------------------------------------------------------------------------------- threads
 
 
 def _whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[int, Group]]:
@@ -223,12 +132,16 @@ def what_matters(program: PreparedCode, m: Machine, group: Group) -> dict[int, B
     return lanes
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Movement:
-    """By how much registers change in a period: (W, 32), or (W, 1) if the register is uniform in each warp."""
+    """By how much registers change: (W, 32), or (W, 1) if the register is uniform in each warp."""
 
     lanes: Mapping[int, Bools]  # by register: where it matters
-    changes: dict[int, Ints]
+    changes: Mapping[int, Ints]
+    threads: Bools | None = None  # (W, 32): those of the loop; None if a period of all threads is followed
+    exact: frozenset[int] = (
+        frozenset()
+    )  # registers whose changes were seen lane by lane, although `threads` are followed
 
     @classmethod
     def between(
@@ -245,15 +158,26 @@ class Movement:
                 return None
             if change.any():
                 changes[number] = change
-        return cls(lanes, changes)
+        return cls(lanes=lanes, changes=changes)
+
+    @classmethod
+    def sampled(cls, m: Machine, numbers: Sequence[int], before: Ints, after: Ints, threads: Bools) -> Movement | None:
+        """Return what two samples say; None if a predicate changes, or whether something is known."""
+        changes: dict[int, Ints] = {}
+        for position in np.flatnonzero(before != after).tolist():
+            number, value = numbers[position], m.registers[numbers[position]]
+            if number >= BASES[PRED] or UNKNOWN in (before[position], after[position]) or value is None:
+                return None
+            step = _signed(after[position] - before[position])
+            changes[number] = np.where(_shaped(threads, 1 if _is_narrow(value) else 32), step, 0)
+        return cls(lanes=dict.fromkeys(numbers, m.live), changes=changes, threads=threads)
 
     def begin(self, m: Machine, axis: int) -> list[Value | None]:
         """Tag the registers that change; return all of them as they then are."""
         for number, change in self.changes.items():
             value = m.registers[number]
-            if value is None or number not in self.lanes:
-                continue
-            m.registers[number] = _moving(value, self.lanes[number], change, axis)
+            if value is not None and number in self.lanes:
+                m.registers[number] = _moving(value, self.lanes[number], change, axis)
         return list(m.registers)
 
     def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
@@ -276,26 +200,42 @@ class Movement:
         wanted = np.where(np.asarray(old.known), wanted, 0)
         return bool((np.broadcast_to(wanted, where.shape) == change)[where].all())
 
+    def corrected(self, m: Machine, before: Sequence[Value | None]) -> Movement | None:
+        """Return what happened instead, if registers changed lane by lane; None if that is not why."""
+        if self.threads is None:
+            return None
+        apart: dict[int, Ints] = {}
+        for number in self.lanes:
+            old, new = before[number], m.registers[number]
+            if not self._changed(old, new, number):
+                change = None if old is None or new is None else _change(old, new, self.threads & m.live, number)
+                if change is None or not change.any() or number in self.exact:
+                    return None
+                apart[number] = change
+        exact = self.exact.union(apart)
+        return replace(self, changes={**self.changes, **apart}, exact=exact) if exact else None
+
     def apply(self, m: Machine, times: int) -> None:
         """Let the changes happen so many times more."""
         for number, change in self.changes.items():
             value = m.registers[number]
             if value is not None and number in self.lanes:
-                by = (_masked(change, self.lanes[number]) * times % WORD).astype(np.uint32)
+                by = (_masked(change, self.lanes[number]) * (times % WORD) % WORD).astype(np.uint32)
                 m.registers[number] = _with(value, value.bits + by, value.tag, value.patches)
 
 
 def _moving(value: Value, where: Bools, change: Ints, axis: int) -> Value:
     """Return a value tagged by how much it changes in each iteration, (W, 32) or (W, 1), in some lanes."""
     where = _shaped(where, change.shape[1])
-    patches = tuple(
-        (moved, total(tag, iteration(axis, int(step))))
-        for lanes, tag in _tagged_lanes(value, where)
-        for step in np.unique(change[lanes & where])
-        if (moved := lanes & where & (change == step)).any()
+    return _in_parts(
+        value,
+        (
+            (moved, total(tag, iteration(axis, int(step))))
+            for lanes, tag in _tagged_lanes(value, where)
+            for step in np.unique(change[lanes & where])
+            if (moved := lanes & where & (change == step)).any()
+        ),
     )
-    tag = merged((tag for _, tag in patches), change.shape[1] == 1) if patches else None
-    return _with(value, value.bits, tag, patches or None)
 
 
 def _masked(change: Ints, where: Bools) -> Ints:
@@ -303,10 +243,14 @@ def _masked(change: Ints, where: Bools) -> Ints:
     return masked
 
 
+def _is_narrow(value: Value) -> bool:
+    """Return whether a value is the same in all lanes of each warp, and as known."""
+    return value.bits.shape[1] == 1 and (isinstance(value.known, bool) or value.known.shape[1] == 1)
+
+
 def _change(old: Value, new: Value, where: Bools, number: int) -> Ints | None:
     """Return by how much a register changed, (W, 32) or (W, 1); None if that is no number."""
-    narrow = all(v.bits.shape[1] == 1 and (isinstance(v.known, bool) or v.known.shape[1] == 1) for v in (old, new))
-    where = _shaped(where, 1) if narrow else where
+    where = _shaped(where, 1) if _is_narrow(old) and _is_narrow(new) else where
     known, still = (np.broadcast_to(np.asarray(value.known), where.shape) for value in (old, new))
     if bool((known != still)[where].any()):
         return None
