@@ -23,7 +23,6 @@ from ncu_swizzle.emulate.effects import (
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
-from ncu_swizzle.emulate.liveness import until_reconverged
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
@@ -74,7 +73,8 @@ class Control(Waits):
     def _doubt_from(self, target: int, origin: int) -> None:
         """Mark as unknown what threads run from an instruction on, until they have certainly reconverged."""
         if target not in self._apart:
-            self._apart[target] = until_reconverged(self.program.flow, target)
+            flow = self.program.flow
+            self._apart[target] = flow.reached([target], flow.reconverging, whole=True)
         for number in self._apart[target]:
             self.doubt(number, origin)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
@@ -196,24 +196,33 @@ class Flow:
         return frozenset(found)
 
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
-        """Return what can run after an instruction before `stop` is reached, including called functions.
+        """Return what can run after an instruction before `stop` is reached; see `reached`."""
+        return self.reached(self.successors(number, into_calls=whole), {stop}, whole) - {stop}
+
+    @cached_property
+    def reconverging(self) -> frozenset[int]:
+        """The instructions at which all threads of a warp reconverge, whatever way they came."""
+        return frozenset(n for n, each in enumerate(self.instructions) if each.opcode == "WARPSYNC" and each.has("ALL"))
+
+    def reached(self, first: Iterable[int], ends: Collection[int], whole: bool) -> frozenset[int]:
+        """Return what can run from some instructions on, including called functions, until one of `ends` has.
 
         `whole` follows a function's return to its callers.
         """
-        seen = {stop, EXIT}
-        waiting = [*self.successors(number, into_calls=whole)]
+        seen: set[int] = set()
+        waiting = [*first]
         while waiting:
             current = waiting.pop()
-            if current in seen:
+            if current in seen or current == EXIT:
                 continue
             seen.add(current)
             if current == ANYWHERE:
                 waiting += self.anywhere
-                continue
-            waiting += self.successors(current, into_calls=whole)
-            if self.instructions[current].opcode == "CALL":
-                waiting += self._called(current)
-        return frozenset(seen - {stop, EXIT, ANYWHERE})
+            elif current not in ends:
+                waiting += self.successors(current, into_calls=whole)
+                if self.instructions[current].opcode == "CALL":
+                    waiting += self._called(current)
+        return frozenset(seen - {ANYWHERE})
 
 
 def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ncu_swizzle.emulate.accesses import access_width
-from ncu_swizzle.emulate.code import MEMORY, SassInstruction
+from ncu_swizzle.emulate.code import MEMORY
 from ncu_swizzle.emulate.effects import (
     CONTROL,
     GLOBAL,
@@ -79,23 +79,21 @@ def needed(
     matter, besides those of shared memory; `order`: what orders accesses to shared memory does, and what copies and
     wgmmas read there; `valued`: stores whose values matter.
     """
-    all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
-    all_effects = tuple(
-        _with_addresses(effect, instruction) if instruction.opcode in addressed else effect
-        for effect, instruction in zip(all_effects, flow.instructions, strict=True)
-    )
-    if order:
-        all_effects = tuple(map(_with_order, all_effects, flow.instructions))
-    for number in valued:
-        effect = all_effects[number]
-        all_effects = (*all_effects[:number], replace(effect, roots=effect.reads), *all_effects[number + 1 :])
-    all_effects = _with_slots(flow, all_effects) if not everything else all_effects
+    listed = []
+    for number, instruction in enumerate(flow.instructions):
+        effect = _opaque_aware(flow, number, arrays, everything)
+        more = address_reads(instruction) if instruction.opcode in addressed else 0
+        more |= order_reads(instruction) if order and not instruction.never else 0
+        reads = effect.reads | more
+        listed.append(replace(effect, reads=reads, roots=reads if number in valued else effect.roots | more))
+    all_effects = tuple(listed)
     if everything:
         every = (1 << REGISTERS) - 1
         return Slice(
             needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True,
             live=dict.fromkeys(flow.leaders, every), alive_after=(every,) * len(all_effects),
         )  # fmt: skip
+    all_effects = _with_slots(flow, all_effects)
     before, alive_after = _liveness(flow, all_effects)
     # What one thread stores another may load, wherever in the code it is.
     if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
@@ -114,16 +112,6 @@ def needed(
 
 def _ever(alive_after: list[int]) -> int:
     return functools.reduce(operator.or_, alive_after, 0)
-
-
-def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
-    roots = address_reads(instruction)
-    return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
-
-
-def _with_order(effect: Effects, instruction: SassInstruction) -> Effects:
-    roots = 0 if instruction.never else order_reads(instruction)
-    return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 
 def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, ...]:
@@ -234,24 +222,6 @@ class TimedBranches:
     def asking_again(self) -> frozenset[int]:
         """The branches that may go back to a wait."""
         return frozenset(branch for branch, region in self.regions.items() if not region.isdisjoint(self.sources))
-
-
-def until_reconverged(flow: Flow, start: int) -> frozenset[int]:
-    """Return what parts of a warp that are at an instruction may issue separately."""
-    seen: set[int] = set()
-    waiting = [start]
-    while waiting:
-        number = waiting.pop()
-        if number == EXIT or number in seen:
-            continue
-        seen.add(number)
-        if number == ANYWHERE:
-            waiting += flow.anywhere
-            continue
-        instruction = flow.instructions[number]
-        if instruction.opcode != "WARPSYNC" or not instruction.has("ALL"):
-            waiting += flow.successors(number)
-    return frozenset(seen - {ANYWHERE})
 
 
 def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:

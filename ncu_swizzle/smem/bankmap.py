@@ -132,18 +132,22 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
 
     A unit is what a lane accesses, at least a word; atomics count every lane, other accesses each unit once.
     """
-    operation = access.operation
-    unit = max(operation.width_bytes, WORD)
-    units = access.addresses(mapping) // unit
-    active = access.mask
-    lanes = operation.lanes if banks == BANKS else units.shape[1]
-    wide = max(1, banks * WORD // unit)  # units side by side
-    shape = (-1, lanes)
+    units, lanes, wide = _units(access, mapping, banks)
+    active, shape = access.mask, (-1, lanes)
     ways = [
-        _contended(u.reshape(shape), a.reshape(shape), wide, operation.kind == ATOMIC).reshape(u.shape)
+        _contended(u.reshape(shape), a.reshape(shape), wide, access.operation.kind == ATOMIC).reshape(u.shape)
         for u, a in ((units[i : i + CHUNK], active[i : i + CHUNK]) for i in range(0, len(units), CHUNK))
     ]
     return np.concatenate(ways)
+
+
+def _units(access: Access, mapping: Mapping, banks: int) -> tuple[Ints, int, int]:
+    """Return the units that the lanes access, (N, 32), the lanes of a phase, and how many units are side by side."""
+    unit = max(access.operation.width_bytes, WORD)
+    units = access.addresses(mapping) // unit
+    # A toy memory serves a request in one phase.
+    lanes = access.operation.lanes if banks == BANKS else units.shape[1]
+    return units, lanes, max(1, banks * WORD // unit)
 
 
 def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
@@ -165,10 +169,7 @@ def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, ban
         actual, ideal, known = counted.actual, counted.ideal, bool(counted.known.all())
     else:
         actual, ideal, known = contended.max(axis=1), np.ones(len(contended), np.int64), True
-    unit = max(access.operation.width_bytes, WORD)
-    units = access.addresses(mapping) // unit
-    lanes = access.operation.lanes if banks == BANKS else units.shape[1]
-    wide = max(1, banks * WORD // unit)  # units side by side
+    units, lanes, wide = _units(access, mapping, banks)
     collisions = 0  # units that hit a bank which is already busy, over all phases
     for phase, used in zip(units.reshape(-1, lanes), active.reshape(-1, lanes), strict=True):
         distinct = np.unique(phase[used])
