@@ -39,11 +39,10 @@ class Unsupported(ProgramFailed):
     def __init__(self, offset: int, sass: str, why: str = "is not emulated") -> None:
         super().__init__(f"{sass!r} at {offset:#x} {why}", GPU)
         self.offset = offset
-        self.sass = sass
 
 
 class MemoryFault(ProgramFailed):
-    """An invalid access by the program, with its thread, block and address.
+    """An invalid access by the program.
 
     `beyond` is whether the address is aligned, but outside of the block's shared memory.
     """
@@ -55,8 +54,6 @@ class MemoryFault(ProgramFailed):
             f"{sass!r} at {offset:#x}: {what}, thread {thread} of block {block}", "fix the address that it computes"
         )
         self.offset = offset
-        self.thread = thread
-        self.block = block
 
 
 class Stuck(ProgramFailed):
@@ -65,7 +62,6 @@ class Stuck(ProgramFailed):
     def __init__(self, offset: int, sass: str, why: str) -> None:
         super().__init__(f"{sass!r} at {offset:#x}: {why}", GPU)
         self.offset = offset
-        self.why = why
 
 
 class Broken(ProgramFailed):
@@ -77,7 +73,6 @@ class Broken(ProgramFailed):
             f"report this line: {sass} | {mistake(error)}; meanwhile, {GPU}",
         )
         self.offset = offset
-        self.sass = sass
 
 
 def mistake(error: Exception) -> str:
@@ -103,11 +98,10 @@ def blaming(instruction: Sass | SassInstruction) -> Iterator[None]:
 
 
 class TooLarge(ProgramFailed):
-    """A limit on what the emulator keeps in memory, with the instruction that exceeded it, if one did."""
+    """A limit on what the emulator keeps in memory."""
 
-    def __init__(self, what: str, offset: int = -1) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__(what, f"a smaller --problem or --grid takes less; or {GPU}")
-        self.offset = offset
 
 
 class Endless(TimeLimit):
@@ -139,8 +133,6 @@ class Spent(TimeLimit):
 
 class ManyKinds(TimeLimit):
     """The time limit, with how much of the grid was covered."""
-
-    offset = -1
 
     def __init__(self, covered: int, blocks: int, timeout_s: float) -> None:
         super().__init__(
