@@ -91,7 +91,7 @@ class Proof:
     after: Excess = Excess()
     resources_before: Resources | None = None
     resources_after: Resources | None = None
-    compared: tuple[str, ...] = ()  # in words: what was compared, of how many blocks
+    compared: tuple[str, ...] = ()  # in words: what was compared, of how many blocks; what of other launches
 
     @property
     def state(self) -> ClaimState:

@@ -105,14 +105,16 @@ class PaddingEdits:
     def _reach(self, reach: Reach) -> list[Edit]:
         if reach.layout:
             raise reach.node.misfit(": the layout is not rewritten")
-        rank, first = reach.start.rank, 0
-        if rank > 1:  # the steps that count elements, not rows
-            first = rank - 1 if self.draft.inner(reach.start, self.padding.every) else rank
-        steps = reach.steps[first:]
+        rank, steps = reach.start.rank, reach.steps
+        # The steps that count elements, not rows: a cast, as in ((float *)t)[i], leaves no subscripts before them.
+        first = next((number for number, step in enumerate(steps) if step.rank == 1), len(steps))
+        own = rank > 1 and first == rank - 1 and not self.draft.inner(reach.start, self.padding.every)
+        if own and steps[first:] and steps[first].subscript:
+            first += 1  # the column, in a row of its own
         edits: list[Edit] = []
         if reach.leading:
             edits += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
-        for step in (step for step in steps if step.node):
+        for step in (step for step in steps[first:] if step.node):
             rows = self._rows(self.draft.size(step.unit, reach.node), reach.node)
             edits += self._terms(step.node, rows, reach)
         return edits

@@ -285,7 +285,12 @@ class EditedUses:
 def unobstructed(draft: Draft, transform: RowXor | Padding | Swapped) -> None:
     """Raise Unfit if a use of the tile was not followed."""
     for obstacle in draft.tile.obstacles:
-        if not obstacle.length or not isinstance(transform, RowXor):
+        fits = False
+        if obstacle.length and isinstance(transform, RowXor):
+            length = draft.constants.value(obstacle.row) if obstacle.row else None
+            row = length and length * draft.size(obstacle.unit, obstacle.row)
+            fits = not obstacle.row or row == transform.columns * draft.element_bytes
+        if not fits:
             raise Unfit(obstacle.reason, obstacle.line)
 
 

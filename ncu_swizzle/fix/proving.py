@@ -332,13 +332,16 @@ def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> 
 def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:
     total = old.emulated.counts.blocks
     ran = len(traced.blocks)
-    stand = f", which stand for all {total:,}" if ran < total else ""
-    per = "per thread and line" if traced.in_order else "per thread and element"
-    said = [f"{traced.accesses:,} accesses to shared memory in {ran:,} blocks{stand}: the same elements {per}"]
+    blocks = "1 block" if ran == 1 else f"{ran:,} blocks"
+    stand = f", which {'stands' if ran == 1 else 'stand'} for all {total:,}" if ran < total else ""
+    said = [f"{traced.accesses:,} accesses to shared memory in {blocks}{stand}: the same"]
+    # Every patch that is offered has passed `guard`, which computes indices for each thread of such a block.
+    block = " x ".join(map(str, old.launch(None).block))
+    others = f"other launches: not traced; for blocks of {block} threads, the source shows that elements only move"
     if written.lacking:
-        return [*said, f"no results: {written.lacking}"]
+        return [*said, f"no results: {written.lacking}", others]
     bytes_ = f"{written.same:,} bytes that {written.blocks:,} blocks write for random inputs: the same"
     atomics = f"; {written.atomics:,} atomic operations: the same" if written.atomics else ""
     unknown = f"; {written.unknown:,} more are unknown" if written.unknown else ""
     worlds = f", in {written.worlds:,} draws of what cannot be known" if written.worlds > 1 else ""
-    return [*said, bytes_ + atomics + unknown + worlds]
+    return [*said, bytes_ + atomics + unknown + worlds, others]

@@ -26,6 +26,9 @@ SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
 # They access what they are pointed to, as wide as the pointer says or as they are told.
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
+BINDINGS = "structured_binding_declarator"
+# They take the address of an element, or hand a reference to it on.
+TAKING = re.compile(r"(__builtin_)?addressof|c?ref|move|forward|as_const|tie|forward_as_tuple")
 QUALIFIERS = ("const", "volatile", "__restrict__")
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
 # What does nothing with an address.
@@ -189,7 +192,8 @@ class ReachWalk:
                 if not self._makes(parent.parent, node, state):
                     self._stop(node, state, f"{state.start.name} initialises an object")
             case "init_declarator":
-                declared = declared_name(parent.part("declarator"))
+                declarator = parent.part("declarator")
+                declared = declared_name(declarator) if declarator.type != BINDINGS else NOTHING
                 if not declared or not node.is_part("value"):
                     self._stop(node, state, f"{state.start.name} initialises an object")
                 else:
@@ -247,6 +251,14 @@ class ReachWalk:
         kind = " ".join(word for word in re.findall(r"[\w:<>]+|[*&]", type_) if word not in QUALIFIERS)
         rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
         if rows:
+            dimensions = (n for n in node.walk() if n.type in ("abstract_array_declarator", "array_declarator"))
+            reason = f"{node.quoted(80)} says how long a row is"
+            self.web.obstacles.append(
+                Obstacle(
+                    start=state.start, line=node.line, reason=reason, length=True,
+                    row=next(dimensions, NOTHING).part("size"), unit=rows[1].replace("const", "").strip(),
+                )
+            )  # fmt: skip
             self._follow(node, replace(state, rank=1 + rows[2].count("["), unit=""))
         elif kind.endswith("*") and kind.count("*") == 1:
             unit = kind.removesuffix("*").strip()
@@ -314,11 +326,91 @@ class ReachWalk:
         elif not struct:
             called = parent.parent.called if kind == "argument_list" else ""
             macro = any(definition.macro for definition in self.scopes.callables.get(called, []))
-            self._access(node, replace(state, unit=BYTES) if macro else state)  # it may access more than the element
+            # A macro may access more than the element.
+            self._value(node, replace(state, unit=BYTES) if macro else state)
         elif kind == "argument_list":
             self._handed(parent, node, state)
         elif not self._use(node, struct):
             self._stop(parent, state, f"{parent.quoted(80)} uses {state.start.name} as a whole")
+
+    def _value(self, node: Node, state: PointerState) -> None:
+        """Record an element that is read or written, unless its address goes on through a reference."""
+        if taken := self._address_taken(node):
+            self._stop(taken, state, f"{taken.quoted(80)} may take the address of an element of {state.start.name}")
+        else:
+            self._access(node, state)
+
+    def _address_taken(self, node: Node, asked: frozenset[int] = frozenset()) -> Node:  # noqa: PLR0911
+        """Return what may take an lvalue's address, or bind a reference that is not followed; `NOTHING` if it is read.
+
+        `asked` are the parameters and functions on the way there, by number.
+        """
+        parent = node.parent
+        match parent.type:
+            case "parenthesized_expression" | "update_expression":
+                return self._address_taken(parent, asked)
+            case "comma_expression" if node.is_part("right"):
+                return self._address_taken(parent, asked)
+            case "conditional_expression" if not node.is_part("condition"):
+                return self._address_taken(parent, asked)
+            case "assignment_expression" if node.is_part("left"):
+                return self._address_taken(parent, asked)
+            case "field_expression" if self._behind(node).startswith("."):  # t[y].x
+                return self._address_taken(parent, asked)
+            case "pointer_expression" if parent.text.startswith("&"):
+                call = parent.parent.parent if parent.parent.type == "argument_list" else NOTHING
+                return NOTHING if call.called.startswith("atomic") else parent
+            case "cast_expression" if "&" in parent.part("type").text:
+                return parent
+            case "init_declarator" if parent.part("declarator").type == "reference_declarator":
+                return parent
+            case "lambda_capture_initializer" if "&" in parent.text:
+                return parent
+            case "initializer_list":
+                return self._bound_by_class(parent)
+            case "argument_list":
+                return self._bound_by_call(parent.parent, node, asked)
+            case "return_statement":
+                return self._returned_reference(parent, asked)
+        return NOTHING
+
+    def _bound_by_class(self, listed: Node) -> Node:
+        """Return a list that makes an object which may keep a reference."""
+        holder = listed.parent
+        type_ = holder.part("type", "function") or holder.above("declaration").part("type")
+        struct = self.file.class_named(type_.text)
+        reference = holder.part("declarator").type == "reference_declarator"
+        return listed if reference or (struct and "&" in struct.text) else NOTHING
+
+    def _bound_by_call(self, call: Node, node: Node, asked: frozenset[int]) -> Node:
+        """Return a call that takes the address of its argument, or what does so in a function that it may call."""
+        if TAKING.fullmatch(call.called) or "&" in call.cast_type:
+            return call
+        if struct := self.file.class_named(call.called):
+            return call if "&" in struct.text else NOTHING
+        for definition in self._definitions(call):
+            parameter = definition.parameter(node.number)
+            pack = (n for n in definition.node.walk() if n.type == "variadic_parameter_declaration")
+            declared = parameter.above(*cuda.PARAMETERS) or next(pack, NOTHING)
+            if definition.macro or parameter.id in asked or "&" not in declared.text:
+                continue
+            if not parameter:
+                return call
+            for use in self.scopes.uses(parameter):
+                if taken := self._address_taken(use, asked | {parameter.id}):
+                    return taken
+        return NOTHING
+
+    def _returned_reference(self, statement: Node, asked: frozenset[int]) -> Node:
+        """Return what takes the address of what a function returns, if that is a reference."""
+        function = self.scopes.holder(statement)
+        if function is None or function.macro or function.node.id in asked:
+            return NOTHING
+        head = function.node.text.removesuffix(function.body.text)
+        if "&" not in head and "decltype" not in head:
+            return NOTHING
+        taken = (self._address_taken(call, asked | {function.node.id}) for call in self.scopes.calls(function.name))
+        return next(filter(None, taken), NOTHING)
 
     def _member(self, node: Node, state: PointerState) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
@@ -333,7 +425,7 @@ class ReachWalk:
         declared = member(self.file.class_named(self._type(state), *CLASSES, UNION), name)
         rank = len(sizes_of(declared))
         if not rank:
-            self._access(node, state)
+            self._value(node, state)
             return
         new = ReachedPlace(name=name, declared=declared, rank=rank, member=True)
         place = self.web.places.setdefault(declared.id, new)
@@ -550,6 +642,8 @@ class ReachWalk:
         holder = whole.parent
         # In a declaration, what looks like a function is the variable.
         declarator = whole if holder.type == "declaration" else holder.part("declarator")
+        if declarator.type == BINDINGS:
+            return False
         if holder.type in ("declaration", "init_declarator") and (declared := declared_name(declarator)):
             return self._kept(node, declared, state, view)
         return holder.type == "argument_list" and self._passed(whole, state, view)

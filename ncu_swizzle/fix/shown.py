@@ -15,7 +15,7 @@ from rich.text import Text
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.cycles.simulated import Span, saved_by
-from ncu_swizzle.fix.claims import ClaimState
+from ncu_swizzle.fix.claims import ClaimState, Proof
 from ncu_swizzle.fix.edits import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import ChangedFile, SourceFix, written_together
@@ -54,7 +54,7 @@ def show(fixed: SourceFix, console: Console) -> None:
         for sentence in sentences(kernel):
             console.print(table_line(sentence), soft_wrap=True)
         if kernel.proved and kernel.proof:
-            console.print(_claims(kernel))
+            console.print(_claims(kernel, kernel.proof))
         console.print()
     if fixed.changed:
         patch = Text()
@@ -103,13 +103,15 @@ def _saving(kernel: KernelFix) -> tuple[Span | None, bool]:
     return told[0].saved if told and told[0] and kernel.profiles[0].total.excessive else None, False
 
 
-def _claims(kernel: KernelFix) -> PlainTable:
+def _claims(kernel: KernelFix, proof: Proof) -> PlainTable:
     table = PlainTable(gap=2, show_header=False)
     table.add_column()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for claim in kernel.claims:
         table.add_row(table_line((claim.state, STYLES[claim.state])), claim.about, claim.reason)
+    for sentence in proof.compared:
+        table.add_row("", "covers", sentence)
     if kernel.not_measured:
         table.add_row("", "on a GPU", f"not measured: {kernel.not_measured}")
     return table

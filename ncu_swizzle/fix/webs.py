@@ -69,12 +69,18 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Obstacle:
-    """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
+    """A use of a place that cannot be followed, at a line of the file.
+
+    With `length` it is one for longer rows only. If a cast says that a row is `row` elements of type `unit`, it is one
+    for the XOR of other rows, too.
+    """
 
     start: ReachedPlace
     line: int
     reason: str
     length: bool = False
+    row: Node = NOTHING
+    unit: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -71,6 +71,18 @@ def test_what_escapes_is_named() -> None:
     assert {obstacle.line for obstacle in obstacles.values()} == {1}
 
 
+def test_an_address_that_is_taken_through_a_reference_is_named() -> None:
+    def taken(statements: str, before: str) -> bool:
+        reasons = [obstacle.reason for obstacle in web_of(before + "\n" + KERNEL.format(body=statements)).obstacles]
+        return any("may take the address of an element" in reason for reason in reasons)
+
+    references = FACTS["references"]
+    assert [case for case in references["taken"] if not taken(*case)] == []
+    assert [case for case in references["read"] if taken(*case)] == []
+    web = web_of("struct P { float *p; int i; };" + KERNEL.format(body="auto [a, b] = P{&t[x][0], x}; o[0] = a[b];"))
+    assert web.obstacles
+
+
 def test_an_asm_statement_accesses_an_address_or_computes_with_it() -> None:
     def obstacles(code: str, constraint: str = "r") -> list[str]:
         web = in_kernel(f'int v; asm({code} : "=r"(v) : "{constraint}"(&t[x][0]), "r"(x)); o[x] = v;')
