@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.requests import SharedRequests
 from ncu_swizzle.emulate.tickets import any_place, ask
-from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, unknown
+from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, sign_extended, unknown
 from ncu_swizzle.smem.operations import Bools
 
 Reader = Callable[[Machine], Value]
@@ -200,8 +200,7 @@ def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[
     bits = 8 if instruction.has("S8") else 16 if instruction.has("S16") else 32
     if bits == 32:
         return values
-    shift = np.int32(32 - bits)
-    return [Value((v.bits.view(np.int32) << shift >> shift).view(np.uint32), v.known, v.origin, v.tag) for v in values]
+    return [sign_extended(value, bits) for value in values]
 
 
 # ---------------------------------------------------------------------------------------------- local and global memory

@@ -116,6 +116,12 @@ def signed(bits: Bits) -> Bits:
     return bits.view(I32).astype(I64)
 
 
+def sign_extended(value: Value, size: int) -> Value:
+    """Return a number of 8, 16 or 32 bits as one of 32, with its sign."""
+    shift = np.int32(32 - size)
+    return Value((value.bits.view(I32) << shift >> shift).view(U32), value.known, value.origin, value.tag)
+
+
 def wide(low: Bits, high: Bits) -> Bits:
     """Return uint64 numbers from their halves."""
     return low.astype(U64) | high.astype(U64) << np.uint64(32)

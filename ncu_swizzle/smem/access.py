@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -261,6 +262,10 @@ class Surface:
             )
         units = (down, across // length)
         return (*(units[::-1] if self.column_major else units), length)
+
+    def units_of(self, rows: Any, columns: Any, length: int) -> tuple[Any, Any]:
+        """Return how far down and across the unit of each cell is."""
+        return (rows // length, columns) if self.column_major else (rows, columns // length)
 
     def cells(self, down: Ints, across: Ints, length: int) -> tuple[Ints, Ints]:
         """Return the row and the column of each unit's first element."""

@@ -82,7 +82,7 @@ class BankMap:
         """Return the row and column, in cells, of an element."""
         surface = Surface(self.mapping.layout, self.mapping.element_bytes)
         length = max(1, self.cell_bytes // self.mapping.element_bytes)
-        return (row // length, column) if surface.column_major else (row, column // length)
+        return surface.units_of(row, column, length)
 
     @property
     def conflicts(self) -> bool:
@@ -104,17 +104,13 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     first = surface.cells(rows, columns, length)
     first_banks = mapping.addresses(*first) // WORD % banks
     ways = np.zeros((down, across), dtype=np.int64)
-    if access is None:
-        return BankMap(
-            mapping=mapping, access=None, banks=first_banks, ways=ways, cell_bytes=width, bank_count=banks, counts=None
-        )
-    contended = contention(access, mapping, banks)
-    active = access.mask
-    row, column = access.rows[active], access.columns[active]
-    cell = (row // length, column) if surface.column_major else (row, column // length)
-    np.maximum.at(ways, cell, contended[active])
-    counts, per_request = _count(access, mapping, contended, active, banks)
-    lines = _by_row(access, per_request, down, length if surface.column_major else 1)
+    counts: MapCounts | None = None
+    lines: tuple[tuple[int, int], ...] = ()
+    if access is not None:
+        contended, active = contention(access, mapping, banks), access.mask
+        np.maximum.at(ways, surface.units_of(access.rows[active], access.columns[active], length), contended[active])
+        counts, per_request = _count(access, mapping, contended, active, banks)
+        lines = _by_row(access, per_request, down, length if surface.column_major else 1)
     return BankMap(
         mapping=mapping,
         access=access,

@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.operands import Compute, applied, constant_bank, operat
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single
 from ncu_swizzle.emulate.operations.rounding import F32, F64
-from ncu_swizzle.emulate.values import I32, Bits, Value, computed, constant, truth, unknown
+from ncu_swizzle.emulate.values import Bits, Value, computed, constant, sign_extended, truth, unknown
 
 # MUFU: the functions that the hardware approximates, bit by bit as an H100 computes them.
 #
@@ -237,16 +237,9 @@ def ldc(ins: SassInstruction) -> Compute | None:
         uniform = source.kind == CONSTANT and not any(term.kind == "R" for term in source.terms)
         return lambda m: [unknown(m.now, uniform=uniform)] * count
     size = 1 if ins.has("U8", "S8") else 2 if ins.has("U16", "S16") else 4
-    shift = np.int32(32 - 8 * size if ins.has("S8", "S16") else 0)  # of what is sign-extended
-
-    def compute(m: Machine) -> list[Value]:
-        words = [constant_bank(m, source, 4 * k, size) for k in range(count)]
-        if shift:
-            bits = (words[0].bits.view(I32) << shift >> shift).view(np.uint32)
-            return [Value(bits, words[0].known, words[0].origin, words[0].tag)]
-        return words
-
-    return compute
+    if ins.has("S8", "S16"):
+        return lambda m: [sign_extended(constant_bank(m, source, 0, size), 8 * size)]
+    return lambda m: [constant_bank(m, source, 4 * k, size) for k in range(count)]
 
 
 @operation("USETMAXREG")
