@@ -203,6 +203,7 @@ class ReachWalk:
             case "update_expression":
                 moved = state.stepped(1, NOTHING, subscript=False)
                 self._record(parent, moved, end=state.start, advance=True)
+                self._follow_value(parent, state)
             case "return_statement":
                 self._return(parent, node, state)
             case "gnu_asm_input_operand":
@@ -272,10 +273,11 @@ class ReachWalk:
         left, right = parent.part("left"), parent.part("right")
         operator = parent.part("operator").text
         if left is node and operator == "=":
-            return  # what it becomes is followed from there
-        if left is node and operator in ("+=", "-="):
+            self._follow_value(parent, state)  # what it becomes is followed from there
+        elif left is node and operator in ("+=", "-="):
             moved = state.stepped(1, right, subscript=False, negative=operator == "-=")
             self._record(parent, moved, end=state.start, advance=True)
+            self._follow_value(parent, state)
         elif declared := scopes.pointer_to_array(parent.parent):
             self._goes_to(node, declared, 1 + len(sizes_of(declared)), "", state)
         elif operator == "=" and (target := self.scopes.meant(left)):
@@ -283,6 +285,12 @@ class ReachWalk:
         else:
             kept = f"{parent.quoted(80)} keeps an address of {state.start.name} where it is not followed"
             self._stop(parent, state, kept)
+
+    def _follow_value(self, node: Node, state: PointerState) -> None:
+        """Follow the value of an expression that moves a pointer, as in ``*++p``, if it is used."""
+        whole = node.out_of("parenthesized_expression", "comma_expression")
+        if whole.parent.type not in ("expression_statement", "for_statement"):
+            self._follow(node, state)
 
     def _goes_to_declared(self, node: Node, declared: Node, state: PointerState) -> None:
         """Go on with a variable, whose declaration says what it counts."""
@@ -316,7 +324,7 @@ class ReachWalk:
         reference = parent.part("declarator") if node.is_part("value", "init_declarator") else NOTHING
         if kind in ("", "expression_statement"):
             if not struct:
-                self._access(node, state)
+                self._value(node, state)
         elif kind == "pointer_expression" and parent.text.startswith("&"):
             self._follow(parent, replace(state, rank=1))
         elif kind == "field_expression" and (struct or self._behind(node).startswith(".")):
@@ -349,11 +357,7 @@ class ReachWalk:
         match parent.type:
             case "parenthesized_expression" | "update_expression":
                 return self._address_taken(parent, asked)
-            case "comma_expression" if node.is_part("right"):
-                return self._address_taken(parent, asked)
-            case "conditional_expression" if not node.is_part("condition"):
-                return self._address_taken(parent, asked)
-            case "assignment_expression" if node.is_part("left"):
+            case "comma_expression" | "assignment_expression" | "conditional_expression" if self._stands_for(node):
                 return self._address_taken(parent, asked)
             case "field_expression" if self._behind(node).startswith("."):  # t[y].x
                 return self._address_taken(parent, asked)
@@ -372,7 +376,18 @@ class ReachWalk:
                 return self._bound_by_call(parent.parent, node, asked)
             case "return_statement":
                 return self._returned_reference(parent, asked)
+            case "" | "expression_statement" if (macro := self.scopes.macro(node)) and macro.node.id not in asked:
+                return self._taken_of_macro(macro, asked | {macro.node.id})
         return NOTHING
+
+    def _stands_for(self, node: Node) -> bool:
+        """Return whether the expression around an operand is the same lvalue."""
+        match node.parent.type:
+            case "comma_expression":
+                return node.is_part("right")
+            case "assignment_expression":
+                return node.is_part("left")
+        return not node.is_part("condition")
 
     def _bound_by_class(self, listed: Node) -> Node:
         """Return a list that makes an object which may keep a reference."""
@@ -411,6 +426,15 @@ class ReachWalk:
             return NOTHING
         taken = (self._address_taken(call, asked | {function.node.id}) for call in self.scopes.calls(function.name))
         return next(filter(None, taken), NOTHING)
+
+    def _taken_of_macro(self, macro: Definition, asked: frozenset[int]) -> Node:
+        """Return what takes the address of the element that a macro stands for."""
+        for name in self.scopes.mentions.get(macro.name, []):
+            if not name.parent.type.startswith("preproc"):
+                site = name.parent if name.is_part("function", "call_expression") else name
+                if taken := self._address_taken(site, asked):
+                    return taken
+        return NOTHING
 
     def _member(self, node: Node, state: PointerState) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
