@@ -102,6 +102,25 @@ def test_a_loop_around_others(skipped: list[int]) -> None:
     assert max(skipped) > 90
 
 
+def test_a_register_that_changes_by_another_number_in_some_lanes(skipped: list[int]) -> None:
+    first = ("S2R R0, SR_TID.X", "LOP3.LUT P1, R7, R0, 0x1, RZ, 0xc0, !PT", "MOV R6, RZ")
+    lines = loop("@P1 IADD3 R6, R6, 0x1, RZ", "STS [RZ], R1", before=first)
+    behind = ("IMAD R2, R6, 0x4, R0", "IMAD R2, R0, 0x3, R2", "STS [R2], R1", "EXIT")
+    counts = same((*lines[:-1], *behind))
+    assert counts.requests[16 * 11].addresses[0].tolist() == [4 * t + 400 * (t % 2) for t in range(32)]
+    assert sum(skipped) > 90
+
+
+def test_a_loop_of_half_a_warp_leaves_the_registers_of_the_others_alone(skipped: list[int]) -> None:
+    first = ("S2R R0, SR_TID.X", "IMAD R2, R0, 0x4, RZ", "MOV R6, RZ", "ISETP.GT.AND P1, PT, R0, 0xf, PT")
+    around = (*first, "BSSY B0, {meet}", "@P1 BRA {meet}", "MOV R1, RZ")
+    body = ("again: STS [R2], R1", "VIADD R6, R6, 0x40", "VIADD R1, R1, 0x1", "ISETP.LT.AND P0, PT, R1, 0x64, PT")
+    counts = same((*around, *body, "@P0 BRA {again}", "meet: BSYNC B0", "IADD3 R2, R6, R2, RZ", "STS [R2], R1", "EXIT"))
+    assert counts.rows[-2].wavefronts == 1, "6,400 bytes further on, or where it was: all in different banks"
+    assert counts.requests[16 * 14].addresses[0].tolist() == [4 * t + 6400 * (t < 16) for t in range(32)]
+    assert sum(skipped) > 90
+
+
 def test_a_bound_that_depends_on_the_block_or_the_thread() -> None:
     body = ("MOV R1, RZ", "again: STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
     blocks = same(("S2R R6, SR_CTAID.X", *body, "@P0 BRA {again}", "EXIT"), Launch(grid=(60, 1, 1), block=(32, 1, 1)))
