@@ -50,6 +50,7 @@ class Columns:
         """Raise Unfit if a column may leave its row, unless edits make the whole index the argument of a function."""
         wrapped = {edit.start for edit in edits if edit.start == edit.end and re.fullmatch(r"\w+\(", edit.text)}
         for reach in self.draft.tile.reaches:
+            self._in_last_dimension(reach)
             steps = self._counting(reach)
             whole = len(steps) == 1 and steps[0].node.start_byte in wrapped and self._at_start(reach.start)
             whole = whole and (reach.end is None or self.draft.ends(reach.end))
@@ -59,6 +60,22 @@ class Columns:
                 self._within(reach, steps, self.tile, "its tile", rows=True)
         for tile in self._sharing():
             Columns(replace(self.draft, tile=tile), self.transform).apart()
+
+    def _in_last_dimension(self, reach: Reach) -> None:
+        """Raise Unfit if the last subscript of an array leaves its row, which C++ forbids, and which is done.
+
+        That is ``t[0][y * 32 + x]``, and ``((char *)t[0])[i]``, which C++ allows.
+        """
+        rank = reach.start.rank
+        if rank < 2 or len(reach.steps) < rank or self.draft.inner(reach.start, self.columns):
+            return
+        step = reach.steps[rank - 1]
+        if step.rank > 1 or not step.subscript or reach.steps[0].rank < rank:
+            return
+        if any(term.variable and self._counts_rows(reach, step, term) for term in self.draft.terms(step)):
+            raise reach.node.misfit(": its last index counts rows")
+        if step.unit and self.draft.size(step.unit, reach.node) != self.draft.declared_bytes:
+            self._within(reach, (step,), self.row, "its row")
 
     def _sharing(self) -> Sequence[SourceTile]:
         """Return the tiles that are parts of one array with this one, itself among them, if others are accessed."""
