@@ -146,7 +146,7 @@ class Node:
     @property
     def number(self) -> int:
         """Which of the arguments, or indices, around it the node is."""
-        return self.parent.named_children.index(self)
+        return _without_comments(self.parent).index(self)
 
     # ------------------------------------------------------------------------------------ declarations and calls
 
@@ -168,7 +168,7 @@ class Node:
     @property
     def arguments(self) -> list[Node]:
         """What a call, or a subscript, is given."""
-        return self.part("arguments", "indices").named_children
+        return _without_comments(self.part("arguments", "indices"))
 
     @property
     def called(self) -> str:
@@ -186,6 +186,10 @@ class Node:
         if function.type == "template_function":
             return function.part("arguments").text.strip("<>") if function.part("name").text in CASTS else ""
         return function.text if INTEGERS.fullmatch(function.text) else ""
+
+
+def _without_comments(listed: Node) -> list[Node]:
+    return [child for child in listed.named_children if child.type != "comment"]
 
 
 _NO_NODES: list[Node] = []

@@ -241,7 +241,7 @@ class Extents:
             return ptx.width(node.parent)
         name = node.called if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
-            given = [child for child in node.arguments if child.type != "comment"]
+            given = node.arguments
             # __pipeline_memcpy_async(to, from, size, zfill): the size is not last. Where a barrier is last, its value
             # is unknown, and the copy is refused.
             size = given[2 if name == "__pipeline_memcpy_async" else -1] if given else NOTHING

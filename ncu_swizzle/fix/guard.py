@@ -9,7 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ncu_swizzle.fix.accessors import RowXor, atom
+from ncu_swizzle.fix.changes import FUNCTIONS
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit
@@ -17,7 +20,7 @@ from ncu_swizzle.fix.effects import harmless
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
 from ncu_swizzle.fix.ownership import Ownership
-from ncu_swizzle.fix.ranges import FAR, Range, Ranges
+from ncu_swizzle.fix.ranges import FAR, LOOPS, Range, Ranges
 from ncu_swizzle.fix.scopes import Definition, declared_name
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import Reach, ReachedPlace, ReachStep, SourceTile
@@ -54,7 +57,7 @@ class Columns:
             steps = self._counting(reach)
             whole = len(steps) == 1 and steps[0].node.start_byte in wrapped and self._at_start(reach.start)
             whole = whole and (reach.end is None or self.draft.ends(reach.end))
-            if steps and not whole and not self._by_length(reach, steps):
+            if not whole and not self._by_length(reach, steps):
                 self._within(reach, steps, self.row, "its row")
             if self.tile and not whole and reach.end is None and self.draft.flat(reach, self.columns) is not None:
                 self._within(reach, steps, self.tile, "its tile", rows=True)
@@ -94,7 +97,7 @@ class Columns:
     def _within(self, reach: Reach, steps: Sequence[ReachStep], size: int, what: str, rows: bool = False) -> None:
         """Raise Unfit if a use may lead out of so many bytes; with `rows`, those of whole rows count too."""
         self.ranges.unbounded.clear()
-        offset = self.ranges.combined("+", self._offset(reach.start, rows), self._moved(reach, steps, rows))
+        offset = self.ranges.combined("+", self._at(reach, rows), self._moved(reach, steps, rows))
         decides = [node.quoted() for node in self.ranges.unbounded[:1]]
         inside = (offset.low >= 0) & (offset.high < size) | offset.never
         if not (inside | ~self.ranges.reached(reach.node)).all():
@@ -102,7 +105,7 @@ class Columns:
 
     def _by_length(self, reach: Reach, steps: Sequence[ReachStep]) -> bool:
         """Return whether the column is a name that is less than the rows' length, which a launch decides."""
-        source, offset = self.draft.source, self._offset(reach.start, False)
+        source, offset = self.draft.source, self._at(reach, False)
         if source is None or offset.low.any() or offset.high.any():
             return False
         terms = ((step, term) for step in steps for term in self.draft.terms(step))
@@ -147,19 +150,55 @@ class Columns:
             total = self.ranges.combined("-" if term.negative else "+", total, product)
         return total
 
+    def _at(self, reach: Reach, rows: bool) -> Range:
+        """Return where in a row, or with `rows` in its part of the array, a use finds its place, in bytes."""
+        offset = self._offset(reach.start, rows)
+        for advance in self.draft.tile.to(reach.start, advances=True):
+            moved = self._advanced(advance, rows)
+            if advance is not reach and (moved.low.any() or moved.high.any()):
+                times = self._times(advance, reach.node)
+                offset = self.ranges.combined("+", offset, self.ranges.combined("*", moved, times))
+        return offset
+
+    def _advanced(self, advance: Reach, rows: bool) -> Range:
+        """Return the bytes by which a place is moved once, as `_moved` does."""
+        if advance.node.type != "update_expression":
+            return self._moved(advance, self._counting(advance), rows)
+        size = self.draft.size(advance.steps[-1].unit, advance.node)
+        return self.ranges.number(size if "++" in advance.node.text else -size)
+
+    def _times(self, advance: Reach, use: Node) -> Range:
+        """Return how often a place has been moved where it is used: at most as often as the loops go round."""
+        node, loops = advance.node, list[Node]()
+        function = node.above(*FUNCTIONS)
+        again = any(below.type == "goto_statement" for below in function.walk())
+        if not function or again or advance.start.declared.above(*FUNCTIONS) is not function:
+            return self.ranges.whole  # a lambda, or a macro, is where it is called as often as it is
+        while (loop := (loops or [node])[-1].above(*LOOPS)) and not advance.start.declared.inside(loop):
+            loops.append(loop)
+        rounds = self.ranges.number(1)
+        for loop in loops:
+            rounds = self.ranges.combined("*", rounds, self.ranges.rounds(loop))
+        # Before it is moved in a round, it has been in those before; ``*p++`` accesses where p was.
+        postfix = node.inside(use) and node.type == "update_expression" and node.children[0] is node.part("argument")
+        before = postfix or use.end_byte <= node.start_byte or (loops and node.inside(loops[0].part("update")))
+        if loops and use.inside(loops[0].part("body")) and before:
+            rounds = self.ranges.combined("-", rounds, self.ranges.number(1))
+        return replace(rounds, low=np.zeros_like(rounds.low))
+
     def _offset(self, place: ReachedPlace, rows: bool) -> Range:
-        """Return where in a row, or with `rows` in its part of the array, a place may be, in bytes."""
+        """Return where in a row, or with `rows` in its part of the array, a place begins, in bytes."""
         if any(root.place is place for root in self.draft.tile.roots):
             return self.ranges.number(0)
         key = place.declared.id, rows
         if key not in self._offsets:
             self._offsets[key] = found = self.ranges.nowhere  # the other ways to it decide
-            for reach in (reach for reach in self.draft.tile.reaches if reach.end is place):
+            for reach in (reach for reach in self.draft.tile.to(place) if reach.start is not place):
                 moved = self._moved(reach, self._counting(reach), rows)
-                if reach.start is place or reach.advance:  # as often as it may be
-                    found = found if not (moved.low.any() or moved.high.any()) else self.ranges.whole
-                else:
-                    found = found.joined(self.ranges.combined("+", self._offset(reach.start, rows), moved))
+                found = found.joined(self.ranges.combined("+", self._at(reach, rows), moved))
+            for reach in (reach for reach in self.draft.tile.to(place) if reach.start is place):  # p = p + 1
+                moved = self._moved(reach, self._counting(reach), rows)
+                found = found if not (moved.low.any() or moved.high.any()) else self.ranges.whole
             self._offsets[key] = found
         return self._offsets[key]
 

@@ -175,7 +175,7 @@ class Ownership:
         if "virtual" in definition.node.words or re.search(r"\)[\s\w]*\b(override|final)\b", head):
             raise definition.node.unfit(f"{name} is virtual")
         for call in self.calls_of_objects() if name == "operator()" else self.calls_of(definition):
-            given = [child for child in call.part("arguments").named_children if child.type != "comment"]
+            given = call.arguments
             if any(child.type in ("parameter_pack_expansion", "pack_expansion") for child in given):
                 raise call.unfit(f"{name} is called with a pack of arguments")
             if len(given) > len(definition.parameters) or (

@@ -131,6 +131,20 @@ class Ranges:
             reached &= self._of(condition).high != 0
         return reached
 
+    def rounds(self, loop: Node) -> Range:
+        """Return how often a loop goes round at most, of one that counts up by a constant; else without a bound."""
+        for update in loop.part("update").walk() if loop.type == "for_statement" else ():
+            counter, operator = update.part("argument", "left"), update.part("operator").text
+            declared = self.scopes.meant(counter) if operator in ("++", "+=") else NOTHING
+            if not declared or self.changes.of(declared) != [update]:
+                continue
+            step = self._of(update.part("right")) if operator == "+=" else self.number(1)
+            met = self._of(counter)  # where the condition holds
+            if ((step.low == step.high) & (step.low > 0) & step.known & (met.known | met.never)).all():
+                most = np.where(met.never, 0, (met.high - met.low) // step.low + 1)
+                return Range(np.zeros_like(most), most, True)
+        return self._open(loop.part("condition") or loop)
+
     def _open(self, node: Node) -> Range:
         """Note what has no bound."""
         self.unbounded.append(node)

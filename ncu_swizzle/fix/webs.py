@@ -172,8 +172,9 @@ class SourceTile:
     def from_(self, place: ReachedPlace) -> tuple[Reach, ...]:
         return tuple(reach for reach in self.reaches if reach.start is place)
 
-    def to(self, place: ReachedPlace) -> tuple[Reach, ...]:
-        return tuple(reach for reach in self.reaches if reach.end is place and not reach.advance)
+    def to(self, place: ReachedPlace, *, advances: bool = False) -> tuple[Reach, ...]:
+        """Return what a place is made from, or with `advances` what moves it."""
+        return tuple(reach for reach in self.reaches if reach.end is place and reach.advance is advances)
 
 
 def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> tuple[SourceTile, ...]:
