@@ -46,6 +46,11 @@ class RowXor:
         return 1 << self.base if self.bits else WHOLE
 
     @property
+    def group(self) -> int:
+        """Elements of an aligned group that it permutes: it changes bits base to base + bits - 1 of a column."""
+        return 1 << (self.base + self.bits)
+
+    @property
     def operations(self) -> int:
         return 2 + (self.base > 0) + (self.drop > 0)
 

@@ -62,7 +62,9 @@ class Columns:
             if self.tile and not whole and reach.end is None and self.draft.flat(reach, self.columns) is not None:
                 self._within(reach, steps, self.tile, "its tile", rows=True)
         for tile in self._sharing():
-            Columns(replace(self.draft, tile=tile), self.transform).apart()
+            xor = self.transform if tile is self.draft.tile else None
+            group = xor.group * self.draft.element_bytes if isinstance(xor, RowXor) else 1
+            Columns(replace(self.draft, tile=tile), self.transform).apart(group)
 
     def _in_last_dimension(self, reach: Reach) -> None:
         """Raise Unfit if the last subscript of an array leaves its row, which C++ forbids, and which is done.
@@ -82,17 +84,40 @@ class Columns:
 
     def _sharing(self) -> Sequence[SourceTile]:
         """Return the tiles that are parts of one array with this one, itself among them, if others are accessed."""
-        arrays = {root.array for root in self.draft.tile.roots if not root.place.member and not root.alone}
+        arrays = {root.array for root in self.draft.tile.roots if not root.place.member}
         every = [t for t in self.draft.tile.web.tiles if any(root.array in arrays for root in t.roots)]
         used = [tile for tile in every if any(reach.end is None for reach in tile.reaches)]
         return used if any(tile is not self.draft.tile for tile in used) else ()
 
-    def apart(self) -> None:
-        """Raise Unfit if a use of the tile may lead to another part of its array."""
-        room = min((root.room for root in self.draft.tile.roots if root.room), default=FAR)
+    def apart(self, group: int) -> None:
+        """Raise Unfit if a use of the tile may lead to another part of its array; so many bytes move as one."""
+        room = self._room(group)
         for reach in (reach for reach in self.draft.tile.reaches if reach.end is None):
             steps = () if reach.layout or reach.leading else self.draft.flat(reach, self.columns) or ()
             self._within(reach, steps, room, "its part of the array", rows=True)
+
+    def _room(self, group: int) -> int:
+        """Return the bytes, in whole groups, that a tile's part of its array has in every launch; or raise Unfit."""
+        room = FAR
+        behind = ((one, other) for one in self.draft.tile.roots for other in one.behind(self.draft.tile.web))
+        for one, other in behind:
+            self.ranges.unbounded.clear()
+            distance = self.ranges.combined("-", self._start(other.place), self._start(one.place))
+            least = int(distance.low.min()) // group * group
+            if least <= 0:
+                decides = " and ".join(node.quoted() for node in self.ranges.unbounded[:1]) or "only the launch"
+                raise other.place.declared.unfit(f"{other.name} begins behind {one.name}, how far {decides} says")
+            room = min(room, least)
+        return room
+
+    def _start(self, place: ReachedPlace) -> Range:
+        """Return where in its array a place begins, in bytes."""
+        if place.array:
+            return self.ranges.number(0)
+        made = [reach for reach in self.draft.tile.web.to(place) if not reach.advance]
+        if len(made) != 1:
+            return self.ranges.whole
+        return self.ranges.combined("+", self._start(made[0].start), self._moved(made[0], made[0].steps, rows=True))
 
     def _within(self, reach: Reach, steps: Sequence[ReachStep], size: int, what: str, rows: bool = False) -> None:
         """Raise Unfit if a use may lead out of so many bytes; with `rows`, those of whole rows count too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import NOTHING, Node
 
@@ -135,14 +135,12 @@ class Root:
     array: ReachedPlace
     offset: int = 0
     size: int = 0  # bytes; 0: up to the next root, or the array's end
-    room: int = 0  # bytes up to the next root in the array, if there is one
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is all of its array."""
-        return not (self.offset or self.room)
-
     copy: str = ""  # which of several structs it is in
+
+    def behind(self, web: Web) -> list[Root]:
+        """Return what else begins in the array, farther behind."""
+        roots = (root for tile in web.tiles for root in tile.roots if root.array is self.array)
+        return [root for root in roots if root.offset > self.offset and not root.place.member]
 
     @property
     def name(self) -> str:
@@ -190,7 +188,6 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
         for id_, place in web.places.items()
         if id_ not in objects and _begins(web, place, offsets)
     ]
-    roots = [replace(root, room=_room(root, roots)) for root in roots]
     roots += _in_structs(web, offsets, members)
     starts = {root.place.declared.id for root in roots}
     edges = [r for r in web.reaches if r.end is None or r.advance or r.end.declared.id not in starts]
@@ -206,12 +203,6 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
         for group in groups
     )
     return web.tiles
-
-
-def _room(root: Root, roots: Sequence[Root]) -> int:
-    """Return how many bytes lie between a root and the next one in its array; 0 if it is the last."""
-    behind = (other.offset - root.offset for other in roots if other.array is root.array)
-    return min((distance for distance in behind if distance > 0), default=0)
 
 
 def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> Iterator[Root]:

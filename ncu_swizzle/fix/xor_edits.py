@@ -296,24 +296,21 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
 
 
 def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
-    """Return the edit that says of which multiples rows must be long, above the tile; `lengths` as the source says."""
-    named = " and ".join(dict.fromkeys(lengths))
-    declared = draft.tile.roots[0].place.declared
-    statement = declared.above("declaration", "field_declaration")
-    if not named:
+    """Return the edit that says, above the tile, what must hold whole groups; `lengths` of rows as the source says."""
+    root = draft.tile.roots[0]
+    needs = [f"{length} must be a multiple of {xor.group}" for length in dict.fromkeys(lengths)]
+    if "extern" in root.array.declared.above("declaration").words and not root.behind(draft.tile.web):
+        needs.append(f"dynamic shared memory must be a multiple of {xor.group * draft.element_bytes} bytes")
+    if not needs:
         return []
-    if not statement:
-        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
+    statement, named = root.place.declared.above("declaration", "field_declaration"), " and ".join(needs)
     text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
     indent = draft.file.between(at, statement.start_byte)
-    # The XOR changes bits base to base + bits - 1 of a column, so it stays within aligned groups of 2^(base + bits)
-    # elements: a row must hold whole ones.
-    least = 1 << (xor.base + xor.bits)
-    said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
+    said = f"{indent}// Columns are XORed with their row's number: {named}."
     if said.encode() in text:
         return []
-    if indent.strip():  # the declaration is not the first in its line
-        raise declared.unfit(f"rows are as long as {named} says, and there is no place to say so")
+    if not statement or indent.strip():  # the declaration is not the first in its line
+        raise root.place.declared.unfit(f"{named}, and there is no place to say so")
     return [Edit(at, at, f"{said}{line_end(text, at)}")]
 
 
