@@ -196,7 +196,7 @@ def test_a_time_limit_ends_everything(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "was still running after 1 s" in done.stderr
     assert not list(tmp_path.iterdir())
-    assert not list(processes_in(tmp_path))
+    assert not processes_in(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------- suggestions

@@ -67,7 +67,7 @@ def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, 
     _, said = profile.communicate(timeout=60)
     assert profile.returncode == status, said
     time.sleep(1)
-    assert not list(processes_in(tmp_path))
+    assert not processes_in(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -58,47 +58,39 @@ Change = Callable[[str], str]
 # ------------------------------------------------------------------------------------------ in every field
 
 
-def poisoned(value: Any, change: Change, only: Collection[str] = (), field: str = "") -> Any:
+def poisoned(value: Any, change: Change, only: Collection[str] = ()) -> Any:
     """Return a value with its texts changed, in dataclasses, mappings and sequences; `only` in these fields."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-        name = type(value).__name__
-        changed = {key: poisoned(part, change, only, f"{name}.{key}") for key, part in parts.items()}
-        return dataclasses.replace(value, **changed)
-    if isinstance(value, Mapping):
-        return {poisoned(key, change, only, field): poisoned(part, change, only, field) for key, part in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(poisoned(part, change, only, field) for part in value)
-    return value if only and field not in only else _changed(value, change)
-
-
-def _changed(value: Any, change: Change) -> Any:
-    if isinstance(value, NcuSwizzleError):
-        return type(value)(change(str(value)), change(value.hint))
-    if isinstance(value, Path):
-        return Path(change(str(value)).replace("\0", ""))
-    return change(value) if isinstance(value, str) and not isinstance(value, Enum) else value
+    return _with_texts(value, lambda text, field: text if only and field not in only else change(text))
 
 
 def text_fields(value: Any) -> list[str]:
     """Return the fields that hold texts, as Class.field, wherever they are in a value."""
-    seen: dict[str, None] = {}
+    fields: dict[str, None] = {}
 
-    def note(part: Any, field: str) -> None:
-        if dataclasses.is_dataclass(part) and not isinstance(part, type):
-            for each in dataclasses.fields(part):
-                note(getattr(part, each.name), f"{type(part).__name__}.{each.name}")
-        elif isinstance(part, Mapping):
-            for item in part.items():
-                note(item, field)
-        elif isinstance(part, tuple | list):
-            for item in part:
-                note(item, field)
-        elif isinstance(part, str | Path | NcuSwizzleError) and not isinstance(part, Enum):
-            seen[field] = None
+    def note(text: str, field: str) -> str:
+        fields[field] = None
+        return text
 
-    note(value, "")
-    return list(seen)
+    _with_texts(value, note)
+    return list(fields)
+
+
+def _with_texts(value: Any, changed: Callable[[str, str], str], field: str = "") -> Any:
+    """Return a value with what `changed` makes of each text in it and of the field that holds the text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        name = type(value).__name__
+        made = {key: _with_texts(part, changed, f"{name}.{key}") for key, part in parts.items()}
+        return dataclasses.replace(value, **made)
+    if isinstance(value, Mapping):
+        return dict(_with_texts(list(value.items()), changed, field))
+    if isinstance(value, tuple | list):
+        return type(value)(_with_texts(part, changed, field) for part in value)
+    if isinstance(value, NcuSwizzleError):
+        return type(value)(changed(str(value), field), changed(value.hint, field))
+    if isinstance(value, Path):
+        return Path(changed(str(value), field).replace("\0", ""))
+    return changed(value, field) if isinstance(value, str) and not isinstance(value, Enum) else value
 
 
 # ------------------------------------------------------------------------------------------ in every output

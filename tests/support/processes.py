@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -27,24 +27,25 @@ def wait_until(holds: Callable[[], object], within_s: float = 90) -> bool:
     return bool(holds())
 
 
-def processes_in(folder: Path) -> Iterator[str]:
-    """Yield the command lines of the processes whose working folder is the folder, or one below."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
-            # The folder of a run that was given up is gone already; the link then ends with " (deleted)".
-            where = (process / "cwd").readlink()
-            if where == folder or folder in where.parents:
-                yield (process / "cmdline").read_text(encoding="utf-8").replace("\0", " ")
+def processes_in(folder: Path) -> list[str]:
+    """Return the command lines of the processes whose working folder is the folder, or one below."""
+
+    def works_there(process: Path) -> bool:
+        # The folder of a run that was given up is gone already; the link then ends with " (deleted)".
+        where = (process / "cwd").readlink()
+        return folder in (where, *where.parents)
+
+    return [command_line(pid) for pid in _those(works_there)]
 
 
 def marked(mark: str) -> list[int]:
     """Return the processes that have this in their environment: all that a command started, however indirectly."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark.encode() in (process / "environ").read_bytes() and _status(process)[0] != "Z":
-                found.append(int(process.name))
-    return found
+    return _those(lambda it: mark.encode() in (it / "environ").read_bytes() and _status(it)[0] != "Z")
+
+
+def workers_of(parent: int) -> list[int]:
+    """Return the worker processes of a command, which Python's multiprocessing started."""
+    return _those(lambda it: int(_status(it)[1]) == parent and b"spawn_main" in (it / "cmdline").read_bytes())
 
 
 def command_line(pid: int) -> str:
@@ -55,12 +56,12 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def workers_of(parent: int) -> list[int]:
-    """Return the worker processes of a command, which Python's multiprocessing started."""
+def _those(holds: Callable[[Path], bool]) -> list[int]:
+    """Return the processes of which something holds, asked about their folder in /proc."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if int(_status(process)[1]) == parent and b"spawn_main" in (process / "cmdline").read_bytes():
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            if holds(process):
                 found.append(int(process.name))
     return sorted(found)
 

@@ -17,7 +17,7 @@ from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.gate import baseline, reporting
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.render import formats, listing, terminal
 from ncu_swizzle.render import page as report
@@ -29,6 +29,7 @@ from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.folder import Sweep
+from tests.support.gate_profiles import verdict_on
 from tests.support.hostile import Change, poisoned
 from tests.support.recordings import Recorded
 from tests.support.sweeps import transposes
@@ -86,25 +87,6 @@ def many_of(profiles: tuple[Profile, ...]) -> JobResult:
     rows = pairing.rows([profiles, profiles[:1]])
     comparisons, notes = pairing.lay_out(rows, pairing.columns([p.report for p in profiles]))
     return JobResult(comparisons=comparisons, engine=Engine("ncu"), notes=notes, title=profiles[0].kernel.name)
-
-
-def verdict_of(text: str = "x") -> Verdict:
-    checks = [
-        Check(
-            outcome=outcome,
-            kernel=text,
-            criterion="max-degree",
-            message=text,
-            access=text,
-            place=place,
-            origin=text,
-            hint=text,
-            code="SW001",
-        )
-        for outcome in Outcome
-        for place in (None, Place(text, 3))
-    ]
-    return Verdict(checks=tuple(checks), notes=(text,))
 
 
 def poisoned_verdict(verdict: Verdict, change: Change, only: Collection[str] = ()) -> Verdict:
@@ -253,7 +235,7 @@ def inputs(recorded: Recorded) -> dict[str, tuple[Any, Made]]:
     swept = transposes(lambda name: small(recorded(name)), (512, 1024), ("plain", "xor"), wrong)
     families = [family for family in shipped().families if family.name in ("attention", "transpose")]
     catalog = Catalog(tuple(families))
-    pair, checked, health, timed = pair_of(recorded), verdict_of(), diagnosis(), timing()
+    pair, checked, health, timed = pair_of(recorded), verdict_on("x"), diagnosis(), timing()
     return {
         "profiles": (pair, lambda change, only: profiles(poisoned(pair, change, only))),
         "verdict": (checked, lambda change, only: verdicts(poisoned_verdict(checked, change, only))),
